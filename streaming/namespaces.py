@@ -1,0 +1,31 @@
+"""The name of a collection: ``database.collection``, split at the first dot, as MongoDB splits it.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Namespace:
+    """A database and a collection in it. The collection may hold dots; the database never does."""
+
+    database: str
+    collection: str
+
+    def __post_init__(self) -> None:
+        if not self.database or not self.collection or "." in self.database:
+            raise ValueError(f"not a collection's full name: {self.database!r}.{self.collection!r}")
+
+    @classmethod
+    def parse(cls, text: str) -> Namespace:
+        """``"shop.orders"`` -> ``Namespace("shop", "orders")``; raises ValueError that shows the text."""
+        database, dot, collection = text.partition(".")
+        if not (database and dot and collection) or collection.endswith("."):
+            raise ValueError(f"not a collection's full name (database.collection): {text!r}")
+        return cls(database, collection)
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.collection}"
