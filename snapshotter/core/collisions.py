@@ -1,0 +1,108 @@
+"""Which rows a commit holds: the rule in plain Python, and the streamed keys that it is asked about.
+
+The engine states the same rule as a Spark plan. These few lines are what the plan is held against on generated
+histories (tests/property, tests/integration); nothing in production calls ``commit_rows``.
+
+The rule (docs/ARCHITECTURE.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a cluster time
+after its window's low watermark, that lands something. Of the events of one key in a batch the latest that lands
+something counts. So a commit holds one row a key: the latest such event, else the READ of the latest window.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+Keys = TypeVar("Keys")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedEvent:
+    """A change of one key. ``lands`` is False for an update without its full document."""
+
+    key: str
+    time: ClusterTime
+    ord: int
+    lands: bool = True
+    content: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A READ of the window whose effective low watermark is ``low``."""
+
+    key: str
+    low: ClusterTime
+    window: int
+    content: object = None
+
+
+def surviving(reads: Iterable[Read], events: Iterable[StreamedEvent]) -> list[Read]:
+    """The READs that no event supersedes. ``events`` are all that streamed since the windows were registered, up to
+    the end of the batch that closes them."""
+    latest: dict[str, ClusterTime] = {}
+    for event in events:
+        if event.lands:
+            latest[event.key] = max(event.time, latest.get(event.key, event.time))
+    return [read for read in reads if not (read.key in latest and latest[read.key] > read.low)]
+
+
+def latest_events(events: Iterable[StreamedEvent]) -> dict[str, StreamedEvent]:
+    """Of each key the latest event that lands something, by cluster time and then order in the stream."""
+    chosen: dict[str, StreamedEvent] = {}
+    for event in events:
+        if event.lands and (event.key not in chosen or (event.time, event.ord) > _rank(chosen[event.key])):
+            chosen[event.key] = event
+    return chosen
+
+
+def commit_rows(
+    batch: Iterable[StreamedEvent], kept: Iterable[StreamedEvent], reads: Iterable[Read]
+) -> dict[str, StreamedEvent | Read]:
+    """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches."""
+    batch = list(batch)
+    rows: dict[str, StreamedEvent | Read] = dict(latest_events(batch))
+    for read in sorted(surviving(reads, [*kept, *batch]), key=lambda r: r.window):
+        if not isinstance(rows.get(read.key), StreamedEvent):
+            rows[read.key] = read
+    return rows
+
+
+def _rank(event: StreamedEvent) -> tuple[ClusterTime, int]:
+    return (event.time, event.ord)
+
+
+@dataclass(slots=True)
+class StreamedKeys(Generic[Keys]):
+    """Keys of streamed events, kept by batch while a window may ask for them.
+
+    What is kept for a batch is opaque here (the engine keeps Arrow tables of key and time). The memory held grows
+    with the events streamed while windows are open, never with the collection.
+    """
+
+    _batches: dict[Namespace, dict[int, tuple[ClusterTime, Keys]]] = field(default_factory=dict)
+
+    def keep(self, namespace: Namespace, batch_id: int, end: ClusterTime, keys: Keys) -> None:
+        self._batches.setdefault(namespace, {})[batch_id] = (end, keys)
+
+    def asked(self, namespace: Namespace) -> list[Keys]:
+        """Everything kept of the collection; the caller compares the times."""
+        return [keys for _, keys in self._batches.get(namespace, {}).values()]
+
+    def forget(self, needed: Mapping[Namespace, ClusterTime]) -> None:
+        """Drop what no open window can ask for: ``needed`` holds, of each collection with windows, the floor of its
+        earliest one."""
+        for namespace in list(self._batches):
+            if namespace not in needed:
+                del self._batches[namespace]
+                continue
+            kept = self._batches[namespace]
+            self._batches[namespace] = {
+                b: (end, k) for b, (end, k) in kept.items() if end > needed[namespace]
+            }

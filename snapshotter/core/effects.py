@@ -1,0 +1,150 @@
+"""What the machine asks for, in the order it must be done.
+
+Two lanes. Requests (everything but the last three) may be executed at once, side by side, and answer with an input.
+The durable lane belongs to the batch: ``LandBatch``, then ``SaveProgress``, and only then may Spark commit the batch's
+offset and may ``Announce`` be heard. Nothing in that lane may overtake what stands before it.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from snapshotter.core.chunks import Bound, Target
+from snapshotter.core.progress import Progress
+from snapshotter.core.window import Window, WindowId
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCollection:
+    """Find the largest id under the filter -> ``CollectionOpened`` or ``CollectionFailed``."""
+
+    request_id: str
+    namespace: Namespace
+    filter: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChunks:
+    """Find the ends of the next ``count`` chunks of ``docs`` documents in ``(after, upto]`` -> ``ChunksPlanned``."""
+
+    request_id: str
+    namespace: Namespace
+    filter: str | None
+    after: Bound | None
+    upto: Bound
+    docs: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLow:
+    """-> ``LowWritten``; majority write concern."""
+
+    window: WindowId
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class ReadChunk:
+    """Read the target with read concern majority, at or after ``after_time``, into the READ buffer -> ``ChunkRead``."""
+
+    window: WindowId
+    namespace: Namespace
+    target: Target
+    filter: str | None
+    after_time: ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHigh:
+    """-> ``HighWritten``, at or after ``not_before`` (the time at which the last reader ended)."""
+
+    window: WindowId
+    namespace: Namespace
+    not_before: ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Drop the window's READ buffer and remove its documents from the signal collection; nothing answers."""
+
+    window: WindowId
+    namespace: Namespace
+    landed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MakeBatch:
+    """Something waits for a batch and the stream may be idle: move the offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A window that closes in a batch. A READ is superseded by an event on its key in ``(low, end of the batch]``.
+
+    ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered, at or
+    before ``low``, put it there.
+    """
+
+    window: Window
+    low: ClusterTime
+    proven_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """Keys of a first load that no window has reached: ``after < key <= upto``. Events on them need not land."""
+
+    after: str | None
+    upto: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandBatch:
+    """Land the batch: one commit for each table with events or closing windows -> ``BatchLanded``.
+
+    ``keep``: collections whose streamed keys are to be kept, with their times, because a window may ask for them.
+    """
+
+    batch_id: int
+    start: ClusterTime
+    end: ClusterTime
+    closings: tuple[Closing, ...]
+    keep: frozenset[Namespace]
+    unreached: Mapping[Namespace, Unreached]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveProgress:
+    """Make it durable under the batch's id, before Spark commits the batch."""
+
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED, ...)."""
+
+    kind: str
+    request_id: str
+    namespace: Namespace | None = None
+    detail: str = ""
+
+
+Effect = (
+    OpenCollection
+    | PlanChunks
+    | WriteLow
+    | ReadChunk
+    | WriteHigh
+    | Discard
+    | MakeBatch
+    | LandBatch
+    | SaveProgress
+    | Announce
+)

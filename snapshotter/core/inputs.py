@@ -1,0 +1,153 @@
+"""What can happen to the machine: one value for each thing that the world reports.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from snapshotter.core.chunks import Bound
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.window import Sighting, WindowId
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReceived:
+    """A valid request; one whose id is known already changes nothing."""
+
+    request: SnapshotRequest
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionOpened:
+    """Answers ``OpenCollection``. ``last`` is the largest id (None: nothing there); ``ordered_keys`` says that the
+    collection orders its ids as keys are ordered (a simple collation)."""
+
+    request_id: str
+    namespace: Namespace
+    last: Bound | None
+    estimated: int | None = None
+    ordered_keys: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFailed:
+    """A request cannot be carried out for this collection; the rest of the queue goes on."""
+
+    request_id: str
+    namespace: Namespace
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChunksPlanned:
+    """Answers ``PlanChunks``: the ends of the next chunks. ``exhausted``: no document lies between the last of them and
+    the end of the scan."""
+
+    request_id: str
+    namespace: Namespace
+    bounds: tuple[Bound, ...]
+    exhausted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LowWritten:
+    window: WindowId
+    time: ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead:
+    """Every cursor of the chunk is exhausted. ``ended`` is the latest cluster time any of its readers reported."""
+
+    window: WindowId
+    ended: ClusterTime
+    rows: int
+    size_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HighWritten:
+    window: WindowId
+    time: ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFailed:
+    """A write or a read of the window failed; ``definite`` errors are not worth another attempt."""
+
+    window: WindowId
+    error: str
+    definite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchArrived:
+    """A micro-batch ``(start, end]`` is here, persisted, with its trailer.
+
+    ``incomplete``: ids whose latest event of the batch has no full document.
+    ``empty_tables``: collections whose table does not exist or holds no row.
+    ``recorded``: collections whose table already carries this batch.
+    ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the table holds.
+    ``behind``: the batch ends far behind the head of the stream.
+    """
+
+    batch_id: int
+    start: ClusterTime
+    end: ClusterTime
+    sightings: tuple[Sighting, ...] = ()
+    incomplete: Mapping[Namespace, tuple[Bound, ...]] = field(default_factory=dict)
+    empty_tables: frozenset[Namespace] = frozenset()
+    recorded: frozenset[Namespace] = frozenset()
+    landed_upto: Mapping[Namespace, str] = field(default_factory=dict)
+    behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of a window that has landed: READs that became rows, and READs that streamed events superseded."""
+
+    kept: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLanded:
+    """Every table of the batch is committed."""
+
+    batch_id: int
+    outcomes: Mapping[WindowId, Outcome] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BuffersLost:
+    """READ buffers of these windows were recomputed after their high watermark: land the batch without them."""
+
+    batch_id: int
+    windows: frozenset[WindowId]
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """The engine is about to stop: open no more windows, let those in flight close."""
+
+
+Input = (
+    RequestReceived
+    | CollectionOpened
+    | CollectionFailed
+    | ChunksPlanned
+    | LowWritten
+    | ChunkRead
+    | HighWritten
+    | WindowFailed
+    | BatchArrived
+    | BatchLanded
+    | BuffersLost
+    | Draining
+)

@@ -1,0 +1,57 @@
+"""How much at once: chunk sizes, windows in flight, commit sizes.
+
+The chunk (what one window guards) and the commit (what one MERGE writes) are sized apart, because a commit costs
+seconds whatever it carries. A chunk size that was set is exact; one that was not follows bytes and time.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_GROWTH_MAX = 4.0
+_GROWTH_MIN = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON."""
+
+    chunk_docs: int | None = None
+    chunk_docs_start: int = 25_000
+    chunk_docs_max: int = 250_000
+    chunk_bytes_target: int = 32 << 20
+    chunk_seconds_target: float = 2.0
+    windows_in_flight: int = 3
+    windows_in_flight_max: int = 64
+    rows_in_flight: int = 150_000
+    commit_rows_target: int = 400_000
+    attempts: int = 5
+    reread_ids: int = 1_000
+    tasks_ahead: int = 4
+    ended_requests_kept: int = 1_000
+
+    def __post_init__(self) -> None:
+        if self.chunk_docs is not None and self.chunk_docs < 1:
+            raise ValueError(f"a chunk holds at least one document, got {self.chunk_docs}")
+        if self.windows_in_flight < 1 or self.attempts < 1 or self.tasks_ahead < 1:
+            raise ValueError("windows in flight, attempts and tasks ahead are at least 1")
+
+    def first_docs(self) -> int:
+        return self.chunk_docs if self.chunk_docs is not None else self.chunk_docs_start
+
+    def slots(self, docs: int) -> int:
+        """Windows that may be in flight with chunks of ``docs``: more of them when each is small."""
+        by_rows = -(-self.rows_in_flight // docs)
+        return max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
+
+    def next_docs(self, docs: int, *, rows: int, size_bytes: int, seconds: float) -> int:
+        """The next chunk's size, from what the last one of ``docs`` documents cost."""
+        if self.chunk_docs is not None:
+            return self.chunk_docs
+        if rows < docs // 2 or size_bytes <= 0 or seconds <= 0:
+            return docs
+        factor = min(self.chunk_bytes_target / size_bytes, self.chunk_seconds_target / seconds)
+        factor = max(_GROWTH_MIN, min(_GROWTH_MAX, factor))
+        return max(1, min(self.chunk_docs_max, int(docs * factor)))

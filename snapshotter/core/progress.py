@@ -1,0 +1,207 @@
+"""How far each request has come: the durable half of the machine.
+
+A ``Progress`` is a value, saved after the commits of a batch and named by that batch. Batch N always starts from the
+progress of a batch before it, so a replayed batch repeats its decisions instead of standing on its own effects.
+Everything that moves a value forward is a named transition that refuses an impossible step.
+
+Invariants
+- ``frontier`` is the end of the last chunk whose rows are visible; a restart goes on right after it.
+- A task ends on ids seen (the chunk that ends at ``last``), never on rows kept.
+- Keys whose full document the stream could not give stay in ``rereads`` until a window has landed them.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from snapshotter.core.chunks import Bound
+from snapshotter.core.requests import Origin, SnapshotRequest
+from streaming.namespaces import Namespace
+from streaming.positions import ORIGIN, ClusterTime
+
+
+class TaskState(StrEnum):
+    """``WAITING -> OPENED -> RUNNING -> DONE``, or ``FAILED`` from anywhere before the end."""
+
+    WAITING = "waiting"
+    OPENED = "opened"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """One collection of one request.
+
+    ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window has
+    reached yet need not land, because their window will read a state at or after them.
+    """
+
+    namespace: Namespace
+    filter: str | None = None
+    state: TaskState = TaskState.WAITING
+    frontier: Bound | None = None
+    last: Bound | None = None
+    chunks: int = 0
+    rows: int = 0
+    dropped: int = 0
+    estimated: int | None = None
+    first_load: bool = False
+    ordered_keys: bool = True
+    error: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in (TaskState.DONE, TaskState.FAILED)
+
+    def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
+        """The largest id was read: the scan ends there. An empty collection is done at once."""
+        self._expect(TaskState.WAITING)
+        state = TaskState.DONE if last is None else TaskState.OPENED
+        return replace(self, state=state, last=last, estimated=estimated, ordered_keys=ordered_keys)
+
+    def begun(self, *, table_empty: bool) -> TaskProgress:
+        self._expect(TaskState.OPENED)
+        first_load = table_empty and self.filter is None and self.ordered_keys
+        return replace(self, state=TaskState.RUNNING, first_load=first_load)
+
+    def advanced(self, upto: Bound, *, rows: int, dropped: int) -> TaskProgress:
+        """A chunk has landed. The frontier only moves up, by key where keys are ordered as ids are."""
+        self._expect(TaskState.RUNNING)
+        if self.ordered_keys and self.frontier is not None and not self.frontier.key < upto.key:
+            raise ValueError(
+                f"{self.namespace}: the frontier would go back from {self.frontier.key!r} to {upto.key!r}"
+            )
+        return replace(
+            self, frontier=upto, chunks=self.chunks + 1, rows=self.rows + rows, dropped=self.dropped + dropped
+        )
+
+    def finished(self) -> TaskProgress:
+        self._expect(TaskState.RUNNING)
+        return replace(self, state=TaskState.DONE)
+
+    def failed(self, error: str) -> TaskProgress:
+        if self.ended:
+            raise ValueError(f"{self.namespace}: a task that is {self.state} cannot fail")
+        return replace(self, state=TaskState.FAILED, error=error)
+
+    def _expect(self, *states: TaskState) -> None:
+        if self.state not in states:
+            raise ValueError(f"{self.namespace}: expected {' or '.join(states)}, the task is {self.state}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "namespace": str(self.namespace),
+            "filter": self.filter,
+            "state": self.state.value,
+            "frontier": self.frontier.to_json() if self.frontier else None,
+            "last": self.last.to_json() if self.last else None,
+            "chunks": self.chunks,
+            "rows": self.rows,
+            "dropped": self.dropped,
+            "estimated": self.estimated,
+            "first_load": self.first_load,
+            "ordered_keys": self.ordered_keys,
+            "error": self.error,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TaskProgress:
+        fields = dict(value)
+        fields["namespace"] = Namespace.parse(value["namespace"])
+        fields["state"] = TaskState(value["state"])
+        for bound in ("frontier", "last"):
+            fields[bound] = Bound.from_json(value[bound]) if value[bound] else None
+        return cls(**fields)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProgress:
+    """One request, with its collections in the order they were asked for."""
+
+    id: str
+    origin: Origin
+    tasks: tuple[TaskProgress, ...]
+
+    @classmethod
+    def accepted(cls, request: SnapshotRequest) -> RequestProgress:
+        tasks = tuple(TaskProgress(w.namespace, w.filter) for w in request.wanted)
+        return cls(request.id, request.origin, tasks)
+
+    @property
+    def ended(self) -> bool:
+        return all(task.ended for task in self.tasks)
+
+    @property
+    def failed(self) -> bool:
+        return any(task.state is TaskState.FAILED for task in self.tasks)
+
+    def with_task(self, task: TaskProgress) -> RequestProgress:
+        tasks = tuple(task if t.namespace == task.namespace else t for t in self.tasks)
+        return replace(self, tasks=tasks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "origin": self.origin.value, "tasks": [t.to_json() for t in self.tasks]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RequestProgress:
+        return cls(value["id"], Origin(value["origin"]), tuple(map(TaskProgress.from_json, value["tasks"])))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """All of it, as of the end of batch ``batch_id`` (-1: before any batch)."""
+
+    batch_id: int = -1
+    position: ClusterTime = ORIGIN
+    requests: tuple[RequestProgress, ...] = ()
+    rereads: tuple[tuple[Namespace, Bound], ...] = ()
+
+    def request(self, request_id: str) -> RequestProgress | None:
+        return next((r for r in self.requests if r.id == request_id), None)
+
+    def with_request(self, request: RequestProgress) -> Progress:
+        """Replace the request of the same id, or append a new one at the end of the queue."""
+        if self.request(request.id) is None:
+            return replace(self, requests=(*self.requests, request))
+        return replace(self, requests=tuple(request if r.id == request.id else r for r in self.requests))
+
+    def with_reread(self, namespace: Namespace, bounds: tuple[Bound, ...]) -> Progress:
+        known = {(n, b.key) for n, b in self.rereads}
+        new = tuple((namespace, b) for b in bounds if (namespace, b.key) not in known)
+        return replace(self, rereads=self.rereads + new)
+
+    def without_rereads(self, namespace: Namespace, keys: frozenset[str]) -> Progress:
+        rest = tuple((n, b) for n, b in self.rereads if n != namespace or b.key not in keys)
+        return replace(self, rereads=rest)
+
+    def forgetting(self, keep_ended: int) -> Progress:
+        """Only the newest ``keep_ended`` ended requests stay, so that the file does not grow for ever."""
+        ended = [r.id for r in self.requests if r.ended]
+        forgotten = frozenset(ended[: max(0, len(ended) - keep_ended)])
+        return replace(self, requests=tuple(r for r in self.requests if r.id not in forgotten))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "batch_id": self.batch_id,
+            "position": self.position.to_json(),
+            "requests": [r.to_json() for r in self.requests],
+            "rereads": [{"namespace": str(n), "bound": b.to_json()} for n, b in self.rereads],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Progress:
+        return cls(
+            batch_id=value["batch_id"],
+            position=ClusterTime.from_json(value["position"]),
+            requests=tuple(map(RequestProgress.from_json, value["requests"])),
+            rereads=tuple(
+                (Namespace.parse(r["namespace"]), Bound.from_json(r["bound"])) for r in value["rereads"]
+            ),
+        )

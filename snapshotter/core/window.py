@@ -1,0 +1,169 @@
+"""The watermark window: the rule file of one chunk's read.
+
+A window guards one chunk. Its two watermarks bound the time in which the chunk was read, so that a streamed event
+with a time after the low watermark is known to be newer than, or already part of, what was read (DBLog, section 3.3).
+
+    REGISTERED --low written--> OPEN --chunk read--> READ --high written--> CLOSING --batch end >= high--> closed
+
+Rules (each has its test; see docs/ARCHITECTURE.md)
+- A window is registered before its low watermark is written, and keys are kept from then on. ``floor`` is the end of
+  the newest batch that arrived before: its keys were not kept, so the effective low is never below it.
+- The high watermark is written only once every cursor of the chunk is exhausted, and must not lie before the time at
+  which any reader ended.
+- Watermarks travel in the stream (``insert_insert``, ``insert_delete``) and must be seen there; with ``cluster_time``
+  the acknowledged time is the watermark.
+- An acknowledged watermark that a batch passed without showing it was filtered out of the stream: fail closed.
+- An open document that vanishes before the window closes invalidates the window.
+
+A window that fails is thrown away whole; its chunk is read again in a new window with a new number.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from snapshotter.core.chunks import Target
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+
+class WindowState(StrEnum):
+    REGISTERED = "registered"
+    OPEN = "open"
+    READ = "read"
+    CLOSING = "closing"
+
+
+class Edge(StrEnum):
+    """What a batch showed of a window: its low or high watermark, or that its open document is gone."""
+
+    LOW = "low"
+    HIGH = "high"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class WindowId:
+    """``run/number``: a run never closes the windows of another."""
+
+    run: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A watermark found in a batch."""
+
+    window: WindowId
+    edge: Edge
+    time: ClusterTime
+
+
+class WindowError(Exception):
+    """A step that the window's state does not allow; the message shows the state and the step."""
+
+
+class WatermarkHidden(WindowError):
+    """An acknowledged watermark never came through the stream: something filters the signal collection out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One chunk in flight. ``order`` is its place in the scan of its task; ``attempt`` counts from 1."""
+
+    id: WindowId
+    request_id: str | None
+    namespace: Namespace
+    target: Target
+    filter: str | None
+    order: int
+    attempt: int
+    floor: ClusterTime
+    in_stream: bool
+    state: WindowState = WindowState.REGISTERED
+    low_acknowledged: ClusterTime | None = None
+    high_acknowledged: ClusterTime | None = None
+    low_seen: ClusterTime | None = None
+    high_seen: ClusterTime | None = None
+    ended: ClusterTime | None = None
+    rows: int = 0
+
+    def low_written(self, time: ClusterTime) -> Window:
+        self._expect(WindowState.REGISTERED, "low watermark written")
+        seen = self.low_seen if self.in_stream else time
+        return replace(self, state=WindowState.OPEN, low_acknowledged=time, low_seen=seen)
+
+    def chunk_read(self, ended: ClusterTime, rows: int) -> Window:
+        self._expect(WindowState.OPEN, "chunk read")
+        return replace(self, state=WindowState.READ, ended=ended, rows=rows)
+
+    def high_written(self, time: ClusterTime) -> Window:
+        self._expect(WindowState.READ, "high watermark written")
+        if self.ended is not None and time < self.ended:
+            raise WindowError(
+                f"window {self.id}: its high watermark {time} lies before a reader's end {self.ended}"
+            )
+        seen = self.high_seen if self.in_stream else time
+        return replace(self, state=WindowState.CLOSING, high_acknowledged=time, high_seen=seen)
+
+    def sighted(self, sighting: Sighting) -> Window:
+        """Note a watermark that a batch showed."""
+        if sighting.edge is Edge.LOST:
+            raise WindowError(f"window {self.id}: its open document was deleted before the window closed")
+        if sighting.edge is Edge.LOW:
+            if self.low_seen is not None:
+                raise WindowError(f"window {self.id}: a second low watermark at {sighting.time}")
+            return replace(self, low_seen=sighting.time)
+        if self.low_seen is None:
+            raise WindowError(f"window {self.id}: a high watermark at {sighting.time} before any low one")
+        if self.high_seen is not None:
+            raise WindowError(f"window {self.id}: a second high watermark at {sighting.time}")
+        return replace(self, high_seen=sighting.time)
+
+    def check_passed(self, end: ClusterTime) -> None:
+        """A batch up to ``end`` must have shown every watermark acknowledged at or before ``end``."""
+        for edge, acknowledged, seen in (
+            (Edge.LOW, self.low_acknowledged, self.low_seen),
+            (Edge.HIGH, self.high_acknowledged, self.high_seen),
+        ):
+            if acknowledged is not None and acknowledged <= end and seen is None:
+                raise WatermarkHidden(
+                    f"window {self.id} of {self.namespace}: its {edge} watermark was acknowledged at {acknowledged}, "
+                    f"but the stream has passed {end} without showing it. Check signal.data.collection against "
+                    f"capture.scope, capture.target, skipped.operations and cursor.pipeline: inserts into it, and "
+                    f"deletes with insert_delete, must reach the stream."
+                )
+
+    @property
+    def read_after(self) -> ClusterTime:
+        """Readers must see a state at or after this time."""
+        if self.low_acknowledged is None:
+            raise WindowError(f"window {self.id} has no low watermark yet")
+        return max(self.low_acknowledged, self.floor)
+
+    @property
+    def low(self) -> ClusterTime:
+        """The effective low watermark: an event after it supersedes a READ of the window."""
+        if self.low_seen is None:
+            raise WindowError(f"window {self.id}: its low watermark has not been seen")
+        return max(self.low_seen, self.floor)
+
+    def closes_by(self, end: ClusterTime) -> bool:
+        """Whether a batch that ends at ``end`` holds every event up to the high watermark."""
+        if self.state is not WindowState.CLOSING or self.high_seen is None or self.low_seen is None:
+            return False
+        if self.ended is not None and self.high_seen < self.ended:
+            raise WindowError(
+                f"window {self.id}: its high watermark was seen at {self.high_seen}, before a reader's end {self.ended}"
+            )
+        return self.high_seen <= end
+
+    def _expect(self, state: WindowState, step: str) -> None:
+        if self.state is not state:
+            raise WindowError(f"window {self.id}: {step} while {self.state}, expected {state}")
