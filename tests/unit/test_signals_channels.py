@@ -1,0 +1,124 @@
+"""The inbox folder, and decoding what the signal collection's stream delivers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import bson
+import pytest
+from bson import json_util
+
+from signals.actions import Condition, ExecuteSnapshot, PauseSnapshot
+from signals.errors import DuplicateSignal, MalformedSignal
+from signals.inbox_channel import InboxChannel
+from signals.source_channel import decode
+from snapshotter.storage import MemoryStorage
+
+AWARE = json_util.JSONOptions(tz_aware=True)
+ORDERS = ExecuteSnapshot("orders again", ("shop.orders",))
+
+
+def test_a_signal_stays_in_the_inbox_until_it_is_acknowledged() -> None:
+    """Poll shows it every time; ack removes it, and only it."""
+    inbox = InboxChannel(MemoryStorage(), now_ms=lambda: 5)
+    inbox.send(ORDERS)
+    assert [r.action for r in inbox.poll()] == [ORDERS]
+    (received,) = inbox.poll()
+    assert received.sent_at_ms == 5
+    inbox.ack(received.name)
+    inbox.ack(received.name)
+    assert inbox.poll() == []
+
+
+def test_signals_are_polled_in_the_order_they_were_sent() -> None:
+    """By the sender's clock, whatever the ids are."""
+    times = iter([3, 1, 2])
+    inbox = InboxChannel(MemoryStorage(), now_ms=lambda: next(times))
+    for signal_id in ("a", "b", "c"):
+        inbox.send(PauseSnapshot(signal_id))
+    assert [r.id for r in inbox.poll()] == ["b", "c", "a"]
+
+
+def test_an_id_waits_once() -> None:
+    """The second of two signals with one id is refused, and the first is untouched."""
+    inbox = InboxChannel(MemoryStorage())
+    inbox.send(ORDERS)
+    with pytest.raises(DuplicateSignal, match="orders again"):
+        inbox.send(PauseSnapshot(ORDERS.id))
+    assert [r.action for r in inbox.poll()] == [ORDERS]
+
+
+@pytest.mark.parametrize("signal_id", ["../../etc/x", ".hidden", "a b", "ü/%", "."])
+def test_any_id_is_a_safe_file_name(signal_id: str) -> None:
+    """Ids come back as they were, and no file leaves the folder."""
+    files = MemoryStorage()
+    inbox = InboxChannel(files)
+    inbox.send(PauseSnapshot(signal_id))
+    assert [r.action for r in inbox.poll()] == [PauseSnapshot(signal_id)]
+    assert len(files.list_names("inbox")) == 1
+
+
+def test_a_bad_file_hides_no_other() -> None:
+    """What cannot be read comes with its error and name, so that it can be reported and acknowledged."""
+    files = MemoryStorage()
+    inbox = InboxChannel(files)
+    files.write_text("inbox/bad.json", "{")
+    files.write_text("inbox/list.json", "[]")
+    files.write_text("inbox/notes.txt", "not a signal")
+    files.write_text("inbox/plain.json", json.dumps({"type": "pause-snapshot"}))
+    bad, listed, plain = inbox.poll()
+    assert isinstance(bad.error, MalformedSignal)
+    assert "'bad.json' is not JSON" in str(bad.error)
+    assert "JSON object, got []" in str(listed.error)
+    assert plain.action == PauseSnapshot("plain")
+    for received in (bad, listed, plain):
+        inbox.ack(received.name)
+    assert inbox.poll() == []
+
+
+def test_a_raw_document_becomes_plain_values() -> None:
+    """An ObjectId for an id, a sub-document for data, BSON types in a filter: nothing is lost on the way."""
+    signal_id = bson.ObjectId()
+    since = datetime(2024, 1, 2, tzinfo=UTC)
+    query = {"at": {"$gte": since}, "n": bson.Int64(5)}
+    data = {
+        "data-collections": ["shop.orders"],
+        "additional-conditions": [{"data-collection": "shop.orders", "filter": query}],
+    }
+    raw = decode(bson.encode({"_id": signal_id, "type": "execute-snapshot", "data": data}))
+    assert raw.id == str(signal_id)
+    action = raw.parse()
+    assert action == ExecuteSnapshot(
+        str(signal_id), ("shop.orders",), additional_conditions=(Condition("shop.orders", _filter(action)),)
+    )
+    assert json_util.loads(_filter(action), json_options=AWARE) == query
+
+
+def _filter(action: object) -> str:
+    assert isinstance(action, ExecuteSnapshot)
+    return action.additional_conditions[0].filter
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"_id": 5, "type": "pause-snapshot"}, ("5", "pause-snapshot", None)),
+        ({"_id": "x", "type": "log", "data": '{"message": "m"}'}, ("x", "log", '{"message": "m"}')),
+        ({"_id": {"k": 1}, "type": "log", "data": ""}, ('{"k": {"$numberInt": "1"}}', "log", "")),
+        ({"_id": "x", "a": "log", "b": {"m": "é"}}, ("x", "log", '{"m": "é"}')),
+    ],
+)
+def test_ids_and_data_of_other_types(
+    document: dict[str, object], expected: tuple[str, str, str | None]
+) -> None:
+    """Ids are text; data is JSON text as it was written, or the Extended JSON of a document."""
+    assert decode(bson.encode(document)) == expected
+
+
+def test_a_raw_document_of_another_shape_is_refused() -> None:
+    """The stream of the signal collection may carry anything."""
+    with pytest.raises(MalformedSignal, match="type must be a string, got 5"):
+        decode(bson.encode({"_id": "x", "type": 5, "data": {}}))
+    with pytest.raises(MalformedSignal, match="an id, a type, and data"):
+        decode(bson.encode({"_id": "x", "value": 5}))
