@@ -17,9 +17,8 @@ def between(before: Progress, after: Progress) -> Iterator[Announce]:
     """The announcements that the step from ``before`` to ``after`` calls for, in the order of the queue."""
     for request in after.requests:
         old = before.request(request.id)
-        if old is None or not _has_started(old):
-            if _has_started(request):
-                yield Announce("STARTED", request.id)
+        if (old is None or not _has_started(old)) and _has_started(request):
+            yield Announce("STARTED", request.id)
         yield from _of_tasks(old, request)
         if request.ended and not (old is not None and old.ended):
             yield Announce("ABORTED" if request.failed else "COMPLETED", request.id)

@@ -6,6 +6,7 @@ Pure: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
@@ -49,7 +50,6 @@ def sight(
             continue
         try:
             window.check_passed(end)
-            window.closes_by(end)
         except WatermarkHidden as error:
             failures[window.id] = Failure(window, str(error), definite=True)
         except WindowError as error:
@@ -57,103 +57,105 @@ def sight(
     return seen, list(failures.values())
 
 
-def closings(
+def closable(
     windows: Mapping[WindowId, Window],
     scans: Mapping[tuple[str, Namespace], Scan],
-    arrived: BatchArrived,
+    end: ClusterTime,
     limits: Limits,
 ) -> list[Window]:
-    """The windows that this batch closes: of each scan an unbroken run from the next chunk to land on.
-
-    A collection whose table already carries this batch takes no more rows in it. READs of single ids never close
-    beside those of a range of the same collection, so that no key has two READs in one commit.
-    """
-    ranged: set[Namespace] = set()
+    """The windows that a batch up to ``end`` may close: of each scan an unbroken run from the next chunk to land on,
+    as many as one commit takes; and every window of single ids."""
     chosen: list[Window] = []
-    rows = 0
     for (request_id, namespace), scan in scans.items():
         in_order = {
             w.order: w for w in windows.values() if (w.request_id, w.namespace) == (request_id, namespace)
         }
-        order = scan.next_close
-        while namespace not in arrived.recorded and (window := in_order.get(order)) is not None:
-            if not window.closes_by(arrived.end) or (
-                chosen and rows + window.rows > limits.commit_rows_target
-            ):
+        order, rows = scan.next_close, 0
+        while (window := in_order.get(order)) is not None and window.closes_by(end):
+            rows += window.rows
+            if order > scan.next_close and rows > limits.commit_rows_target:
                 break
             chosen.append(window)
-            ranged.add(namespace)
-            rows += window.rows
             order += 1
-    for window in windows.values():
-        free = window.namespace not in ranged and window.namespace not in arrived.recorded
-        if isinstance(window.target, KeyList) and free and window.closes_by(arrived.end):
-            chosen.append(window)
+    chosen += [w for w in windows.values() if isinstance(w.target, KeyList) and w.closes_by(end)]
     return chosen
 
 
-def plan_landing(
-    windows: Mapping[WindowId, Window],
-    scans: Mapping[tuple[str, Namespace], Scan],
+def unreached(
     tasks: Iterable[TaskProgress],
-    arrived: BatchArrived,
-    limits: Limits,
-    *,
-    suspects: frozenset[WindowId],
-    landed_upto: Mapping[Namespace, str],
     reached: Mapping[Namespace, Bound | None],
+    landed_upto: Mapping[Namespace, str],
+) -> dict[Namespace, Unreached]:
+    """Of each first load among the active ``tasks``, the keys whose events need not land, because a window still to
+    be registered will read them. ``reached``: how far windows have been registered in this run; ``landed_upto``: how
+    far the table held rows when the run began, for what an earlier run landed must follow the stream."""
+    found = {}
+    for task in tasks:
+        if not task.first_load or task.last is None:
+            continue
+        bound = reached.get(task.namespace)
+        passed = [bound.key] if bound is not None else []
+        passed += [landed_upto[task.namespace]] if task.namespace in landed_upto else []
+        after = max(passed, default=None)
+        if after is None or after < task.last.key:
+            found[task.namespace] = Unreached(after, task.last.key)
+    return found
+
+
+def plan_landing(
+    arrived: BatchArrived,
+    windows: Mapping[WindowId, Window],
+    closing: Iterable[Window],
+    unreached: Mapping[Namespace, Unreached],
+    first_loads: Iterable[Namespace],
+    landed_upto: Mapping[Namespace, str],
 ) -> LandBatch:
-    """Decide what batch ``arrived`` lands. ``tasks`` are the active ones; ``reached`` tells of each first load how far
-    windows have been registered; ``suspects`` are windows into whose range an id may have landed already."""
-    first_loads = {t.namespace: t for t in tasks if t.first_load and not t.ended}
-    unreached = {}
-    for namespace, task in first_loads.items():
-        upto = reached.get(namespace)
-        if task.last is not None and (upto is None or upto.key < task.last.key):
-            unreached[namespace] = Unreached(upto.key if upto else None, task.last.key)
+    """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its commit would be
+    skipped without a word), so none of its windows close."""
+    loading = frozenset(first_loads)
     return LandBatch(
         batch_id=arrived.batch_id,
         start=arrived.start,
         end=arrived.end,
         closings=tuple(
-            Closing(w, w.low, _proven_new(w, first_loads, suspects, landed_upto))
-            for w in closings(windows, scans, arrived, limits)
+            Closing(w, w.low, w.namespace in loading and _proven_new(w, landed_upto.get(w.namespace)))
+            for w in closing
+            if w.namespace not in arrived.recorded
         ),
         keep=frozenset(w.namespace for w in windows.values()),
-        unreached=unreached,
+        unreached=dict(unreached),
     )
 
 
-def _proven_new(
-    window: Window,
-    first_loads: Mapping[Namespace, TaskProgress],
-    suspects: frozenset[WindowId],
-    landed_upto: Mapping[Namespace, str],
-) -> bool:
-    """In a first load, events beyond the registered windows do not land, so a chunk read at the first attempt meets
-    an empty range, unless an earlier run of the engine had reached further (``landed_upto``)."""
-    if window.namespace not in first_loads or window.attempt > 1 or window.id in suspects:
+def _proven_new(window: Window, landed_upto: str | None) -> bool:
+    """In a first load, events beyond the registered windows do not land, nor do single READs, so a chunk read at the
+    first attempt meets an empty range, unless an earlier run of the engine had reached further (``landed_upto``)."""
+    if window.attempt > 1 or not isinstance(window.target, KeyRange):
         return False
-    if not isinstance(window.target, KeyRange):
-        return False
-    highest = landed_upto.get(window.namespace)
     after = window.target.after
-    return highest is None or (after is not None and highest <= after.key)
+    return landed_upto is None or (after is not None and landed_upto <= after.key)
 
 
-def suspected_by(
-    windows: Iterable[Window], incomplete: Mapping[Namespace, tuple[Bound, ...]]
-) -> set[WindowId]:
-    """Windows whose range holds an id that will be read, and may land, by itself."""
-    return {
-        w.id for w in windows if any(w.target.holds(bound.key) for bound in incomplete.get(w.namespace, ()))
-    }
+def without(landing: LandBatch, lost: frozenset[WindowId]) -> LandBatch:
+    """The same landing without the windows that were lost, and without those that stood behind one of them in a scan.
+
+    Everything else stays as it was, and no window joins: some tables may be committed already. (Nor may the unreached
+    ranges shrink: windows registered since have their floor at the end of this very batch.)
+    """
+    broken: dict[tuple[str, Namespace], int] = {}
+    for window in (c.window for c in landing.closings if c.window.id in lost):
+        if window.request_id is not None:
+            scan = window.request_id, window.namespace
+            broken[scan] = min(window.order, broken.get(scan, window.order))
+    rest = []
+    for closing in landing.closings:
+        window = closing.window
+        first_broken = broken.get((window.request_id or "", window.namespace))
+        if window.id not in lost and (first_broken is None or window.order < first_broken):
+            rest.append(closing)
+    return replace(landing, closings=tuple(rest))
 
 
 def reached_only(bounds: tuple[Bound, ...], unreached: Unreached | None) -> tuple[Bound, ...]:
     """Ids to read again, less those that a window of a first load will read anyway."""
-    if unreached is None:
-        return bounds
-    return tuple(
-        b for b in bounds if b.key > unreached.upto or (unreached.after and b.key <= unreached.after)
-    )
+    return bounds if unreached is None else tuple(b for b in bounds if not unreached.holds(b.key))

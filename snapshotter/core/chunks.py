@@ -32,13 +32,17 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The ids with ``after < id <= upto``; None leaves that end open."""
+    """The ids with ``after < id <= upto``; None leaves that end open.
+
+    The order is that of the collection's ids. Keys are ordered alike unless the collection has a collation, so whether
+    ``after`` lies before ``upto`` is checked where that is known (`core.scan`), and ``holds`` is only asked there.
+    """
 
     after: Bound | None
     upto: Bound | None
 
     def __post_init__(self) -> None:
-        if self.after is not None and self.upto is not None and not self.after.key < self.upto.key:
+        if self.after is not None and self.upto is not None and self.after.key == self.upto.key:
             raise ValueError(f"an empty range: after {self.after.key!r}, up to {self.upto.key!r}")
 
     def holds(self, key: str) -> bool:

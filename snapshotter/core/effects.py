@@ -21,11 +21,16 @@ from streaming.positions import ClusterTime
 
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
-    """Find the largest id under the filter -> ``CollectionOpened`` or ``CollectionFailed``."""
+    """Find the largest id under the filter -> ``CollectionOpened`` or ``CollectionFailed``.
+
+    To be read at or after ``after_time``, the end of the newest batch: ids beyond the largest one reach the table by
+    the stream alone, so each of them must have been inserted after the stream began.
+    """
 
     request_id: str
     namespace: Namespace
     filter: str | None
+    after_time: ClusterTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,9 @@ class Unreached:
 
     after: str | None
     upto: str
+
+    def holds(self, key: str) -> bool:
+        return (self.after is None or self.after < key) and key <= self.upto
 
 
 @dataclass(frozen=True, slots=True)

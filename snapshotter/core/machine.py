@@ -10,9 +10,13 @@ ahead, windows are registered and run while batches land, and each batch closes 
 lies at or before its end, in the order of the scan. What landed moves the frontier, which is saved with the batch.
 
 Invariants
+- Nothing is asked for before the first batch of the run: only it tells how far the tables reach, and from when on the
+  stream carries every change.
 - low before read before high: each is asked for only in answer to the one before.
 - land before save before announce: they are returned in this order, in one tuple.
 - A window that fails takes nothing with it: its chunk waits for a new window.
+- What cannot be (a batch that progress already covers, an answer nobody asked for) is refused with ValueError or
+  ``WindowMisuse`` before anything has changed.
 
 Pure: standard library only.
 """
@@ -32,9 +36,11 @@ from snapshotter.core.effects import (
     PlanChunks,
     ReadChunk,
     SaveProgress,
+    Unreached,
     WriteHigh,
     WriteLow,
 )
+from snapshotter.core.flight import Flight
 from snapshotter.core.inputs import (
     BatchArrived,
     BatchLanded,
@@ -64,18 +70,17 @@ class Machine:
         self.run = run
         self.progress = progress
         self.limits = limits
-        self.in_stream = in_stream
-        self.windows: dict[WindowId, Window] = {}
+        self.flight = Flight(run, in_stream)
         self.scans: dict[tuple[str, Namespace], Scan] = {}
-        self.suspects: set[WindowId] = set()
         self.landed_upto: dict[Namespace, str] = {}
         self.landing: LandBatch | None = None
         self.draining = False
         self._arrived: BatchArrived | None = None
         self._opening: set[tuple[str, Namespace]] = set()
+        self._missed: dict[WindowId, frozenset[str]] = {}
+        self._rereads_rest: set[Namespace] = set()
         self._saved = progress
-        self._number = 0
-        self._floor = progress.position
+        self._ready = False
         self._behind = False
 
     def step(self, happened: Input) -> tuple[Effect, ...]:
@@ -86,7 +91,7 @@ class Machine:
             case CollectionOpened():
                 effects = self._collection_opened(happened)
             case CollectionFailed():
-                effects = self._collection_failed(happened)
+                effects = self._fail_task(happened.request_id, happened.namespace, happened.error)
             case ChunksPlanned():
                 effects = self._chunks_planned(happened)
             case LowWritten():
@@ -109,6 +114,11 @@ class Machine:
         return (*effects, *self._next_requests())
 
     # What the engine may ask
+
+    @property
+    def windows(self) -> dict[WindowId, Window]:
+        """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
+        return self.flight.windows
 
     @property
     def quiet(self) -> bool:
@@ -137,23 +147,17 @@ class Machine:
         return []
 
     def _collection_opened(self, happened: CollectionOpened) -> list[Effect]:
-        self._opening.discard((happened.request_id, happened.namespace))
         task = self._task(happened.request_id, happened.namespace)
         task = task.opened(happened.last, happened.estimated, ordered_keys=happened.ordered_keys)
         self._put(happened.request_id, task)
+        self._opening.discard((happened.request_id, happened.namespace))
         # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.
         return [MakeBatch()]
 
-    def _collection_failed(self, happened: CollectionFailed) -> list[Effect]:
-        self._opening.discard((happened.request_id, happened.namespace))
-        return self._fail_task(happened.request_id, happened.namespace, happened.error)
-
     def _chunks_planned(self, happened: ChunksPlanned) -> list[Effect]:
-        scan = self.scans.get((happened.request_id, happened.namespace))
-        if scan is None:
-            return []
-        scan.plan(happened.bounds, exhausted=happened.exhausted)
-        return [MakeBatch()] if scan.complete else []
+        if (scan := self.scans.get((happened.request_id, happened.namespace))) is not None:
+            scan.plan(happened.bounds, exhausted=happened.exhausted)
+        return []
 
     # Windows
 
@@ -170,7 +174,7 @@ class Machine:
             return []
         self.windows[window.id] = window.chunk_read(happened.ended, happened.rows)
         scan = self.scans.get((window.request_id or "", window.namespace))
-        if scan is not None and isinstance(window.target, KeyRange):
+        if scan is not None and window.request_id is not None:
             scan.docs = self.limits.next_docs(
                 scan.docs, rows=happened.rows, size_bytes=happened.size_bytes, seconds=happened.seconds
             )
@@ -192,46 +196,70 @@ class Machine:
         return [] if window is None else self._fail_window(window, happened.error, definite=happened.definite)
 
     def _fail_window(self, window: Window, error: str, *, definite: bool) -> list[Effect]:
-        del self.windows[window.id]
-        self.suspects.discard(window.id)
-        discard: list[Effect] = [Discard(window.id, window.namespace, landed=False)]
+        effects = self._drop(window)
         if window.request_id is None:
-            return discard  # its ids are still in progress.rereads: the next window takes them up again
-        if definite or window.attempt >= self.limits.attempts:
-            return discard + self._fail_task(window.request_id, window.namespace, error)
-        assert isinstance(window.target, KeyRange)
-        scan = self.scans[window.request_id, window.namespace]
-        scan.retry(Planned(window.order, window.target, window.attempt + 1))
-        return discard
+            # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must not spin.
+            self._rereads_rest.add(window.namespace)
+        elif definite or window.attempt >= self.limits.attempts:
+            effects += self._fail_task(window.request_id, window.namespace, error)
+        else:
+            assert isinstance(window.target, KeyRange)
+            scan = self.scans[window.request_id, window.namespace]
+            scan.retry(Planned(window.order, window.target, window.attempt + 1))
+        return effects
 
     def _fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
         task = self._task(request_id, namespace)
-        effects: list[Effect] = []
-        for window in [
-            w for w in self.windows.values() if (w.request_id, w.namespace) == (request_id, namespace)
-        ]:
-            del self.windows[window.id]
-            effects.append(Discard(window.id, namespace, landed=False))
+        if task.ended:
+            return []
+        self._put(request_id, task.failed(error))
+        self._opening.discard((request_id, namespace))
         self.scans.pop((request_id, namespace), None)
-        if not task.ended:
-            self._put(request_id, task.failed(error))
-            effects.append(MakeBatch())
-        return effects
+        effects: list[Effect] = []
+        for window in self.flight.of_task(request_id, namespace):
+            effects += self._drop(window)
+        return [*effects, MakeBatch()]
+
+    def _drop(self, window: Window) -> list[Effect]:
+        """Take a window out of flight. The buffer of one that is being landed stays until that is over."""
+        del self.windows[window.id]
+        self._missed.pop(window.id, None)
+        landing = self.landing is not None and any(c.window.id == window.id for c in self.landing.closings)
+        return [] if landing else [Discard(window.id, window.namespace, landed=False)]
 
     # Batches
 
     def _batch_arrived(self, happened: BatchArrived) -> list[Effect]:
-        effects: list[Effect] = []
+        if self.landing is not None or happened.batch_id <= self.progress.batch_id:
+            raise ValueError(
+                f"batch {happened.batch_id} arrived, but progress is that of batch {self.progress.batch_id} and "
+                f"{self.landing} is being landed: a batch starts from the state saved for one before it, in a new run"
+            )
         for namespace in self.beginning():
             self._begin(namespace, table_empty=namespace in happened.empty_tables)
         self.landed_upto = {**happened.landed_upto, **self.landed_upto}
-        self.windows, failed = batches.sight(self.windows, happened.sightings, happened.end)
+        self.flight.windows, failed = batches.sight(self.windows, happened.sightings, happened.end)
+        effects: list[Effect] = []
         for window, error, definite in failed:
             if window.id in self.windows:
                 effects += self._fail_window(window, error, definite=definite)
-        self._arrived, self._floor, self._behind = happened, happened.end, happened.behind
-        self.landing = self._plan_landing(happened)
-        self.suspects |= batches.suspected_by(self.windows.values(), happened.incomplete)
+        unreached = self._unreached()
+        effects += self._leave_to_first_loads(unreached)
+        self.landing = batches.plan_landing(
+            happened,
+            self.windows,
+            batches.closable(self.windows, self.scans, happened.end, self.limits),
+            unreached,
+            [task.namespace for task in self.first_loads()],
+            self.landed_upto,
+        )
+        self._arrived, self._behind, self._ready = happened, happened.behind, True
+        self.flight.floor = happened.end
+        self._rereads_rest.clear()
+        for namespace, bounds in happened.incomplete.items():
+            for window in self.flight.reading_ids(namespace):
+                keys = frozenset(bound.key for bound in bounds)
+                self._missed[window.id] = self._missed.get(window.id, frozenset()) | keys
         return [*effects, self.landing]
 
     def _begin(self, namespace: Namespace, *, table_empty: bool) -> None:
@@ -239,59 +267,62 @@ class Machine:
             if task.namespace == namespace and task.state is TaskState.OPENED:
                 self._put(request.id, task.begun(table_empty=table_empty))
 
+    def _unreached(self) -> dict[Namespace, Unreached]:
+        tasks = [task for _, task in self._active()]
+        reached = {task.namespace: task.frontier for task in tasks}
+        reached |= {namespace: scan.reached for (_, namespace), scan in self.scans.items()}
+        return batches.unreached(tasks, reached, self.landed_upto)
+
+    def _leave_to_first_loads(self, unreached: dict[Namespace, Unreached]) -> list[Effect]:
+        """Ids to read again that a first load will read anyway: landed by themselves, ahead of it, they would miss the
+        events that it keeps from landing, and its append would meet them."""
+        effects: list[Effect] = []
+        for namespace, keys in unreached.items():
+            known = [b.key for n, b in self.progress.rereads if n == namespace and keys.holds(b.key)]
+            self.progress = self.progress.without_rereads(namespace, frozenset(known))
+            for window in self.flight.giving_way(namespace, keys.holds):
+                effects += self._drop(window)
+        return effects
+
     def _buffers_lost(self, happened: BuffersLost) -> list[Effect]:
-        if self.landing is None or self._arrived is None or self.landing.batch_id != happened.batch_id:
-            raise ValueError(
-                f"buffers lost for batch {happened.batch_id}, but {self.landing} is being landed"
-            )
+        if self.landing is None or self.landing.batch_id != happened.batch_id:
+            raise ValueError(f"buffers lost for batch {happened.batch_id}, but {self.landing} is being landed")
+        self.landing = batches.without(self.landing, happened.windows)
         effects: list[Effect] = []
         for window in [self.windows[w] for w in sorted(happened.windows) if w in self.windows]:
             effects += self._fail_window(
                 window, "its READ buffer was recomputed after its high watermark", definite=False
             )
-        self.landing = self._plan_landing(self._arrived)
         return [*effects, self.landing]
-
-    def _plan_landing(self, arrived: BatchArrived) -> LandBatch:
-        tasks = [task for _, task in self._active()]
-        scans = {namespace: scan for (_, namespace), scan in self.scans.items()}
-        return batches.plan_landing(
-            self.windows,
-            self.scans,
-            tasks,
-            arrived,
-            self.limits,
-            suspects=frozenset(self.suspects),
-            landed_upto=self.landed_upto,
-            reached={
-                t.namespace: scans[t.namespace].reached if t.namespace in scans else t.frontier for t in tasks
-            },
-        )
 
     def _batch_landed(self, happened: BatchLanded) -> list[Effect]:
         landing, arrived = self.landing, self._arrived
         if landing is None or arrived is None or landing.batch_id != happened.batch_id:
             raise ValueError(f"batch {happened.batch_id} landed, but {landing} was to be landed")
+        if unknown := [str(c.window.id) for c in landing.closings if c.window.id not in happened.outcomes]:
+            raise ValueError(f"batch {happened.batch_id} landed without an outcome of {', '.join(unknown)}")
         discards: list[Effect] = []
         for closing in landing.closings:
             window, outcome = closing.window, happened.outcomes[closing.window.id]
-            discards += [Discard(window.id, window.namespace, landed=True)]
-            self.suspects.discard(window.id)
+            discards.append(Discard(window.id, window.namespace, landed=True))
             if self.windows.pop(window.id, None) is not None:
                 self._window_landed(window, outcome.kept, outcome.dropped)
         for namespace, bounds in arrived.incomplete.items():
-            unreached = landing.unreached.get(namespace)
-            self.progress = self.progress.with_reread(namespace, batches.reached_only(bounds, unreached))
+            missed = batches.reached_only(bounds, landing.unreached.get(namespace))
+            self.progress = self.progress.with_reread(namespace, missed)
         self._end_tasks()
         self.progress = replace(self.progress, batch_id=landing.batch_id, position=landing.end)
         announced = list(announcements.between(self._saved, self.progress))
         self.progress = self._saved = self.progress.forgetting(self.limits.ended_requests_kept)
         self.landing = self._arrived = None
+        if batches.closable(self.windows, self.scans, landing.end, self.limits):
+            discards.append(MakeBatch())
         return [SaveProgress(self.progress), *announced, *discards]
 
     def _window_landed(self, window: Window, kept: int, dropped: int) -> None:
         if isinstance(window.target, KeyList):
-            keys = frozenset(bound.key for bound in window.target.ids)
+            # An id that the stream missed again, meanwhile, was perhaps read before that change.
+            keys = frozenset(bound.key for bound in window.target.ids) - self._missed.pop(window.id, frozenset())
             self.progress = self.progress.without_rereads(window.namespace, keys)
             return
         assert window.request_id is not None and window.target.upto is not None
@@ -303,19 +334,16 @@ class Machine:
     def _end_tasks(self) -> None:
         for (request_id, namespace), scan in list(self.scans.items()):
             if scan.complete:
-                task = self._task(request_id, namespace)
-                self._put(request_id, task.finished())
+                self._put(request_id, self._task(request_id, namespace).finished())
                 del self.scans[request_id, namespace]
 
     # What to do next
 
     def _next_requests(self) -> list[Effect]:
-        if self.draining:
+        if self.draining or not self._ready:
             return []
         effects: list[Effect] = []
-        for ahead, (request, task) in enumerate(self._active()):
-            if ahead >= self.limits.tasks_ahead:
-                break
+        for request, task in self._active()[: self.limits.tasks_ahead]:
             if task.state is TaskState.WAITING:
                 effects += self._open(request.id, task)
             elif task.state is TaskState.RUNNING:
@@ -326,74 +354,39 @@ class Machine:
         if (request_id, task.namespace) in self._opening:
             return []
         self._opening.add((request_id, task.namespace))
-        return [OpenCollection(request_id, task.namespace, task.filter)]
+        return [OpenCollection(request_id, task.namespace, task.filter, self.flight.floor)]
 
     def _scan(self, request_id: str, task: TaskProgress) -> list[Effect]:
         assert task.last is not None
         key = (request_id, task.namespace)
         if key not in self.scans:
-            self.scans[key] = Scan(tail=task.frontier, reached=task.frontier, docs=self.limits.first_docs())
+            self.scans[key] = Scan(task.frontier, task.last, self.limits.first_docs(), task.ordered_keys)
         scan = self.scans[key]
         slots = self.limits.slots(scan.docs)
         effects: list[Effect] = []
-        while not self._behind and len(self.windows) < slots:
-            planned = scan.take()
-            if planned is None:
-                break
-            window = self._new_window(
-                request_id,
-                task.namespace,
-                planned.range,
-                task.filter,
-                order=planned.order,
-                attempt=planned.attempt,
-            )
+        while not self._behind and len(self.windows) < slots and (planned := scan.take()) is not None:
+            window = self.flight.chunk(request_id, task, planned)
+            for other in self.flight.giving_way(task.namespace, window.may_read):
+                effects += self._drop(other)
             effects.append(WriteLow(window.id, window.namespace))
         if not scan.planning and not scan.exhausted and len(scan.ready) < slots:
             scan.planning = True
-            effects.append(
-                PlanChunks(request_id, task.namespace, task.filter, scan.tail, task.last, scan.docs, slots)
-            )
+            namespace, filter = task.namespace, task.filter
+            effects.append(PlanChunks(request_id, namespace, filter, scan.tail, task.last, scan.docs, slots))
         return effects
 
     def _reread(self) -> list[Effect]:
         """One window of single ids at a time for a collection."""
-        effects: list[Effect] = []
-        busy = {w.namespace for w in self.windows.values() if isinstance(w.target, KeyList)}
         waiting: dict[Namespace, list[Bound]] = {}
         for namespace, bound in self.progress.rereads:
-            if namespace not in busy and not self._behind:
+            if not self._behind and namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
                 waiting.setdefault(namespace, []).append(bound)
+        effects: list[Effect] = []
         for namespace, bounds in waiting.items():
-            ids = KeyList(tuple(bounds[: self.limits.reread_ids]))
-            window = self._new_window(None, namespace, ids, None, order=0, attempt=1)
-            effects.append(WriteLow(window.id, namespace))
+            if not self.flight.reading_ids(namespace):
+                window = self.flight.single_ids(namespace, tuple(bounds[: self.limits.reread_ids]))
+                effects.append(WriteLow(window.id, namespace))
         return effects
-
-    def _new_window(
-        self,
-        request_id: str | None,
-        namespace: Namespace,
-        target: KeyRange | KeyList,
-        filter: str | None,
-        *,
-        order: int,
-        attempt: int,
-    ) -> Window:
-        self._number += 1
-        window = Window(
-            id=WindowId(self.run, self._number),
-            request_id=request_id,
-            namespace=namespace,
-            target=target,
-            filter=filter,
-            order=order,
-            attempt=attempt,
-            floor=self._floor,
-            in_stream=self.in_stream,
-        )
-        self.windows[window.id] = window
-        return window
 
     def _active(self) -> list[tuple[RequestProgress, TaskProgress]]:
         return queue.active(self.progress)

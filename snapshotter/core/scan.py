@@ -3,6 +3,12 @@
 Lives in memory only. After a restart a new scan starts at the task's frontier, so whatever was planned or in flight
 is planned anew.
 
+Invariants
+- Chunks join without a gap, from the frontier to the end of the scan: the last of them always ends at ``last``, also
+  when the document there is gone, for an id that appears between the last document found and ``last`` must lie in
+  some window (a first load does not land its events).
+- Chunks close in ``order``, one after the other, so the frontier is always the end of an unbroken run.
+
 Pure: standard library only.
 """
 
@@ -25,12 +31,13 @@ class Planned:
 
 @dataclass(slots=True)
 class Scan:
-    """``tail`` is the end of the last planned chunk; chunks close in ``order``, one after the other, so that the
-    frontier is always the end of an unbroken run of landed chunks. ``reached`` is the end of the last chunk that has a
-    window; ``docs`` the size of the chunks to plan next."""
+    """``tail`` is the end of the last planned chunk, ``last`` that of the scan. ``reached`` is the end of the last
+    chunk that has had a window; ``docs`` the size of the chunks to plan next."""
 
     tail: Bound | None
+    last: Bound
     docs: int
+    ordered_keys: bool = True
     ready: deque[Planned] = field(default_factory=deque)
     retries: deque[Planned] = field(default_factory=deque)
     reached: Bound | None = None
@@ -39,13 +46,30 @@ class Scan:
     next_order: int = 0
     next_close: int = 0
 
+    def __post_init__(self) -> None:
+        self.reached = self.tail
+        self.exhausted = self.tail is not None and self.tail.key == self.last.key
+
     def plan(self, bounds: tuple[Bound, ...], *, exhausted: bool) -> None:
+        """Take the answer to ``PlanChunks``. Raises ValueError, and changes nothing, if it cannot be one."""
+        if not self.planning:
+            raise ValueError(f"chunks planned up to {self.last.key!r}, but none were asked for")
+        if not bounds and not exhausted:
+            raise ValueError(f"no chunk was planned before {self.last.key!r}, though documents are left")
+        if exhausted and not (bounds and bounds[-1].key == self.last.key):
+            bounds = (*bounds[:-1], self.last)
+        planned = []
+        tail = self.tail
+        for order, bound in enumerate(bounds, self.next_order):
+            if self.ordered_keys and not ((tail is None or tail.key < bound.key) and bound.key <= self.last.key):
+                raise ValueError(f"chunk ends {[b.key for b in bounds]} do not rise up to {self.last.key!r}")
+            planned.append(Planned(order, KeyRange(tail, bound)))
+            tail = bound
+        self.ready.extend(planned)
+        self.tail = tail
+        self.next_order += len(planned)
         self.planning = False
-        self.exhausted = exhausted
-        for bound in bounds:
-            self.ready.append(Planned(self.next_order, KeyRange(self.tail, bound)))
-            self.tail = bound
-            self.next_order += 1
+        self.exhausted = tail is not None and tail.key == self.last.key
 
     def take(self) -> Planned | None:
         """The next chunk to open a window for; a chunk that failed comes first, for others wait for it to close."""
@@ -59,8 +83,7 @@ class Scan:
 
     def retry(self, planned: Planned) -> None:
         """Windows may fail in any order, but the earliest chunk is always the one that the frontier waits for."""
-        self.retries.append(planned)
-        self.retries = deque(sorted(self.retries, key=lambda p: p.order))
+        self.retries = deque(sorted([*self.retries, planned], key=lambda p: p.order))
 
     @property
     def complete(self) -> bool:

@@ -16,6 +16,7 @@ Rules (each has its test; see docs/ARCHITECTURE.md)
 - An open document that vanishes before the window closes invalidates the window.
 
 A window that fails is thrown away whole; its chunk is read again in a new window with a new number.
+A step that the state does not allow (``WindowMisuse``) is the caller's fault and changes nothing.
 
 Pure: standard library only.
 """
@@ -25,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from snapshotter.core.chunks import Target
+from snapshotter.core.chunks import KeyRange, Target
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -66,7 +67,11 @@ class Sighting:
 
 
 class WindowError(Exception):
-    """A step that the window's state does not allow; the message shows the state and the step."""
+    """The window is of no use any more: its chunk is read again in another one."""
+
+
+class WindowMisuse(Exception):
+    """The caller's fault: a step that the window's state does not allow. The message shows both; nothing changed."""
 
 
 class WatermarkHidden(WindowError):
@@ -93,6 +98,7 @@ class Window:
     high_seen: ClusterTime | None = None
     ended: ClusterTime | None = None
     rows: int = 0
+    ordered_keys: bool = True
 
     def low_written(self, time: ClusterTime) -> Window:
         self._expect(WindowState.REGISTERED, "low watermark written")
@@ -115,6 +121,8 @@ class Window:
     def sighted(self, sighting: Sighting) -> Window:
         """Note a watermark that a batch showed."""
         if sighting.edge is Edge.LOST:
+            if self.high_seen is not None:
+                return self  # it has done its work
             raise WindowError(f"window {self.id}: its open document was deleted before the window closed")
         if sighting.edge is Edge.LOW:
             if self.low_seen is not None:
@@ -127,7 +135,12 @@ class Window:
         return replace(self, high_seen=sighting.time)
 
     def check_passed(self, end: ClusterTime) -> None:
-        """A batch up to ``end`` must have shown every watermark acknowledged at or before ``end``."""
+        """A batch up to ``end`` must have shown every watermark acknowledged at or before ``end``, and a high one must
+        not lie before a reader's end (somebody else deleted the open document of ``insert_delete``)."""
+        if self.ended is not None and self.high_seen is not None and self.high_seen < self.ended:
+            raise WindowError(
+                f"window {self.id}: its high watermark was seen at {self.high_seen}, before a reader's end {self.ended}"
+            )
         for edge, acknowledged, seen in (
             (Edge.LOW, self.low_acknowledged, self.low_seen),
             (Edge.HIGH, self.high_acknowledged, self.high_seen),
@@ -158,12 +171,14 @@ class Window:
         """Whether a batch that ends at ``end`` holds every event up to the high watermark."""
         if self.state is not WindowState.CLOSING or self.high_seen is None or self.low_seen is None:
             return False
-        if self.ended is not None and self.high_seen < self.ended:
-            raise WindowError(
-                f"window {self.id}: its high watermark was seen at {self.high_seen}, before a reader's end {self.ended}"
-            )
-        return self.high_seen <= end
+        return (self.ended is None or self.ended <= self.high_seen) and self.high_seen <= end
+
+    def may_read(self, key: str) -> bool:
+        """Whether the window may read the id of this key. A range under a collation may hold any."""
+        if isinstance(self.target, KeyRange) and not self.ordered_keys:
+            return True
+        return self.target.holds(key)
 
     def _expect(self, state: WindowState, step: str) -> None:
         if self.state is not state:
-            raise WindowError(f"window {self.id}: {step} while {self.state}, expected {state}")
+            raise WindowMisuse(f"window {self.id}: {step} while {self.state}, expected {state}")

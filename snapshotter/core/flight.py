@@ -1,0 +1,91 @@
+"""The windows in flight of one run.
+
+Invariant: no id is read by two windows at once. Two chunks of a scan are disjoint, so this is about single ids that are
+read again (``KeyList``) beside a range: such an id waits while a range that may hold it is in flight, and where a scan
+reaches it first, the window of single ids gives way. Otherwise the older of two READs could land last.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from snapshotter.core.chunks import Bound, KeyList
+from snapshotter.core.progress import TaskProgress
+from snapshotter.core.scan import Planned
+from snapshotter.core.window import Window, WindowId
+from streaming.namespaces import Namespace
+from streaming.positions import ORIGIN, ClusterTime
+
+
+@dataclass(slots=True)
+class Flight:
+    """``floor`` is the end of the newest batch: what streamed up to there was not kept for windows yet to come."""
+
+    run: str
+    in_stream: bool
+    windows: dict[WindowId, Window] = field(default_factory=dict)
+    floor: ClusterTime = ORIGIN
+    _number: int = 0
+
+    def chunk(self, request_id: str, task: TaskProgress, planned: Planned) -> Window:
+        """Register a window for a chunk of a scan."""
+        return self._register(
+            Window(
+                id=self._next_id(),
+                request_id=request_id,
+                namespace=task.namespace,
+                target=planned.range,
+                filter=task.filter,
+                order=planned.order,
+                attempt=planned.attempt,
+                floor=self.floor,
+                in_stream=self.in_stream,
+                ordered_keys=task.ordered_keys,
+            )
+        )
+
+    def single_ids(self, namespace: Namespace, ids: tuple[Bound, ...]) -> Window:
+        """Register a window for ids that are read again one by one."""
+        return self._register(
+            Window(
+                id=self._next_id(),
+                request_id=None,
+                namespace=namespace,
+                target=KeyList(ids),
+                filter=None,
+                order=0,
+                attempt=1,
+                floor=self.floor,
+                in_stream=self.in_stream,
+            )
+        )
+
+    def of_task(self, request_id: str, namespace: Namespace) -> list[Window]:
+        return [w for w in self.windows.values() if (w.request_id, w.namespace) == (request_id, namespace)]
+
+    def reading_ids(self, namespace: Namespace) -> list[Window]:
+        """Windows that read single ids of the collection."""
+        return [w for w in self.windows.values() if w.namespace == namespace and isinstance(w.target, KeyList)]
+
+    def giving_way(self, namespace: Namespace, taken: Callable[[str], bool]) -> list[Window]:
+        """Windows of single ids one of which is now ``taken`` by something else."""
+        return [
+            w
+            for w in self.reading_ids(namespace)
+            if isinstance(w.target, KeyList) and any(taken(bound.key) for bound in w.target.ids)
+        ]
+
+    def free(self, namespace: Namespace, key: str) -> bool:
+        """Whether no window in flight may read the id of this key."""
+        return not any(w.namespace == namespace and w.may_read(key) for w in self.windows.values())
+
+    def _next_id(self) -> WindowId:
+        self._number += 1
+        return WindowId(self.run, self._number)
+
+    def _register(self, window: Window) -> Window:
+        self.windows[window.id] = window
+        return window
