@@ -1,9 +1,10 @@
 """Where a collection's tables lie under a warehouse: ``state/<database>/<collection>``.
 
-Names are percent-encoded (UTF-8, upper-case hex) where a file system, a URI or a reader of the folder could take a
-character for something else. So the path is the same on every store, two collections never share one, and the
-name can be read back from it. What stays as it is: ASCII letters and digits, ``-``, ``_``, ``.`` and ``~``.
-A leading ``_`` or ``.`` is encoded too: Hadoop's readers hide such folders, and ``..`` would leave the warehouse.
+Names are percent-encoded (UTF-8, upper-case hex) where a file system, a URI or a reader of the folder could
+take a character for something else. So the path is the same on every store, two collections never share one,
+and the name can be read back from it. What stays as it is: ASCII letters and digits, ``-``, ``_``, ``.`` and
+``~``. A leading ``_`` or ``.`` is encoded too: Hadoop's readers hide such folders, and ``..`` would leave
+the warehouse.
 
 Pure: standard library only.
 """

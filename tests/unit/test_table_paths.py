@@ -63,7 +63,10 @@ def test_two_names_never_share_a_folder(left: str, right: str) -> None:
     assert (encode_name(left) == encode_name(right)) == (left == right)
 
 
-@pytest.mark.parametrize("path", ["state/shop", "changelog/shop/orders", "state/shop/orders/x", "state/shop/a%2fb", "state/shop/_x"])
+@pytest.mark.parametrize(
+    "path",
+    ["state/shop", "changelog/shop/orders", "state/shop/orders/x", "state/shop/a%2fb", "state/shop/_x"],
+)
 def test_a_path_of_something_else_is_refused(path: str) -> None:
     """Only what `state_path` wrote is read back, so a stray folder is never taken for a table."""
     with pytest.raises(ValueError, match="not the"):
