@@ -1,0 +1,66 @@
+"""Which field names of a document can be names of a Delta column.
+
+A field whose name cannot be a column is not lost: it stays in ``_rescued_data``. The rules are conservative:
+a name refused costs a little comfort, a name that some reader cannot address costs the table.
+
+- Delta refuses `` ,;{}()\\n\\t=`` in names without column mapping. Dots and back-quotes would need quoting in
+  every path expression, control characters in every tool.
+- Spark resolves names without regard to case, so ``Name`` beside ``name`` would be ambiguous: the first one
+  keeps the column.
+- At the top level our own columns, Spark's ``_metadata`` and Delta's change-data columns are taken, and so is
+  every name that starts with one of ours. MERGE has scratch columns like ``_row_id_``: refused as well.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+KEY = "_key"
+RESCUED_DATA = "_rescued_data"
+CLUSTER_TIME = "_cluster_time"
+SOURCE_TS = "_source_ts"
+OP = "_op"
+DELETED = "_deleted"
+
+OUR_COLUMNS = (KEY, RESCUED_DATA, CLUSTER_TIME, SOURCE_TS, OP, DELETED)
+"""The columns that the product adds to a table, beside those of the documents."""
+
+_TAKEN = frozenset(("_metadata", "_change_type", "_commit_version", "_commit_timestamp"))
+_REFUSED_CHARACTERS = frozenset(" ,;{}()\n\t=.`")
+_LENGTH_MAX = 255
+
+
+def fold(name: str) -> str:
+    """Equal for two names that Spark's case-insensitive resolver may take for one another.
+
+    Character by character, as Java's ``equalsIgnoreCase`` compares; where the two differ this one folds more.
+    """
+    if name.isascii():
+        return name.lower()
+    return "".join(character.upper().lower()[:1] for character in name)
+
+
+def can_be_nested(name: str) -> bool:
+    """Whether a field of a nested document may become a field of a STRUCT."""
+    if not name or len(name) > _LENGTH_MAX:
+        return False
+    return not any(c in _REFUSED_CHARACTERS or c < " " or c == "\x7f" for c in name) and _encodable(name)
+
+
+def can_be_column(name: str) -> bool:
+    """Whether a field at the top level of a document may become a column of the table."""
+    folded = fold(name)
+    if folded.startswith(OUR_COLUMNS) or folded in _TAKEN:
+        return False
+    scratch = len(name) > 1 and name.startswith("_") and name.endswith("_")
+    return not scratch and can_be_nested(name)
+
+
+def quoted(name: str) -> str:
+    """The name as a SQL identifier: ``a`b`` -> ```a``b```."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _encodable(name: str) -> bool:
+    """Lone surrogates stand for bytes that are no UTF-8: no column can be called so."""
+    return not any("\ud800" <= c <= "\udfff" for c in name)

@@ -1,0 +1,322 @@
+"""The plan of a table: which fields of a collection's documents have a typed column.
+
+A ``TablePlan`` is a value: the ordered columns of the documents' fields, with nested structs and arrays. It
+only ever grows: ``merge`` adds columns and nested fields at the end, and never changes, moves or removes one.
+So rows of an older plan land in a table of a newer one. What fits no column goes to ``_rescued_data``; every
+decision here is about comfort, never about losing something.
+
+Scalar kinds, their Spark types, and what they hold:
+
+- ``long`` BIGINT: int32, int64, and doubles and decimals that are integers in range.
+- ``double`` DOUBLE: doubles, and integers that a double holds exactly.
+- ``decimal`` DECIMAL(38,18): decimals and integers that fit exactly, 20 digits before the point, 18 after it.
+  Decimal128 fields are money and quantities; 18 digits are the finest unit in use (wei), and the type is
+  Spark's own default. NaN and infinities are rescued.
+- ``string`` STRING: valid UTF-8 strings.
+- ``bool`` BOOLEAN.
+- ``date`` TIMESTAMP: dates of the years 1 to 9999, which Python and Spark can both show.
+- ``objectId`` STRING: 24 hex digits. A string is a misfit there, even one of 24 hex digits.
+- ``binary`` BINARY: binary data of subtype 0.
+
+Numbers are equal as MongoDB compares them: a column keeps a number's exact value, not its BSON type. The sign
+of a zero survives too: -0.0 fits a double column only, and is rescued elsewhere.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.column_names import can_be_column, can_be_nested, fold, quoted
+
+SPARK_TYPES: Mapping[str, str] = {
+    "long": "BIGINT",
+    "double": "DOUBLE",
+    "decimal": "DECIMAL(38,18)",
+    "string": "STRING",
+    "bool": "BOOLEAN",
+    "date": "TIMESTAMP",
+    "objectId": "STRING",
+    "binary": "BINARY",
+}
+"""Scalar kind -> Spark SQL type."""
+
+DECIMAL_PRECISION = 38
+DECIMAL_SCALE = 18
+
+LEAVES_MAX = 500
+"""A plan has no more scalar columns and nested scalar fields than this; further fields stay in
+``_rescued_data``.
+"""
+
+DEPTH_MAX = 10
+"""How deep structs and arrays nest in a plan; a top-level scalar has depth 1. Deeper values are rescued whole."""
+
+_FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A single value; ``kind`` is a key of ``SPARK_TYPES``."""
+
+    kind: str
+
+    def __post_init__(self) -> None:
+        if self.kind not in SPARK_TYPES:
+            raise ValueError(f"unknown scalar kind {self.kind!r}; expected one of {', '.join(SPARK_TYPES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A nested document: at least one field, no two names equal when case is ignored."""
+
+    fields: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise ValueError("a struct needs at least one field (Delta stores no empty struct)")
+        _check_names(self.fields, "struct")
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list whose elements share one type."""
+
+    element: ColumnType
+
+
+ColumnType = Scalar | Struct | Array
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field's name and type, at the top level or in a struct."""
+
+    name: str
+    type: ColumnType
+
+    @property
+    def ddl(self) -> str:
+        """`` `name` TYPE``, as in a column list of CREATE TABLE."""
+        return f"{quoted(self.name)} {spark_type(self.type)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A field that a newer plan has and an older one lacks.
+
+    ``path`` leads to it through structs by name and through arrays by ``element``, as ALTER TABLE ADD
+    COLUMNS wants it.
+    """
+
+    path: tuple[str, ...]
+    type: ColumnType
+
+    @property
+    def ddl(self) -> str:
+        """`` `items`.element.`sku` STRING``: an entry of ALTER TABLE … ADD COLUMNS (…)."""
+        return f"{'.'.join(quoted(part) for part in self.path)} {spark_type(self.type)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The columns of a table that come from documents, in table order. ``TablePlan()`` rescues everything."""
+
+    columns: tuple[Column, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_names(self.columns, "plan")
+        for column in self.columns:
+            if not can_be_column(column.name):
+                raise ValueError(f"a field called {column.name!r} cannot be a column, it is rescued")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def leaves(self) -> int:
+        """How many scalars the plan has, nested ones included."""
+        return sum(leaves_of(column.type) for column in self.columns)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit is reached, so that no further field can get a column."""
+        return self.leaves >= LEAVES_MAX
+
+    def merge(self, observed: TablePlan) -> TablePlan:
+        """This plan with what ``observed`` adds, within the limits; ``self`` when that is nothing.
+
+        Where both have a field of different types, this plan's type stays (the other values are rescued).
+        """
+        budget = _Budget(LEAVES_MAX - self.leaves)
+        columns = _merge_fields(self.columns, observed.columns, budget, depth=1, top=True)
+        return self if columns == self.columns else TablePlan(columns)
+
+    def to_json(self) -> str:
+        """One line of JSON; equal plans give equal text."""
+        value = {"version": _FORMAT_VERSION, "columns": [_column_to_json(c) for c in self.columns]}
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> TablePlan:
+        """The plan that ``to_json`` wrote. Raises ValueError for anything else, with the part that is
+        wrong.
+        """
+        value = json.loads(text)
+        if not isinstance(value, dict) or value.get("version") != _FORMAT_VERSION:
+            raise ValueError(f"not a table plan of version {_FORMAT_VERSION}: {text[:200]!r}")
+        return cls(tuple(_column_from_json(column) for column in value["columns"]))
+
+
+def plan_of(columns: Iterable[Column]) -> TablePlan:
+    """A plan of those of ``columns`` that the rules on top-level names, depth and number allow."""
+    fields = _merge_fields((), tuple(columns), _Budget(LEAVES_MAX), depth=1, top=True)
+    return TablePlan(fields)
+
+
+def additions(old: TablePlan, new: TablePlan) -> tuple[Addition, ...]:
+    """The fields to add to a table of plan ``old`` so that it takes rows of ``new`` (which grew from
+    ``old``).
+
+    Raises ValueError when ``new`` lacks or changes something that ``old`` has.
+    """
+    return tuple(_additions(old.columns, new.columns, ()))
+
+
+def spark_type(type_: ColumnType) -> str:
+    """The type in Spark SQL: ``BIGINT``, ``ARRAY<STRUCT<`sku`: STRING>>``."""
+    match type_:
+        case Scalar(kind):
+            return SPARK_TYPES[kind]
+        case Struct(fields):
+            return f"STRUCT<{', '.join(f'{quoted(f.name)}: {spark_type(f.type)}' for f in fields)}>"
+        case Array(element):
+            return f"ARRAY<{spark_type(element)}>"
+
+
+def leaves_of(type_: ColumnType) -> int:
+    """How many scalars the type holds, an array counting as its element."""
+    match type_:
+        case Scalar():
+            return 1
+        case Struct(fields):
+            return sum(leaves_of(f.type) for f in fields)
+        case Array(element):
+            return leaves_of(element)
+
+
+@dataclass(slots=True)
+class _Budget:
+    leaves: int
+
+
+def _check_names(fields: tuple[Column, ...], where: str) -> None:
+    seen: dict[str, str] = {}
+    for field in fields:
+        if not can_be_nested(field.name):
+            raise ValueError(f"a {where} cannot have a field called {field.name!r}; it is rescued")
+        other = seen.get(fold(field.name))
+        if other is not None:
+            raise ValueError(f"a {where} cannot have both {other!r} and {field.name!r}: Spark ignores case")
+        seen[fold(field.name)] = field.name
+
+
+def _merge_fields(
+    ours: tuple[Column, ...], theirs: tuple[Column, ...], budget: _Budget, depth: int, top: bool = False
+) -> tuple[Column, ...]:
+    merged = {field.name: field for field in ours}
+    folded = {fold(name) for name in merged}
+    for field in theirs:
+        known = merged.get(field.name)
+        if known is not None:
+            merged[field.name] = Column(field.name, _merge_types(known.type, field.type, budget, depth))
+        elif (can_be_column if top else can_be_nested)(field.name) and fold(field.name) not in folded:
+            allowed = _within_limits(field.type, budget, depth)
+            if allowed is not None:
+                merged[field.name] = Column(field.name, allowed)
+                folded.add(fold(field.name))
+    return tuple(merged.values())
+
+
+def _merge_types(ours: ColumnType, theirs: ColumnType, budget: _Budget, depth: int) -> ColumnType:
+    match ours, theirs:
+        case Struct(known), Struct(other):
+            return Struct(_merge_fields(known, other, budget, depth + 1))
+        case Array(known_element), Array(other_element):
+            return Array(_merge_types(known_element, other_element, budget, depth + 1))
+        case _:
+            return ours
+
+
+def _within_limits(type_: ColumnType, budget: _Budget, depth: int) -> ColumnType | None:
+    """As much of a new type as names, depth and the leaves left allow; None when that is nothing."""
+    if depth > DEPTH_MAX or budget.leaves <= 0:
+        return None
+    match type_:
+        case Scalar():
+            budget.leaves -= 1
+            return type_
+        case Struct(fields):
+            allowed = _merge_fields((), fields, budget, depth + 1)
+            return Struct(allowed) if allowed else None
+        case Array(element):
+            inner = _within_limits(element, budget, depth + 1)
+            return None if inner is None else Array(inner)
+
+
+def _additions(old: tuple[Column, ...], new: tuple[Column, ...], path: tuple[str, ...]) -> Iterator[Addition]:
+    if tuple(f.name for f in new[: len(old)]) != tuple(f.name for f in old):
+        where = ".".join(path) or "the top"
+        raise ValueError(f"at {where}, {[f.name for f in new]} does not start with {[f.name for f in old]}")
+    for before, after in zip(old, new, strict=False):
+        yield from _type_additions(before.type, after.type, (*path, after.name))
+    for field in new[len(old) :]:
+        yield Addition((*path, field.name), field.type)
+
+
+def _type_additions(old: ColumnType, new: ColumnType, path: tuple[str, ...]) -> Iterator[Addition]:
+    match old, new:
+        case Struct(before), Struct(after):
+            yield from _additions(before, after, path)
+        case Array(before_element), Array(after_element):
+            yield from _type_additions(before_element, after_element, (*path, "element"))
+        case _ if old != new:
+            changed = f"{'.'.join(path)} changed from {spark_type(old)} to {spark_type(new)}"
+            raise ValueError(f"{changed}; a plan only grows")
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    return {"name": column.name, "type": _type_to_json(column.type)}
+
+
+def _type_to_json(type_: ColumnType) -> Any:
+    match type_:
+        case Scalar(kind):
+            return kind
+        case Struct(fields):
+            return {"struct": [_column_to_json(f) for f in fields]}
+        case Array(element):
+            return {"array": _type_to_json(element)}
+
+
+def _column_from_json(value: Any) -> Column:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise ValueError(f"not a column of a table plan: {value!r}")
+    return Column(value["name"], _type_from_json(value.get("type")))
+
+
+def _type_from_json(value: Any) -> ColumnType:
+    match value:
+        case str():
+            return Scalar(value)
+        case {"struct": [*fields]}:
+            return Struct(tuple(_column_from_json(f) for f in fields))
+        case {"array": element}:
+            return Array(_type_from_json(element))
+        case _:
+            raise ValueError(f"not a type of a table plan: {value!r}")
