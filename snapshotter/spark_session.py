@@ -1,0 +1,149 @@
+"""The one place that knows how a Spark session for Delta tables is put together.
+
+Why not `configure_spark_with_delta_pip` alone: it resolves 33 jars through Ivy at every start, of which 28 are older
+copies of what Spark ships already (Hadoop, Parquet, Jackson...). Here the first start on a machine downloads Delta's
+own five through Ivy (`spark.jars.packages` with the others excluded), into Ivy's own folder; every later start finds
+them there, and needs neither Ivy nor a network.
+
+Invariants:
+- whatever the caller sets wins over a default, except that lists of jars, extensions and Java options are joined;
+- Python workers run this very interpreter, so that they see the same packages;
+- the session's time zone is UTC: a BSON date is an instant, and must not depend on where it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCALA = "2.13"
+DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
+# Patterns for Ivy. Delta brings these along for those who have no Spark distribution.
+SHIPPED_BY_SPARK = ("com.*:*", "org.*:*", "commons-*:*", "javax.*:*", "io.airlift:*", "io.unitycatalog:*")
+JOINED = {
+    "spark.jars": ",",
+    "spark.jars.packages": ",",
+    "spark.jars.excludes": ",",
+    "spark.sql.extensions": ",",
+    "spark.driver.extraJavaOptions": " ",
+}
+
+
+def spark_builder(
+    app_name: str, settings: Mapping[str, str] | None = None, master: str | None = None
+) -> SparkSession:
+    """Build the session (or get the one that runs) with Delta and our defaults.
+
+    `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the settings,
+    or to the environment (`spark-submit`).
+    """
+    from pyspark.sql import SparkSession  # takes half a second, and `snapshotter --help` does not need it
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    given = dict(settings or {})
+    master = master or given.get("spark.master")
+    builder = SparkSession.builder.appName(app_name)
+    if master:
+        builder = builder.master(master)
+        if runs_here(master):
+            # Without it Spark looks up the host's name, and warns when that is a loopback address.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    merged = session_settings(given, master)
+    for name, value in merged.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(merged["spark.log.level"])
+    return spark
+
+
+def session_settings(given: Mapping[str, str], master: str | None) -> dict[str, str]:
+    """All settings of a session: the defaults, Delta's, and on top of them the given ones."""
+    merged = {**defaults(master), **delta_settings(ivy_folder(given))}
+    for name, value in given.items():
+        if name in JOINED and merged.get(name):
+            merged[name] = f"{merged[name]}{JOINED[name]}{value}"
+        else:
+            merged[name] = value
+    return merged
+
+
+def runs_here(master: str) -> bool:
+    """Whether driver and executors share this machine's loopback interface."""
+    return master.startswith(("local", "spark://127.0.0.1", "spark://localhost"))
+
+
+def defaults(master: str | None) -> dict[str, str]:
+    """What a small machine needs; each line can be set otherwise."""
+    cores = str(core_count(master))
+    settings = {
+        # Their defaults of 200 and 50 make every commit of a small table hundreds of tasks.
+        "spark.sql.shuffle.partitions": cores,
+        "spark.databricks.delta.snapshotPartitions": cores,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Chunk reads and the stream's own batches share the executors fairly.
+        "spark.scheduler.mode": "FAIR",
+        "spark.driver.memory": "2g",
+        # Spark's own regular expressions overflow a thread's default stack on long plans and error texts.
+        "spark.driver.extraJavaOptions": "-Xss4m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "WARN",
+    }
+    if master and runs_here(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
+
+
+def core_count(master: str | None) -> int:
+    """The cores a local master names (`local[2]`), else those of this machine."""
+    if (
+        master
+        and master.startswith("local[")
+        and (number := master[6:].split("]")[0].split(",")[0]).isdigit()
+    ):
+        return int(number)
+    if master == "local":
+        return 1
+    return os.cpu_count() or 1
+
+
+def ivy_folder(settings: Mapping[str, str]) -> Path:
+    """Where Ivy keeps what it has downloaded, shared by all projects of this user."""
+    return Path(settings.get("spark.jars.ivy", str(Path.home() / ".ivy2.5.2")))
+
+
+def delta_settings(ivy: Path) -> dict[str, str]:
+    """Delta's extension and catalog, and its jars: from Ivy's folder if they are there, else by download."""
+    settings = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.jars.ivy": str(ivy),
+    }
+    jars = [ivy / "jars" / f"io.delta_{artifact}-{delta_version()}.jar" for artifact in delta_artifacts()]
+    if all(zipfile.is_zipfile(jar) for jar in jars):  # false too for a file that a broken download left
+        return {**settings, "spark.jars": ",".join(str(jar) for jar in jars)}
+    return {
+        **settings,
+        "spark.jars.packages": f"io.delta:{delta_artifacts()[0]}:{delta_version()}",
+        "spark.jars.excludes": ",".join(SHIPPED_BY_SPARK),
+    }
+
+
+def delta_version() -> str:
+    return metadata.version("delta-spark")
+
+
+def delta_artifacts() -> tuple[str, ...]:
+    """Maven's names of Delta's jars for the installed Spark; the first one needs the others."""
+    spark = ".".join(metadata.version("pyspark").split(".")[:2])
+    return (f"delta-spark_{spark}_{SCALA}", *DELTA_ARTIFACTS)

@@ -1,0 +1,107 @@
+"""Fixtures that every test may use. Nothing is imported or started before a test asks for it.
+
+The servers are real, one of each for the whole run; a test keeps apart from the others by its own `database` and its
+own folder (`tmp_path`). Random tests take `seed` or `rng`: the same for every run unless `--seed` says otherwise,
+different for every test, and printed with a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import uuid
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pyspark.sql import SparkSession
+
+    from snapshotter.testing.mongodb import MongoDeployment
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, print_blob=True)
+settings.register_profile(
+    "thorough",
+    deadline=None,
+    max_examples=2_000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", default="1", help="seed of the random tests: a number, or 'random'")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = config.getoption("--seed")
+    config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given == "random" else int(given)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: {config.stash[_SEED]} (replay with --seed {config.stash[_SEED]})"
+
+
+_SEED = pytest.StashKey[int]()
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """This test's own seed; pytest shows the line below when the test fails."""
+    run = request.config.stash[_SEED]
+    value = zlib.crc32(f"{run} {request.node.nodeid}".encode())
+    print(f"seed {value} (of the run: --seed {run})")
+    return value
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    """A random generator with this test's own seed."""
+    return random.Random(seed)
+
+
+@pytest.fixture(scope="session")
+def mongodb() -> Iterator[MongoDeployment]:
+    """A MongoDB of one node, for the whole run; tests that stop or step down nodes start their own."""
+    from snapshotter.testing.mongodb import start_mongodb
+
+    with start_mongodb() as deployment:
+        yield deployment
+
+
+@pytest.fixture(scope="session")
+def mongo_uri(mongodb: MongoDeployment) -> str:
+    return mongodb.uri
+
+
+@pytest.fixture(scope="session")
+def mongo_client(mongodb: MongoDeployment) -> MongoClient[dict[str, Any]]:
+    return mongodb.client()
+
+
+@pytest.fixture
+def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    """The name of a database of this test's own, dropped afterwards."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    yield name
+    mongo_client.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local Spark with two cores and Delta, for the whole run."""
+    from snapshotter.spark_session import spark_builder
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = spark_builder(
+        "snapshotter-tests",
+        {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")},
+        master="local[2]",
+    )
+    yield session
+    session.stop()
