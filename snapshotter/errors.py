@@ -1,0 +1,168 @@
+"""Errors by whose fault they are and what helps, and the exit code of each.
+
+    SnapshotterError
+    ├── ConfigurationError   2  an option or an argument is wrong; nothing was started
+    ├── DefiniteError        3  a restart cannot cure it: a missing privilege, a table out of reach
+    ├── TransientError       4  it may pass by itself: a connection lost, a primary stepping down
+    └── GaveUp               4  it was retried as often as the options allow
+
+``describe`` and ``exit_code`` are the one place where an exception of any kind becomes a message and an
+exit code; the command line uses them, and so does the engine's status. Nothing heavy is imported for it
+before there is an error.
+
+Exit codes: 0 done, 1 different (``verify``), 2 configuration or usage, 3 and 4 as above, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+EXIT_OK = 0
+EXIT_DIFFERENT = 1
+EXIT_CONFIGURATION = 2
+EXIT_DEFINITE = 3
+EXIT_GAVE_UP = 4
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a configuration. ``value`` is masked where it is a secret, None where there is
+    none.
+    """
+
+    option: str
+    message: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        where = self.option if self.value is None else f"{self.option} = {self.value}"
+        return f"{where}: {self.message}"
+
+
+class SnapshotterError(Exception):
+    """``message`` says what is wrong with which value; ``next_step`` what to do about it."""
+
+    code = EXIT_DEFINITE
+
+    def __init__(self, message: str, next_step: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+
+class ConfigurationError(SnapshotterError):
+    """An option or an argument is wrong. ``problems`` has all of them, where a file was read."""
+
+    code = EXIT_CONFIGURATION
+
+    def __init__(self, message: str, next_step: str | None = None, problems: Iterable[Problem] = ()) -> None:
+        super().__init__(message, next_step)
+        self.problems = tuple(problems)
+
+    @classmethod
+    def of(cls, source: str, problems: Iterable[Problem]) -> ConfigurationError:
+        """All problems of one source in one error; ``source`` names it, as a file's path does."""
+        found = tuple(problems)
+        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+        return cls("\n".join([f"{count} in {source}", *(f"  - {p}" for p in found)]), problems=found)
+
+
+class DefiniteError(SnapshotterError):
+    """A restart cannot cure it."""
+
+    code = EXIT_DEFINITE
+
+
+class TransientError(SnapshotterError):
+    """It may pass by itself, and is worth a retry."""
+
+    code = EXIT_GAVE_UP
+
+
+class GaveUp(SnapshotterError):
+    """Retried as often as ``errors.max.retries`` allows; the last error is the cause (``__cause__``)."""
+
+    code = EXIT_GAVE_UP
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An error for a person, and for the status: its class, one message, and what to do next."""
+
+    kind: str
+    message: str
+    next_step: str | None
+    exit_code: int
+    expected: bool
+    """False for an error nobody has foreseen: a traceback is worth showing."""
+
+
+# By kind of error at MongoDB (``streaming.mongo_errors.Kind``): exit code, and what to do next.
+_AT_MONGODB: dict[str, tuple[int, str | None]] = {
+    "transient": (
+        EXIT_GAVE_UP,
+        "check that the addresses in mongodb.connection.string can be reached from here, and start again",
+    ),
+    "position-lost": (
+        EXIT_DEFINITE,
+        "the oplog no longer holds the position: start under a new name, which reads everything again",
+    ),
+    "permission": (
+        EXIT_DEFINITE,
+        "check mongodb.user, mongodb.password, mongodb.authsource, and the privileges of that user",
+    ),
+    "configuration": (EXIT_CONFIGURATION, None),
+    "event-too-large": (EXIT_DEFINITE, "the change stream cannot deliver an event above 16 MB"),
+}
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that an error means."""
+    return describe(error).exit_code
+
+
+def describe(error: BaseException) -> Description:
+    """Any exception for a person: class, message without credentials, next step, exit code."""
+    kind = type(error).__name__
+    message = redact(_without_marker(str(getattr(error, "message", "") or error or kind)))
+    if isinstance(error, KeyboardInterrupt):
+        return Description(kind, "interrupted", None, EXIT_INTERRUPTED, True)
+    if isinstance(error, SnapshotterError):
+        return Description(kind, message, error.next_step, error.code, True)
+    # Their modules are loaded wherever their errors are raised, and only there.
+    names = {c.__name__ for c in type(error).__mro__}
+    if "SignalError" in names:
+        return Description(kind, message, None, EXIT_CONFIGURATION, True)
+    if "StorageError" in names:
+        next_step = "check delta.warehouse, and the permission to read and write there"
+        return Description(kind, message, next_step, EXIT_DEFINITE, True)
+    from streaming.mongo_errors import classify  # needs the MongoDB driver, and only errors do
+
+    found = classify(error)
+    if found.kind.value in _AT_MONGODB:
+        code, next_step_there = _AT_MONGODB[found.kind.value]
+        return Description(found.name or kind, message, next_step_there, code, True)
+    return Description(kind, f"unexpected {kind}: {message}", None, EXIT_DEFINITE, False)
+
+
+def _without_marker(text: str) -> str:
+    """Without the lines that are for machines."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("SNAPSHOTTER-ERROR "))
+
+
+_MONGODB_CREDENTIALS = re.compile(r"(mongodb(?:\+srv)?://)[^\s\"'<>]*@")
+_CREDENTIALS = re.compile(r"(\w+://)[^\s/:@\"'<>]*:[^\s/@\"'<>]*@")
+_URI_SECRETS = re.compile(
+    r"\b(AWS_SESSION_TOKEN:|tlsCertificateKeyFilePassword=|proxyPassword=)[^\s&,\"'<>]*", re.IGNORECASE
+)
+MASK = "***"
+
+
+def redact(text: str) -> str:
+    """The text with the credentials of every address in it masked."""
+    text = _MONGODB_CREDENTIALS.sub(rf"\1{MASK}:{MASK}@", text)
+    text = _CREDENTIALS.sub(rf"\1{MASK}:{MASK}@", text)
+    return _URI_SECRETS.sub(rf"\1{MASK}", text)

@@ -1,0 +1,291 @@
+"""The options that work, one field each: name, default, range, and one line of what it does.
+
+This is the only place that says so. Parsing, the error messages, the masked print-out and the catalogue are
+all derived from these fields. Values come in as text (as Kafka Connect has them), so each type here reads
+text strictly: ``true`` is a flag and ``yes`` is not, ``1.5`` is no whole number.
+
+A value that Debezium has and that does not work here yet is refused by name, not as if it were a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from snapshotter.watermark_ids import Strategy
+
+
+class CaptureMode(StrEnum):
+    """What a change event carries besides the key."""
+
+    CHANGES = "change_streams"
+    FULL = "change_streams_update_full"
+    PRE_IMAGE = "change_streams_with_pre_image"
+    FULL_PRE_IMAGE = "change_streams_update_full_with_pre_image"
+
+
+class FullUpdate(StrEnum):
+    """Where the document of an update comes from."""
+
+    LOOKUP = "lookup"
+    POST_IMAGE = "post_image"
+
+
+class CaptureScope(StrEnum):
+    """What one change stream is opened on."""
+
+    DEPLOYMENT = "deployment"
+    DATABASE = "database"
+    COLLECTION = "collection"
+
+
+class MatchMode(StrEnum):
+    """How entries of include and exclude lists are read."""
+
+    REGEX = "regex"
+    LITERAL = "literal"
+
+
+class SnapshotMode(StrEnum):
+    """What is read when an engine starts for the first time."""
+
+    INITIAL = "initial"
+    NO_DATA = "no_data"
+
+
+class Layout(StrEnum):
+    """How a document lies in its table."""
+
+    COLUMNS = "columns"
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _whole_number(value: Any) -> int:
+    if not re.fullmatch(r"[+-]?\d+", str(value).strip()):
+        raise ValueError("must be a whole number")
+    return int(value)
+
+
+def _flag(value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text == "true"
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Comma-separated texts, trimmed; a backslash before a comma keeps it."""
+    if isinstance(value, tuple):
+        return value
+    parts = (part.replace("\\,", ",").strip() for part in re.split(r"(?<!\\),", str(value)))
+    return tuple(part for part in parts if part)
+
+
+def _choice(kind: type[E], *, planned: tuple[str, ...] = (), **renamed: E) -> Any:
+    """A validator for one of ``kind``'s values, without regard to case. ``renamed``: old names that still
+    work.
+    """
+
+    def read(value: Any) -> E:
+        text = str(value).strip().lower()
+        if text in renamed:
+            return renamed[text]
+        known = ", ".join(kind)
+        if text in planned:
+            raise ValueError(f"is not supported yet; supported: {known}")
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"must be one of {', '.join([*kind, *planned])}") from None
+
+    return BeforeValidator(read)
+
+
+WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Text = Annotated[str, BeforeValidator(lambda value: str(value).strip())]
+
+
+class Group(BaseModel):
+    """Frozen values, read by their dotted names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+
+
+def option(name: str, doc: str, default: Any = ..., *, secret: bool = False, **limits: Any) -> Any:
+    """A field whose alias is the option's name. No default means that the option is required."""
+    return Field(default, alias=name, description=doc, json_schema_extra={"secret": secret}, **limits)
+
+
+class NamingOptions(Group):
+    """What the engine is called: one of the two is enough."""
+
+    name: Text = option("name", "names the position and the state; unset is topic.prefix", "")
+    topic_prefix: Text = option("topic.prefix", "names the source in events; unset is name", "")
+
+
+class MongodbOptions(Group):
+    """How to reach MongoDB."""
+
+    connection_string: Text = option(
+        "mongodb.connection.string",
+        "where MongoDB is: mongodb://… or mongodb+srv://…",
+        secret=True,
+        min_length=1,
+    )
+    user: Text | None = option("mongodb.user", "user name", None)
+    password: str | None = option("mongodb.password", "password of the user", None, secret=True)
+    authsource: Text = option("mongodb.authsource", "database that holds the user's credentials", "admin")
+    ssl_enabled: Flag = option("mongodb.ssl.enabled", "connect with TLS", False)
+    ssl_invalid_hostname_allowed: Flag = option(
+        "mongodb.ssl.invalid.hostname.allowed", "with TLS, accept a certificate for another host name", False
+    )
+    connect_timeout_ms: WholeNumber = option(
+        "mongodb.connect.timeout.ms", "how long to wait for a connection", 10_000, ge=1
+    )
+    server_selection_timeout_ms: WholeNumber = option(
+        "mongodb.server.selection.timeout.ms", "how long to wait for a server that can answer", 30_000, ge=1
+    )
+    socket_timeout_ms: WholeNumber = option(
+        "mongodb.socket.timeout.ms", "how long to wait for an answer; 0 is for ever", 0, ge=0
+    )
+    heartbeat_frequency_ms: WholeNumber = option(
+        "mongodb.heartbeat.frequency.ms", "how often the driver looks at the servers", 10_000, ge=500
+    )
+
+
+class CaptureOptions(Group):
+    """What is captured, and how."""
+
+    database_include: Names = option("database.include.list", "databases to capture; empty is all", ())
+    database_exclude: Names = option("database.exclude.list", "databases not to capture", ())
+    collection_include: Names = option(
+        "collection.include.list", "collections to capture (db.coll); empty is all", ()
+    )
+    collection_exclude: Names = option("collection.exclude.list", "collections not to capture (db.coll)", ())
+    match_mode: Annotated[MatchMode, _choice(MatchMode)] = option(
+        "filters.match.mode", "how include and exclude lists are read: regex or literal", MatchMode.REGEX
+    )
+    mode: Annotated[CaptureMode, _choice(CaptureMode)] = option(
+        "capture.mode", "what change events carry", CaptureMode.FULL
+    )
+    full_update: Annotated[FullUpdate, _choice(FullUpdate)] = option(
+        "capture.mode.full.update.type",
+        "where updated documents come from: lookup or post_image",
+        FullUpdate.LOOKUP,
+    )
+    scope: Annotated[CaptureScope, _choice(CaptureScope)] = option(
+        "capture.scope", "what the change stream is opened on", CaptureScope.DEPLOYMENT
+    )
+    target: Text | None = option("capture.target", "the database or collection of a narrower scope", None)
+    start_op_time: WholeNumber = option(
+        "capture.start.op.time",
+        "where a first start begins: a 64-bit BSON timestamp; -1 is now",
+        -1,
+        ge=-1,
+        lt=1 << 63,
+    )
+    cursor_max_await_time_ms: WholeNumber = option(
+        "cursor.max.await.time.ms", "how long the server waits for changes; 0 is its own default", 0, ge=0
+    )
+    poll_interval_ms: WholeNumber = option(
+        "poll.interval.ms", "pause between looks at a quiet stream", 500, ge=1, le=5_000
+    )
+
+
+class SnapshotOptions(Group):
+    """What is read when, and in what pieces."""
+
+    mode: Annotated[
+        SnapshotMode,
+        _choice(
+            SnapshotMode,
+            planned=("always", "initial_only", "when_needed", "configuration_based", "custom"),
+            never=SnapshotMode.NO_DATA,
+        ),
+    ] = option("snapshot.mode", "what a first start reads", SnapshotMode.INITIAL)
+    include: Names = option(
+        "snapshot.include.collection.list", "collections that a first start reads; empty is all captured", ()
+    )
+    chunk_size: WholeNumber | None = option(
+        "incremental.snapshot.chunk.size",
+        "documents in a window, exactly; unset adapts to bytes and time",
+        None,
+        ge=1,
+    )
+    watermarking: Annotated[Strategy, _choice(Strategy)] | None = option(
+        "incremental.snapshot.watermarking.strategy",
+        "how windows are marked; unset is insert_insert with a signal collection, else cluster_time",
+        None,
+    )
+
+
+class SignalOptions(Group):
+    """Where signals come from."""
+
+    collection: Names = option(
+        "signal.data.collection", "collection (db.coll) that signals are inserted into", ()
+    )
+    channels: Names = option("signal.enabled.channels", "channels that signals come by", ("source",))
+    poll_interval_ms: WholeNumber = option(
+        "signal.poll.interval.ms", "how often channels other than the collection are looked at", 5_000, ge=1
+    )
+
+
+class RetryOptions(Group):
+    """What happens after an error that may pass."""
+
+    max_retries: WholeNumber = option(
+        "errors.max.retries", "retries before giving up; -1 is for ever", -1, ge=-1
+    )
+    wait_ms: WholeNumber = option("retriable.restart.connector.wait.ms", "pause before a retry", 10_000, ge=0)
+
+
+class DeltaOptions(Group):
+    """Where tables lie, and in what form."""
+
+    warehouse: Text = option(
+        "delta.warehouse", "folder or URI under which all tables and all state lie", min_length=1
+    )
+    layout: Annotated[Layout, _choice(Layout, planned=("document", "json"))] = option(
+        "delta.table.layout", "how documents lie in tables", Layout.COLUMNS
+    )
+
+
+class EngineOptions(Group):
+    """How much at once."""
+
+    batch_max_events: WholeNumber = option(
+        "engine.batch.max.events", "change events in a micro-batch, at most", 200_000, ge=1
+    )
+    windows_in_flight: WholeNumber = option(
+        "engine.windows.in.flight", "snapshot windows open at a time, at least", 3, ge=1, le=64
+    )
+    chunk_target_bytes: WholeNumber = option(
+        "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 32 << 20, ge=1
+    )
+    trigger_interval_ms: WholeNumber = option(
+        "engine.trigger.interval.ms", "shortest time between micro-batches; 0 is as soon as possible", 0, ge=0
+    )
+    commit_target_rows: WholeNumber = option(
+        "engine.commit.target.rows", "rows that one commit of a backfill aims at", 400_000, ge=1
+    )
+
+
+GROUPS: dict[str, type[Group]] = {
+    "naming": NamingOptions,
+    "mongodb": MongodbOptions,
+    "capture": CaptureOptions,
+    "snapshot": SnapshotOptions,
+    "signal": SignalOptions,
+    "retry": RetryOptions,
+    "delta": DeltaOptions,
+    "engine": EngineOptions,
+}
+"""The groups of ``Settings``, by attribute."""

@@ -1,0 +1,168 @@
+"""Options that do not work here: Debezium's that are still to come, those that mean nothing for a Delta
+table, old names.
+
+A configuration pasted from Debezium has many of these. One that is still to come is an error unless its
+value is Debezium's default, which asks for nothing (of a class name, the last part counts). One that means
+nothing is named in a warning. Names that end in ``.*`` stand for all that begin so.
+
+Each line: name | Debezium's default(s), further ones after a slash | what it is, or what does its work here.
+"""
+
+from __future__ import annotations
+
+PLANNED = """
+field.exclude.list                         | | fields left out of events
+field.renames                              | | fields renamed in events
+skipped.operations                         | t/none | operations left out
+skip.messages.without.change               | false | updates that change nothing, left out
+cursor.pipeline                            | | further stages of the change stream
+cursor.pipeline.order                      | internal_first | order of these stages
+cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
+cursor.oversize.skip.threshold             | 0 | size over which events are skipped
+snapshot.mode.custom.name                  | | a snapshot mode of one's own
+snapshot.mode.configuration.based.snapshot.data | false | a switch of configuration_based
+snapshot.mode.configuration.based.snapshot.schema | false | a switch of configuration_based
+snapshot.mode.configuration.based.start.stream | false | a switch of configuration_based
+snapshot.mode.configuration.based.snapshot.on.schema.error | false | a switch of configuration_based
+snapshot.mode.configuration.based.snapshot.on.data.error | false | a switch of configuration_based
+snapshot.collection.filter.overrides       | | collections read with a filter at first
+snapshot.collection.filter.overrides.*     | | the filter of one such collection
+snapshot.fetch.size                        | 0 | documents in a reply of a snapshot's cursor
+snapshot.max.threads                       | 1 | readers side by side
+snapshot.delay.ms                          | 0 | pause before a first read
+streaming.delay.ms                         | 0 | pause between a first read and streaming
+signal.kafka.*                             | | signals from a Kafka topic
+signal.consumer.*                          | | the Kafka client that reads signals
+signal.file                                | file-signals.txt | signals from a file
+notification.enabled.channels              | | where notifications go
+notification.sink.topic.name               | | the Kafka topic of notifications
+provide.transaction.metadata               | false | BEGIN and END of transactions
+event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
+guardrail.collections.max                  | 0 | most collections that may be captured
+guardrail.collections.limit.action         | warn | what happens above that
+custom.metric.tags                         | | tags of metrics
+connect.max.attempts                       | 16 | attempts to connect
+connect.backoff.initial.delay.ms           | 1000 | first pause between attempts
+connect.backoff.max.delay.ms               | 120000 | longest pause between attempts
+heartbeat.action.query                     | | a statement run with each heartbeat
+offset.partition.name                      | | a new name for the position
+mongodb.ssl.keystore                       | | use tlsCertificateKeyFile (PEM) in mongodb.connection.string
+mongodb.ssl.keystore.password              | | use tlsCertificateKeyFilePassword in mongodb.connection.string
+mongodb.ssl.keystore.type                  | PKCS12 | use PEM files in mongodb.connection.string
+mongodb.ssl.truststore                     | | use tlsCAFile (PEM) in mongodb.connection.string
+mongodb.ssl.truststore.password            | | use tlsCAFile (PEM) in mongodb.connection.string
+mongodb.ssl.truststore.type                | PKCS12 | use tlsCAFile (PEM) in mongodb.connection.string
+mongodb.authentication.class               | DefaultMongoDbAuthProvider | use the URI's authMechanism
+internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
+delta.catalog.*                            | | tables registered in a catalogue
+delta.changelog.*                          | | changelog tables
+delta.deletes.*                            | | soft deletes
+metrics.*                                  | | metrics for a monitoring system
+"""
+
+MEANINGLESS = """
+connector.class                            | MongoDbConnector | this is the connector
+tasks.max                                  | 1 | Spark spreads the work
+key.converter                              | | documents go straight into tables
+key.converter.*                            | | documents go straight into tables
+value.converter                            | | documents go straight into tables
+value.converter.*                          | | documents go straight into tables
+header.converter                           | | there are no headers
+header.converter.*                         | | there are no headers
+converters                                 | | documents go straight into tables
+post.processors                            | | documents go straight into tables
+transforms                                 | | documents go straight into tables
+transforms.*                               | | documents go straight into tables
+predicates                                 | | documents go straight into tables
+predicates.*                               | | documents go straight into tables
+topic.creation.*                           | | there are no topics
+topic.naming.strategy                      | DefaultTopicNamingStrategy | there are no topics
+topic.delimiter                            | . | there are no topics
+topic.cache.size                           | 10000 | there are no topics
+topic.transaction                          | transaction | there are no topics
+topic.heartbeat.prefix                     | __debezium-heartbeat | the position moves by itself
+topic.heartbeat.name                       | | the position moves by itself
+heartbeat.topics.prefix                    | __debezium-heartbeat | the position moves by itself
+heartbeat.interval.ms                      | 0 | the position moves by itself
+tombstones.on.delete                       | true | there are no topics
+max.batch.size                             | 2048 | engine.batch.max.events does this
+max.queue.size                             | 8192 | engine.batch.max.events does this
+max.queue.size.in.bytes                    | 0 | engine.batch.max.events does this
+queue.provider.type                        | memory | there is no queue
+poll.dispatch.interval.ms                  | 0 | there is no queue
+query.fetch.size                           | 0 | it is for relational databases
+snapshot.max.threads.multiplier            | 1 | it is for relational databases
+legacy.snapshot.max.threads                | false | it is for relational databases
+snapshot.query.mode                        | select_all | it is for relational databases
+snapshot.query.mode.custom.name            | | it is for relational databases
+snapshot.locking.mode                      | none | it is for relational databases
+snapshot.locking.mode.custom.name          | | it is for relational databases
+snapshot.lock.timeout.ms                   | 10000 | it is for relational databases
+incremental.snapshot.allow.schema.changes  | false | it is for relational databases
+include.schema.changes                     | true | it is for relational databases
+decimal.handling.mode                      | precise | columns follow BSON's own types
+time.precision.mode                        | adaptive | columns follow BSON's own types
+binary.handling.mode                       | bytes | columns follow BSON's own types
+json.serialization.mode                    | legacy | columns follow BSON's own types
+event.converting.failure.handling.mode     | warn | what fits no column goes to _rescued_data
+transaction.metadata.factory               | DefaultTransactionMetadataFactory | it is a Java class
+sourceinfo.struct.maker                    | MongoDbSourceInfoStructMaker | it is a Java class
+source.struct.version                      | v2 | there is no Kafka schema
+schema.name.adjustment.mode                | none | there is no Kafka schema
+field.name.adjustment.mode                 | none | there is no Kafka schema
+extended.headers.enabled                   | true | there are no headers
+custom.sanitize.pattern                    | | secrets are always masked
+statistics.metrics.enabled                 | true | status shows lag and speed
+executor.shutdown.timeout.ms               | 4000 | the engine ends between two batches
+connection.validation.timeout.ms           | 60000 | mongodb.server.selection.timeout.ms does this
+signal.emit.failure.max.retries            | 0 | errors.max.retries does this
+signal.emit.failure.backoff.ms             | 10000 | retriable.restart.connector.wait.ms does this
+mongodb.poll.interval.ms                   | 30000 | nothing reads it
+mongodb.task.id                            | 0 | Spark spreads the work
+exactly.once.support                       | requested | each batch is landed once
+transaction.boundary                       | poll | each batch is landed once
+errors.tolerance                           | none | it is for Kafka Connect
+errors.log.enable                          | false | it is for Kafka Connect
+errors.log.include.messages                | false | it is for Kafka Connect
+errors.retry.timeout                       | 0 | errors.max.retries does this
+errors.retry.delay.max.ms                  | 60000 | retriable.restart.connector.wait.ms does this
+config.action.reload                       | restart | it is for Kafka Connect
+offset.storage                             | | the position lies under delta.warehouse
+offset.storage.*                           | | the position lies under delta.warehouse
+offset.flush.interval.ms                   | 60000 | the position is saved with each batch
+offset.flush.timeout.ms                    | 5000 | the position is saved with each batch
+offset.commit.policy                       | | the position is saved with each batch
+schema.history.*                           | | it is for relational databases
+database.history                           | | it is for relational databases
+database.history.*                         | | it is for relational databases
+openlineage.integration.*                  | | lineage is not reported
+producer.override.*                        | | it is for Kafka Connect
+consumer.override.*                        | | it is for Kafka Connect
+internal.*                                 | | it is internal to Debezium
+debezium.sink.*                            | | the sink is Delta
+debezium.format.*                          | | the sink is Delta
+debezium.transforms                        | | documents go straight into tables
+debezium.transforms.*                      | | documents go straight into tables
+debezium.predicates                        | | documents go straight into tables
+debezium.predicates.*                      | | documents go straight into tables
+debezium.api.*                             | | it is for Debezium Server
+quarkus.*                                  | | it is for Debezium Server
+array.encoding                             | array | tables keep arrays and structs
+flatten.struct                             | false | tables keep arrays and structs
+flatten.struct.delimiter                   | _ | tables keep arrays and structs
+delete.tombstone.handling.mode             | tombstone | a delete removes the row
+"""
+
+RENAMED = {
+    "mongodb.hosts": "mongodb.connection.string",
+    "mongodb.name": "topic.prefix",
+    "database.whitelist": "database.include.list",
+    "database.blacklist": "database.exclude.list",
+    "collection.whitelist": "collection.include.list",
+    "collection.blacklist": "collection.exclude.list",
+    "field.blacklist": "field.exclude.list",
+    "mongodb.connection.mode": "mongodb.connection.string",
+    "mongodb.members.auto.discover": "mongodb.connection.string",
+    "snapshot.collection.include.list": "snapshot.include.collection.list",
+}
+"""Names that Debezium had once, and what took their place."""

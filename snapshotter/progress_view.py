@@ -1,0 +1,232 @@
+"""Progress for a person: a live display on a terminal, a line now and then where there is none.
+
+A view is fed the engine's status and shows it; it keeps no state of the engine's. On a terminal one table
+is redrawn in place: a bar a collection, and the stream's lag and speed below. Elsewhere (a log file, a
+service) the same facts come as one line, at most every few seconds, and at once when a request begins or
+ends.
+
+    with open_view() as view:
+        view.update(status)
+        view.message("signal sent")
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from snapshotter.status import CollectionReport, EngineState, RequestReport, RequestState, Status
+
+LINE_SECONDS = 5.0
+_BAR_WIDTH = 24
+_REQUESTS_SHOWN = 5
+_STYLES = {
+    RequestState.QUEUED: "dim",
+    RequestState.RUNNING: "cyan",
+    RequestState.COMPLETED: "green",
+    RequestState.FAILED: "red",
+}
+
+
+class View(Protocol):
+    """Shows progress. Use as a context manager; ``update`` and ``message`` only inside."""
+
+    def update(self, status: Status) -> None:
+        """Show the newest status."""
+
+    def message(self, text: str) -> None:
+        """Say one line that stays."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_view(stream: TextIO | None = None) -> View:
+    """The view that fits a stream (standard error by default): live on a terminal, lines elsewhere."""
+    console = Console(file=stream or sys.stderr)
+    return LiveView(console) if console.is_terminal else LineView(console)
+
+
+class LiveView:
+    """Redraws one table in place. The last one stays when the view is left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def update(self, status: Status) -> None:
+        self._live.update(render(status))
+
+    def message(self, text: str) -> None:
+        self._console.print(Text(text))
+
+
+class LineView:
+    """One line now and then. ``now`` gives seconds, from any origin."""
+
+    def __init__(
+        self, console: Console, every_seconds: float = LINE_SECONDS, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._every = every_seconds
+        self._now = now
+        self._said_at: float | None = None
+        self._said_states: object = None
+        self._held_back: Status | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._held_back is not None:
+            self._say(self._held_back)
+
+    def update(self, status: Status) -> None:
+        states = (status.state, tuple((r.id, r.state) for r in status.requests))
+        due = self._said_at is None or self._now() - self._said_at >= self._every
+        self._held_back = status
+        if due or states != self._said_states:
+            self._said_states = states
+            self._say(status)
+
+    def message(self, text: str) -> None:
+        self._print(text)
+
+    def _say(self, status: Status) -> None:
+        self._said_at = self._now()
+        self._held_back = None
+        self._print(line(status))
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+
+class SilentView:
+    """Shows nothing: for programs that embed an engine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def update(self, status: Status) -> None:
+        """Nothing."""
+
+    def message(self, text: str) -> None:
+        """Nothing."""
+
+
+def line(status: Status) -> str:
+    """A status in one line: the stream, then each collection that is being read or whose request just
+    ended.
+    """
+    parts = [f"{status.name} {status.state}", stream_text(status)]
+    for request in _shown_requests(status):
+        for c in request.collections:
+            total = f"/{c.estimated_total}" if c.estimated_total is not None else ""
+            text = f"{c.name} {c.state} rows={c.rows}{total} chunks={c.chunks_done} dropped={c.dropped}"
+            if c.state is RequestState.RUNNING:
+                text += f" rows/s={c.rows_per_second:.0f} eta={duration(c.eta_seconds)}"
+            parts.append(text)
+        if request.error:
+            parts.append(f"request {request.id} failed: {request.error}")
+    if status.error:
+        parts.append(f"{status.error.kind}: {status.error.message}")
+    return " | ".join(parts)
+
+
+def render(status: Status) -> Group:
+    """A status as the live display draws it."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("collection", no_wrap=True)
+    table.add_column("", width=_BAR_WIDTH, no_wrap=True)
+    for heading in ("done", "rows", "rows/s", "chunks", "dropped", "left"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    requests = _shown_requests(status)
+    for request in requests:
+        for collection in request.collections:
+            table.add_row(*_cells(collection))
+    lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
+    lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
+    lines += [Text(f"request {r.id} failed: {r.error}", style="red") for r in requests if r.error]
+    if status.error:
+        lines.append(Text(f"{status.error.kind}: {status.error.message}", style="red"))
+        if status.error.next_step:
+            lines.append(Text(f"next: {status.error.next_step}"))
+    return Group(*lines)
+
+
+def stream_text(status: Status) -> str:
+    """The stream's lag and speed, and the windows that are open."""
+    lag = "unknown" if status.lag_seconds is None else f"{status.lag_seconds:.1f}s"
+    text = f"lag={lag} events/s={status.events_per_second:.0f} events={status.events_total}"
+    return f"{text} windows={len(status.windows)}" if status.state is EngineState.RUNNING else text
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person says them: 5s, 2m05s, 1h02m; a dash where nobody knows."""
+    if seconds is None:
+        return "-"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def _shown_requests(status: Status) -> list[RequestReport]:
+    """Those that are not over, and as many of the newest that are as there is room for."""
+    pending = [r for r in status.requests if not r.state.ended]
+    ended = [r for r in status.requests if r.state.ended]
+    room = max(0, _REQUESTS_SHOWN - len(pending))
+    chosen = {r.id for r in [*(ended[-room:] if room else []), *pending]}
+    return [r for r in status.requests if r.id in chosen]
+
+
+def _cells(c: CollectionReport) -> tuple[Text | ProgressBar, ...]:
+    style = _STYLES[c.state]
+    completed = c.state is RequestState.COMPLETED
+    known = completed or c.estimated_total
+    seen = c.rows + c.dropped
+    # An estimate may be short: a bar is full only when the collection is done.
+    share = 1.0 if completed else min(0.99, seen / c.estimated_total) if c.estimated_total else 0.0
+    bar = ProgressBar(
+        total=1.0, completed=share, width=_BAR_WIDTH, complete_style=style, finished_style=style
+    )
+    running = c.state is RequestState.RUNNING
+    return (
+        Text(c.name, style=style),
+        bar,
+        Text(f"{share:.0%}" if known else "-"),
+        Text(f"{c.rows:,}"),
+        Text(f"{c.rows_per_second:,.0f}" if running else str(c.state)),
+        Text(f"{c.chunks_done:,}"),
+        Text(f"{c.dropped:,}"),
+        Text(duration(c.eta_seconds) if running else ""),
+    )

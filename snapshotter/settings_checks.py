@@ -1,0 +1,146 @@
+"""Rules that span options: which go together, and which exclude each other.
+
+Each check looks at the values read so far and yields problems; none stops another, so that a file's
+problems are told all at once. Pure, apart from the value types it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from snapshotter.errors import Problem
+from snapshotter.option_groups import (
+    CaptureOptions,
+    CaptureScope,
+    MatchMode,
+    MongodbOptions,
+    SignalOptions,
+    SnapshotOptions,
+)
+from snapshotter.watermark_ids import Strategy
+
+STRATEGY = "incremental.snapshot.watermarking.strategy"
+SIGNALS = "signal.data.collection"
+PLANNED_CHANNELS = ("kafka", "file", "jmx", "in-process")
+_SCHEMES = ("mongodb", "mongodb+srv")
+
+
+def watermark_strategy(snapshot: SnapshotOptions, signal: SignalOptions) -> Strategy:
+    """The strategy in force: the one that is set, else the one that fits."""
+    if snapshot.watermarking is not None:
+        return snapshot.watermarking
+    return Strategy.INSERT_INSERT if signal.collection else Strategy.CLUSTER_TIME
+
+
+def check_mongodb(mongodb: MongodbOptions) -> Iterator[Problem]:
+    """An address that is one, and credentials that are whole."""
+    uri = mongodb.connection_string
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme not in _SCHEMES or not parts.netloc.rpartition("@")[2]:
+            yield Problem(
+                "mongodb.connection.string", "must be mongodb://host… or mongodb+srv://host…", "***"
+            )
+    except ValueError as error:
+        yield Problem("mongodb.connection.string", f"is no address: {error}", "***")
+    if mongodb.password is not None and mongodb.user is None:
+        yield Problem("mongodb.password", "is set, but mongodb.user is not")
+    if mongodb.user is not None and mongodb.password is None and "authmechanism=" not in uri.lower():
+        yield Problem("mongodb.user", "is set, but mongodb.password is not", mongodb.user)
+
+
+def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
+    """Include and exclude lists, and the target that a scope needs."""
+    for kind, included, excluded in (
+        ("database", capture.database_include, capture.database_exclude),
+        ("collection", capture.collection_include, capture.collection_exclude),
+    ):
+        if included and excluded:
+            name = f"{kind}.exclude.list"
+            yield Problem(name, f"cannot be set together with {kind}.include.list", ",".join(excluded))
+    if capture.match_mode is MatchMode.REGEX:
+        yield from _regexes("database.include.list", capture.database_include)
+        yield from _regexes("database.exclude.list", capture.database_exclude)
+        yield from _regexes("collection.include.list", capture.collection_include)
+        yield from _regexes("collection.exclude.list", capture.collection_exclude)
+    target = capture.target or ""
+    if capture.scope is CaptureScope.DEPLOYMENT and target:
+        yield Problem(
+            "capture.target", "has no meaning with capture.scope=deployment: set another scope", target
+        )
+    if capture.scope is CaptureScope.DATABASE and (not target or "." in target):
+        yield Problem("capture.target", "must name a database, for capture.scope=database", target)
+    if capture.scope is CaptureScope.COLLECTION and not _is_full_name(target):
+        yield Problem("capture.target", "must be database.collection, for capture.scope=collection", target)
+    if capture.start_op_time == 0:
+        yield Problem("capture.start.op.time", "must be a 64-bit BSON timestamp, or -1 for now", "0")
+
+
+def check_snapshot(snapshot: SnapshotOptions) -> Iterator[Problem]:
+    """What a first start reads."""
+    yield from _regexes("snapshot.include.collection.list", snapshot.include)
+
+
+def check_signals(
+    snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions
+) -> Iterator[Problem]:
+    """The signal collection: there where a strategy writes to it, and within what is captured."""
+    for channel in signal.channels:
+        if channel in PLANNED_CHANNELS:
+            yield Problem("signal.enabled.channels", "is not supported yet; supported: source", channel)
+        elif channel != "source":
+            known = ", ".join(["source", *PLANNED_CHANNELS])
+            yield Problem("signal.enabled.channels", f"is no channel; there are {known}", channel)
+    strategy = watermark_strategy(snapshot, signal)
+    name = ",".join(signal.collection)
+    if not signal.collection:
+        if strategy.in_stream:
+            message = f"writes to a signal collection: set {SIGNALS}, or use cluster_time, which needs none"
+            yield Problem(STRATEGY, message, strategy)
+        return
+    if len(signal.collection) > 1 or not _is_full_name(name):
+        yield Problem(SIGNALS, "must be the name of one collection, database.collection", name)
+        return
+    target = capture.target or ""
+    if capture.scope is CaptureScope.DATABASE and target and name.partition(".")[0] != target:
+        message = f"must lie in the database {target!r} (capture.target), or the change stream never shows it"
+        yield Problem(SIGNALS, message, name)
+    if capture.scope is CaptureScope.COLLECTION and strategy.in_stream:
+        message = (
+            f"is never shown by a change stream on one collection (capture.scope=collection), so {strategy} "
+            f"cannot work: remove {SIGNALS} and use {STRATEGY}=cluster_time, or widen capture.scope"
+        )
+        yield Problem(SIGNALS, message, name)
+
+
+def warnings(snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions) -> Iterator[str]:
+    """What works, but perhaps not as it was meant."""
+    if signal.collection and capture.scope is CaptureScope.COLLECTION:
+        yield (
+            f"{SIGNALS}={signal.collection[0]}: signals inserted there are not seen with "
+            "capture.scope=collection; send them with snapshotter execute-snapshot"
+        )
+    elif signal.collection and "source" not in signal.channels:
+        yield f"{SIGNALS}={signal.collection[0]}: signals inserted there are not read; source is no channel"
+
+
+def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool:
+    """Whether a document inserted into the signal collection is seen and obeyed."""
+    if not signal.collection or "source" not in signal.channels:
+        return False
+    return capture.scope is not CaptureScope.COLLECTION
+
+
+def _regexes(option: str, patterns: tuple[str, ...]) -> Iterator[Problem]:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield Problem(option, f"is no regular expression: {error}", pattern)
+
+
+def _is_full_name(text: str) -> bool:
+    database, dot, collection = text.partition(".")
+    return bool(database and dot and collection) and not collection.endswith(".")

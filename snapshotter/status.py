@@ -1,0 +1,141 @@
+"""What a running engine says of itself: the file ``status.json`` beside its state.
+
+The engine writes it about once a second; ``snapshotter status``, ``execute-snapshot --wait`` and the
+progress display read it. It is a report, not state: nothing is ever decided by it, and an old one does no
+harm. Fields may be added; those that are here keep their meaning, for scripts read them too.
+
+Times are ISO 8601 in UTC. Rows and events are counts, speeds are per second, ``dropped`` are READs that a
+streamed event superseded.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from snapshotter.errors import DefiniteError
+
+STATUS_FILE = "status.json"
+
+
+class EngineState(StrEnum):
+    """Of the engine as a whole."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class RequestState(StrEnum):
+    """Of a snapshot request, or of one collection of it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self in (RequestState.COMPLETED, RequestState.FAILED)
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+
+class ErrorReport(_Report):
+    """An error for a person. ``kind`` is ``class`` in the file."""
+
+    kind: str
+    message: str
+    next_step: str | None = None
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        alias_generator=lambda name: "class" if name == "kind" else name,
+    )
+
+
+class Position(_Report):
+    """A cluster time: seconds since the epoch and the increment within that second."""
+
+    t: int
+    i: int
+
+
+class CollectionReport(_Report):
+    """One collection of a request. ``estimated_total`` is None where MongoDB has no estimate, as with a
+    filter.
+    """
+
+    name: str
+    state: RequestState = RequestState.QUEUED
+    chunks_done: int = 0
+    rows: int = 0
+    dropped: int = 0
+    estimated_total: int | None = None
+    rows_per_second: float = 0.0
+    eta_seconds: float | None = None
+
+
+class RequestReport(_Report):
+    """One snapshot request, by the id of its signal."""
+
+    id: str
+    type: str = "incremental"
+    state: RequestState = RequestState.QUEUED
+    collections: tuple[CollectionReport, ...] = ()
+    accepted_at: datetime | None = None
+    completed_at: datetime | None = None
+    error: str | None = None
+
+
+class WindowReport(_Report):
+    """A snapshot window that is open."""
+
+    collection: str
+    number: int
+    state: str
+    rows: int = 0
+
+
+class Status(_Report):
+    """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
+    behind.
+    """
+
+    name: str
+    state: EngineState
+    error: ErrorReport | None = None
+    pid: int | None = None
+    host: str | None = None
+    run_id: str | None = None
+    updated_at: datetime | None = None
+    batch: int | None = None
+    position: Position | None = None
+    lag_seconds: float | None = None
+    events_total: int = 0
+    events_per_second: float = 0.0
+    requests: tuple[RequestReport, ...] = ()
+    windows: tuple[WindowReport, ...] = ()
+
+    def request(self, request_id: str) -> RequestReport | None:
+        """The request of this id, if the engine knows it."""
+        return next((r for r in self.requests if r.id == request_id), None)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The file's text."""
+        return self.model_dump_json(by_alias=True, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> Status:
+        """The status that a file's text holds. Raises DefiniteError for a text that is none."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+            raise DefiniteError(f"{STATUS_FILE} is not a status: {found}") from error
