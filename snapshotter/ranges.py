@@ -111,11 +111,11 @@ class IdProber:
         """
         if chunk_docs < 1 or count < 1:
             raise ValueError(f"chunk_docs and count are at least 1, got {chunk_docs} and {count}")
-        if not self.can_split(namespace, upto, session):
+        any_cut = is_simple_collation(self._client, namespace, session)
+        if not (any_cut or collation_proof(upto)):
             raise ValueError(
                 f"the collation of {namespace} orders ids otherwise than keys: read it as one range"
             )
-        any_cut = is_simple_collation(self._client, namespace, session)
         bounds: list[Bound] = []
         while len(bounds) < count:
             found = self._bound_at(namespace, after, upto, chunk_docs, filter, session)

@@ -20,10 +20,11 @@ from uuid import UUID
 import bson
 from bson.binary import Binary, UuidRepresentation
 from bson.codec_options import CodecOptions
+from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
-from .key_numbers import number_of_double
+from .key_numbers import number_of_decimal128, number_of_double
 from .key_text import ORDERED, guarded, ordered_base64, ordered_length
 from .keys import TAGS, UnkeyableId, key_of_document
 
@@ -31,7 +32,6 @@ __all__ = ["UnkeyableId", "key_of", "keys_of"]
 
 _OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 
-# The tags, spelled out: they are constants of the formats below.
 _POSITIVE = ("", *(TAGS[0x12] + chr(0x60 + digits) for digits in range(1, 20)))
 _NEGATIVE = ("", *(TAGS[0x12] + chr(0x59 - digits) for digits in range(1, 20)))
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
@@ -110,6 +110,10 @@ def _of_float(value: float) -> str:
     return "N" + number_of_double(value)
 
 
+def _of_decimal(value: Decimal128) -> str:
+    return "N" + number_of_decimal128(value.bid)
+
+
 def _of_uuid(value: UUID) -> str:
     return _UUID_TAG + ordered_base64(_UUID_SUBTYPE + value.bytes)
 
@@ -135,6 +139,7 @@ _PATHS: dict[type, Callable[[Any], str]] = {
     int: _of_int,
     Int64: _of_int,
     float: _of_float,
+    Decimal128: _of_decimal,
     UUID: _of_uuid,
     bytes: _of_bytes,
     Binary: _of_binary,

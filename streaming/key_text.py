@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from bisect import bisect_left
+from functools import lru_cache
 
 _LAST = "\U0010ffff"
 _ALPHABET = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -38,6 +39,7 @@ def ordered_base64(data: bytes) -> str:
     return b2a_base64(data, newline=False).translate(ORDERED, b"=").decode("ascii")
 
 
+@lru_cache(maxsize=256)
 def ordered_length(length: int) -> str:
     """A length, shorter first: the count of its base-64 digits, and the digits: 16 -> ``"0F"``."""
     digits = bytearray()
