@@ -1,0 +1,62 @@
+"""One measured figure, and the machine it was measured on.
+
+A figure names who did it, what work it was, how many documents (or events) and how long. Figures of one
+`what` are comparable: they did the same work on the same data in the same run, and only their ratios are
+worth quoting.
+"""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from typing import NotRequired, TypedDict, TypeVar
+
+__all__ = ["Measurement", "machine", "measurement", "timed"]
+
+
+Result = TypeVar("Result")
+
+
+class Measurement(TypedDict):
+    """`what` is the work, the same text for everyone who did it; `rate` is documents (or events) a second."""
+
+    name: str
+    what: str
+    documents: int
+    seconds: float
+    rate: float
+    details: NotRequired[dict[str, float | int | str]]
+
+
+def measurement(
+    name: str, what: str, documents: int, seconds: float, **details: float | int | str
+) -> Measurement:
+    """`details` go along into the JSON, such as the figure of a cold run. Raises ValueError on a zero
+    time."""
+    if seconds <= 0:
+        raise ValueError(f"{name} ({what}) took {seconds} s: the clock was not read around the work")
+    found = Measurement(
+        name=name, what=what, documents=documents, seconds=round(seconds, 3), rate=round(documents / seconds)
+    )
+    if details:
+        found["details"] = details
+    return found
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """What `work` returned, and the seconds it took."""
+    begun = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - begun
+
+
+def machine() -> dict[str, str | int | float]:
+    """Cores, memory, load (others at work make figures worthless) and system; no names of hosts or users."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory, 1),
+        "load_before": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }

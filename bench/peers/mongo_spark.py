@@ -1,0 +1,62 @@
+"""MongoDB's own Spark connector: a bulk copy into Delta, and its stream with a hand-written MERGE.
+
+What people build with it: `read` and append, with no windows, no stream beside it, no progress and no
+deletes; and `readStream` with `foreachBatch`. Both are given what helps them: the schema (no sampling),
+lookup as ours has it, one cached pass over a batch. They run in a process of their own
+(`mongo_spark_job.py`), the last of `rounds` is the figure.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from bson import Timestamp
+
+from bench.clock import ticking
+from bench.measurement import Measurement, measurement
+from bench.peers import build
+from bench.peers.process import Round, run_rounds
+
+VERSION = "10.5.0"
+ROOT = Path(__file__).parents[2]
+_TIMEOUT_S = 1800
+
+
+def bulk_copy(uri: str, db: str, coll: str, documents: int, table: Path, *, rounds: int = 2) -> Measurement:
+    """Copy the whole collection by appending to a new Delta table; `table` is left with the last copy, for
+    `streaming`. Checked: the table has `documents` rows."""
+    plan = {"uri": uri, "db": db, "coll": coll, "documents": documents, "table": str(table), "rounds": rounds}
+    found = _run("copy", plan)
+    return measurement(
+        f"mongo-spark {VERSION}, bulk copy",
+        "backfill",
+        documents,
+        found[-1]["seconds"],
+        cold_seconds=found[0]["seconds"],
+        sink="Delta, append",
+    )
+
+
+def streaming(
+    uri: str, db: str, coll: str, start: Timestamp, events: int, table: Path, *, rounds: int = 2
+) -> Measurement:
+    """Stream the `events` that follow `start` into a copy of `table`, which must be as the collection was
+    before them; timed from starting the query to the commit of the last event."""
+    plan = {"uri": uri, "db": db, "coll": coll, "documents": events, "table": str(table), "rounds": rounds}
+    with ticking(uri):
+        found = _run("stream", {**plan, "start": [start.time, start.inc]})
+    return measurement(
+        f"mongo-spark {VERSION}, hand-written MERGE",
+        "stream",
+        events,
+        found[-1]["seconds"],
+        cold_seconds=found[0]["seconds"],
+        sink="Delta, MERGE",
+    )
+
+
+def _run(work: str, plan: dict[str, object]) -> list[Round]:
+    jars = [str(jar) for jar in build.jars("spark_connector")]
+    plan = {**plan, "work": work, "jars": jars}
+    command = [sys.executable, "-m", "bench.peers.mongo_spark_job", json.dumps(plan)]
+    return run_rounds(f"mongo-spark ({work})", command, timeout_s=_TIMEOUT_S, folder=ROOT)

@@ -1,0 +1,153 @@
+"""The process that `mongo_spark.py` starts: one Spark session with the connector, one kind of work, several
+rounds.
+
+Prints a JSON line a round. Each round has a table of its own, so that the second does the very work of the
+first.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from pymongo import MongoClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from bench.measurement import timed
+from bench.spark import session
+
+ORDER = """
+    _id STRING, number STRING, status STRING, placed_at TIMESTAMP, revision INT,
+    customer STRUCT<number: INT, address: STRUCT<city: STRING, country: STRING>>,
+    items ARRAY<STRUCT<sku: STRING, quantity: INT, price: DECIMAL(18, 2)>>,
+    total DECIMAL(18, 2), gift BOOLEAN
+"""
+EVENT = f"""
+    _id STRUCT<_data: STRING>, operationType STRING, documentKey STRUCT<_id: STRING>, fullDocument
+    STRUCT<{ORDER}>
+"""
+_PATIENCE_S = 600
+
+
+def main(plan: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-mongo-spark-") as folder:
+        spark = session("mongo-spark", Path(folder), [Path(jar) for jar in plan["jars"]])
+        try:
+            for turn in range(1, plan["rounds"] + 1):
+                work = _copy if plan["work"] == "copy" else _stream
+                seconds = work(spark, plan, Path(folder) / f"round-{turn}")
+                line = {"round": turn, "documents": plan["documents"], "seconds": round(seconds, 3)}
+                print(json.dumps(line), flush=True)
+        finally:
+            spark.stop()
+
+
+def _options(plan: dict[str, Any]) -> dict[str, str]:
+    return {"connection.uri": plan["uri"], "database": plan["db"], "collection": plan["coll"]}
+
+
+def _copy(spark: SparkSession, plan: dict[str, Any], folder: Path) -> float:
+    table = folder / "table"
+
+    def copy() -> None:
+        orders = spark.read.format("mongodb").options(**_options(plan)).schema(ORDER).load()
+        orders.write.format("delta").mode("append").save(str(table))
+
+    _, seconds = timed(copy)
+    rows = spark.read.format("delta").load(str(table)).count()
+    if rows != plan["documents"]:
+        raise RuntimeError(f"the copy has {rows} rows, the collection {plan['documents']} documents")
+    shutil.rmtree(plan["table"], ignore_errors=True)
+    shutil.move(table, plan["table"])
+    return seconds
+
+
+def _stream(spark: SparkSession, plan: dict[str, Any], folder: Path) -> float:
+    table = folder / "table"
+    shutil.copytree(plan["table"], table)
+    landing = _Landing(spark, table, plan["documents"])
+    second, increment = plan["start"]
+    start = json.dumps({"$timestamp": {"t": second, "i": increment}})
+    events = (
+        spark.readStream.format("mongodb")
+        .options(**_options(plan))
+        .option("change.stream.lookup.full.document", "updateLookup")
+        .option("change.stream.publish.full.document.only", "false")
+        .option("change.stream.startup.mode", "timestamp")
+        .option("change.stream.startup.mode.timestamp.start.at.operation.time", start)
+        .schema(EVENT)
+        .load()
+    )
+
+    def drain() -> None:
+        query = (
+            events.writeStream.foreachBatch(landing.land)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+        try:
+            if not landing.complete.wait(_PATIENCE_S):
+                raise RuntimeError(
+                    f"{landing.seen} of {plan['documents']} events after {_PATIENCE_S} s: {query.status}"
+                )
+        finally:
+            query.stop()
+
+    _, seconds = timed(drain)
+    rows = spark.read.format("delta").load(str(table)).count()
+    with MongoClient[dict[str, Any]](plan["uri"]) as client:
+        documents = client[plan["db"]][plan["coll"]].count_documents({})
+    if rows != documents:
+        raise RuntimeError(
+            f"the table has {rows} rows after the stream, the collection {documents} documents"
+        )
+    shutil.rmtree(table)
+    return seconds
+
+
+class _Landing:
+    """The `foreachBatch` that everyone writes: the last event of each key, then MERGE."""
+
+    def __init__(self, spark: SparkSession, table: Path, wanted: int) -> None:
+        self.complete = threading.Event()
+        self.seen = 0
+        self._spark = spark
+        self._table = table
+        self._wanted = wanted
+
+    def land(self, batch: DataFrame, _: int) -> None:
+        batch = batch.persist()  # or every action reads the change stream again
+        try:
+            self._merge(batch)
+            self.seen += batch.count()
+        finally:
+            batch.unpersist()
+        if self.seen >= self._wanted:
+            self.complete.set()
+
+    def _merge(self, batch: DataFrame) -> None:
+        newest = F.max_by(F.struct("operationType", "fullDocument"), "_id._data").alias("newest")
+        # An update whose document is gone by now is followed by its delete: nothing to land from it.
+        latest = (
+            batch.groupBy(F.col("documentKey._id").alias("key"))
+            .agg(newest)
+            .select("key", "newest.operationType", "newest.fullDocument.*")
+            .where("operationType = 'delete' OR _id IS NOT NULL")
+        )
+        latest.createOrReplaceTempView("latest")
+        columns = latest.columns[2:]
+        latest.sparkSession.sql(
+            f"MERGE INTO delta.`{self._table}` t USING latest s ON t._id = s.key "
+            "WHEN MATCHED AND s.operationType = 'delete' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in columns)} "
+            f"WHEN NOT MATCHED AND s.operationType <> 'delete' THEN INSERT ({', '.join(columns)}) "
+            f"VALUES ({', '.join(f's.{name}' for name in columns)})"
+        )
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
