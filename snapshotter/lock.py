@@ -129,8 +129,8 @@ class EngineLock:
             holder = self._read(newest) if newest is not None else None
             by = f"taken over by {holder.owner}, token {newest}" if holder else "deleted"
             raise LockLostError(
-                f"the lock of {self._name!r} (token {self._token}) was {by}: this engine was not heard of for too "
-                "long, and must stop; start it again when the other one is gone"
+                f"the lock of {self._name!r} (token {self._token}) was {by}: this engine was not heard "
+                "of for too long, and must stop; start it again when the other one is gone"
             )
         return self._token
 
@@ -158,8 +158,8 @@ class EngineLock:
     def _refuse_as_held(self, token: int, holding: _Holding | None, why: str) -> None:
         owner = holding.owner if holding else None
         raise LockHeldError(
-            f"another engine named {self._name!r} is running: {owner or 'address not written yet'}, token {token}, "
-            f"{why}. Stop it, or give this one another name; if it is gone, try again in {self._ttl_ms // 1000} s",
+            f"another engine named {self._name!r} is running: {owner or 'no address'}, token {token}, {why}. "
+            f"Stop it, or name this one differently; if it is gone, try again in {self._ttl_ms // 1000} s",
             owner,
             holding.since_ms if holding else None,
         )
@@ -173,9 +173,7 @@ class EngineLock:
             return _Holding.from_text(text)
         except (ValueError, KeyError, TypeError) as error:
             place = f"{self._storage.location}/{self._file(token)}"
-            raise LockError(
-                f"not the file of a lock: {place}. Delete it once no engine runs: {text!r}"
-            ) from error
+            raise LockError(f"{place} is no lock; delete it once no engine runs: {text!r}") from error
 
     def _newest(self) -> int | None:
         return max(self._tokens(), default=None)

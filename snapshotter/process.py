@@ -20,7 +20,7 @@ _START_FIELD = 19
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process: ``host`` and ``pid`` for people, ``place`` and ``started`` for certainty (see the module)."""
+    """A process: ``host`` and ``pid`` for people, ``place`` and ``started`` for certainty."""
 
     host: str
     pid: int
@@ -38,7 +38,7 @@ def this_process() -> Owner:
 
 
 def is_known_dead(owner: Owner, observer: Owner) -> bool:
-    """Whether ``owner`` is dead, as far as a process at ``observer``'s place can prove it; False when it cannot."""
+    """Whether ``owner`` is dead for certain; False where ``observer``, elsewhere, cannot tell."""
     if owner.place != observer.place:
         return False
     if owner.started is not None:
@@ -61,7 +61,7 @@ def _place(host: str) -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process started; None when there is none of this id, it is a zombie, or the system does not tell."""
+    """When the process started; None when none of this id lives, or the system does not tell."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:

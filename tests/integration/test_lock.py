@@ -92,7 +92,7 @@ def test_a_holder_that_renews_keeps_the_lock() -> None:
 
 
 def test_misuse_is_named() -> None:
-    """Acquiring twice, or checking what was never acquired, is the caller's mistake; releasing nothing is not."""
+    """Acquiring twice, or checking what was never acquired, is a mistake; releasing nothing is not."""
     first, _ = locks(MemoryStorage(), Clock())
     with pytest.raises(LockError, match="acquire it first"):
         first.check()
@@ -179,3 +179,12 @@ def _race(folder: Path, gate: Barrier, pipe: Connection) -> None:
     except LockHeldError:
         pipe.send("held")
     pipe.recv()
+
+
+def test_a_garbled_lock_stops_everyone() -> None:
+    """A file that is no lock is not taken for a free one: the message says where it lies and what is in it."""
+    storage = MemoryStorage()
+    storage.write_text("lock/shop%2Forders/0000000004", "{garbled")
+    first, _ = locks(storage, Clock())
+    with pytest.raises(LockError, match=r"memory/lock/shop%2Forders/0000000004 is no lock.*garbled"):
+        first.acquire()

@@ -1,0 +1,107 @@
+"""What the log of a Delta table says, read through Delta's own classes by py4j.
+
+Everything here is about the newest version: the log is listed again on each call, so that commits of other
+processes are seen. A call takes some ten milliseconds and no Spark job, because Delta keeps the answers in a
+checksum file beside each commit (where that is missing it reads the log with a job instead).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NO_TABLE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version of a table: Delta's name of the operation, its metrics, and the writer's ``userMetadata``."""
+
+    version: int
+    operation: str
+    metrics: Mapping[str, str]
+    user_metadata: str | None
+
+    def count(self, metric: str) -> int:
+        """A metric as a number; 0 when the operation does not have it."""
+        return int(self.metrics.get(metric, "0"))
+
+
+class Snapshot:
+    """The newest version of a table, as of the call that returned it."""
+
+    def __init__(self, snapshot: Any) -> None:
+        self._snapshot = snapshot
+        self.version = int(snapshot.version())
+
+    @property
+    def files(self) -> int:
+        """How many data files the version has; 0 exactly when nothing was ever left in the table."""
+        return int(self._snapshot.numOfFiles())
+
+    @property
+    def schema(self) -> StructType:
+        return StructType.fromJson(json.loads(self._snapshot.schema().json()))
+
+    def recorded(self, app_id: str) -> int | None:
+        """The newest ``txnVersion`` that ``app_id`` committed, or None when it never did."""
+        return cast("int | None", _option(self._snapshot.transactions().get(app_id)))
+
+    def table_property(self, name: str) -> str | None:
+        return cast("str | None", _option(self._snapshot.metadata().configuration().get(name)))
+
+
+class TableLog:
+    """The log of the table at ``path``, a local path or a URI."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._session = spark._jsparkSession
+        self._jvm = cast(Any, spark._jvm)  # py4j has no types
+        self._path = path
+
+    def newest(self) -> Snapshot | None:
+        """The newest version; None when no table is there."""
+        none = getattr(self._jvm.scala, "None$").__getattr__("MODULE$")
+        snapshot = Snapshot(self._delta_log().update(False, none, none))
+        return None if snapshot.version == _NO_TABLE else snapshot
+
+    def commits_down(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        """The commits ``newest``, ``newest - 1``, … down to ``oldest``, as far as the log still has them."""
+        log = self._delta_log()
+        files = log.logPath().getFileSystem(log.newDeltaHadoopConf())
+        for version in range(newest, oldest - 1, -1):
+            path = self._jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+            if not files.exists(path):
+                return
+            yield self._commit(version, files.open(path))
+
+    def _commit(self, version: int, stream: Any) -> Commit:
+        reader = self._jvm.java.io.BufferedReader(self._jvm.java.io.InputStreamReader(stream, "UTF-8"))
+        try:
+            # Delta writes the commit's information in the first line; other writers may not.
+            while (line := reader.readLine()) is not None:
+                information = json.loads(line).get("commitInfo")
+                if information is not None:
+                    return Commit(
+                        version,
+                        information.get("operation", ""),
+                        information.get("operationMetrics") or {},
+                        information.get("userMetadata"),
+                    )
+        finally:
+            reader.close()
+        return Commit(version, "", {}, None)
+
+    def _delta_log(self) -> Any:
+        return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
+
+
+def _option(value: Any) -> Any:
+    return value.get() if value.isDefined() else None

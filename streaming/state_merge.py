@@ -1,0 +1,134 @@
+"""How rows get into a state table: the session, the transaction's marks, the guarded source, the write.
+
+A MERGE's source is guarded in its own plan, so that no row is written when a guard fails:
+
+- two rows of one key fail it. (Delta refuses two matched ones for ever, and inserts two unmatched ones in
+  silence.)
+- a row whose key lies outside the literal ranges fails it: it would match nothing and be inserted beside its
+  old row.
+
+The first guard is a count over a window by key: its exchange and sort are those that the MERGE's own join
+needs, and it evaluates the source once, where an aggregate beside it would evaluate it twice. An append has
+no such guard: who appends has proven its keys new and strictly ascending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from streaming.column_names import KEY, OP
+from streaming.key_ranges import RANGES_MAX, Range, cover
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+_COUNT = "_snapshotter_rows_of_key"
+
+DUPLICATE = "snapshotter: two rows of one key in the source of a landing"
+OUTSIDE = "snapshotter: a key outside the literal ranges of a landing"
+
+
+def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session of its own for one table: its settings and marks are seen by no other table's writes."""
+    session = spark.newSession()
+    given = spark.sparkContext.getConf()
+    cores = str(spark.sparkContext.defaultParallelism)
+    defaults = {
+        # With Spark's 200 and Delta's 50, small tables pay for empty tasks at every commit.
+        "spark.sql.shuffle.partitions": cores,
+        "spark.databricks.delta.snapshotPartitions": cores,
+    }
+    for name, value in {**defaults, **settings}.items():
+        if name in settings or not given.contains(name):
+            session.conf.set(name, value)
+    return session
+
+
+@contextmanager
+def transaction(session: SparkSession, app_id: str, batch_id: int, user_metadata: str) -> Iterator[None]:
+    """Commits of ``session`` within carry these marks. Delta skips, in silence, a batch that is recorded."""
+    marks = {_APP_ID: app_id, _VERSION: str(batch_id), _USER_METADATA: user_metadata}
+    try:
+        for name, value in marks.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name in marks:
+            session.conf.unset(name)
+
+
+def merge(
+    session: SparkSession, path: str, source: DataFrame, ranges: Sequence[Range] | None, *, updates: bool
+) -> None:
+    """MERGE the source by key: deletes, updates and inserts; only inserts of new keys without ``updates``.
+
+    ``ranges`` hold all keys of the source; None reads the keys of the whole table.
+    """
+    condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
+    if ranges is not None:
+        condition = condition & _within(F.col(f"t.{KEY}"), ranges)
+    builder = (
+        DeltaTable.forPath(session, path).alias("t").merge(guarded(source, ranges).alias("s"), condition)
+    )
+    deletes = F.col(f"s.{OP}") == "d"
+    if updates:
+        builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
+    builder.whenNotMatchedInsertAll(~deletes).execute()
+
+
+def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:
+    """Append the source. Its writer is bound to the source's own session, so the marks go with the write."""
+    writer = source.write.format("delta").mode("append").option("userMetadata", user_metadata)
+    writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(path)
+
+
+def guarded(source: DataFrame, ranges: Sequence[Range] | None) -> DataFrame:
+    """The source, failing in the middle of whatever reads it where a guard of the module is broken."""
+    counted = source.withColumn(_COUNT, F.count(F.lit(1)).over(Window.partitionBy(KEY)))
+    broken = F.when(F.col(_COUNT) > 1, _raise(DUPLICATE))
+    if ranges is not None:
+        broken = broken.when(~_within(F.col(KEY), ranges), _raise(OUTSIDE))
+    return counted.where(broken.otherwise(F.lit(True))).drop(_COUNT)
+
+
+def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:
+    """Ranges that hold the keys of a source, from two passes over its keys; () when it is empty.
+
+    The first pass finds what all keys begin with, the second the least and the greatest key of each
+    bucket of two characters more. Cache the source first.
+    """
+    least, greatest = source.agg(F.min(KEY), F.max(KEY)).first() or (None, None)
+    if least is None:
+        return ()
+    shared = len(_common_prefix(least, greatest))
+    bucket = F.substring(F.col(KEY), 1, shared + 2)
+    rows = source.groupBy(bucket).agg(F.min(KEY), F.max(KEY)).collect()
+    return cover([(row[1], row[2]) for row in rows], limit)
+
+
+def _within(key: Column, ranges: Sequence[Range]) -> Column:
+    within = F.lit(False)
+    for low, high in ranges:
+        within = within | key.between(F.lit(low), F.lit(high))
+    return within
+
+
+def _raise(message: str) -> Column:
+    return F.raise_error(F.concat(F.lit(f"{message}: "), F.col(KEY))).cast("boolean")
+
+
+def _common_prefix(left: str, right: str) -> str:
+    length = next(
+        (at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
+    )
+    return left[:length]

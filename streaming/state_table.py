@@ -1,0 +1,292 @@
+"""One Delta state table: the current documents of one collection.
+
+Columns: ``_key`` (the MERGE key, and what the table is clustered by), the columns of the plan,
+``_rescued_data``, ``_cluster_time``, ``_source_ts``, ``_op``.
+
+**Exactly one data commit per table and batch.** A landing carries ``(app_id, batch_id)``, which Delta records
+in the same commit. Three rules make that safe:
+
+- tables are created and altered by DDL only, which records no batch (an empty write would);
+- Delta skips, in silence, a batch that is not above the recorded one. So the record is read before and
+  after, and a landing knows by a token in its commit whether *it* wrote;
+- one `StateTable` lands a batch once. Landing it again is a mistake of the caller and refused, not skipped:
+  the rows of the second call would be lost.
+
+**The plan is written before its columns.** It lies in the table property ``snapshotter.plan``; columns that
+the plan has and the table lacks (a crash in between) are added at the next `open` or `evolve`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import stamina
+from delta.exceptions import ConcurrentTransactionException, DeltaConcurrentModificationException
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from streaming import state_merge
+from streaming.column_names import CLUSTER_TIME, KEY
+from streaming.columns import TablePlan
+from streaming.delta_log import Commit, Snapshot, TableLog
+from streaming.key_ranges import Range
+from streaming.namespaces import Namespace
+from streaming.state_schema import missing_columns, state_schema, type_differences
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLAN_PROPERTY = "snapshotter.plan"
+NAMESPACE_PROPERTY = "snapshotter.namespace"
+
+_PROPERTIES = {
+    "delta.enableDeletionVectors": "true",
+    # The first indexed columns would be the documents' own: each costs time at every write, none prunes a
+    # MERGE.
+    "delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}",
+}
+_ENGINE = "snapshotter"
+_CONFLICT_ATTEMPTS = 6
+
+How = Literal["merge", "insert", "append"]
+
+
+class LandingError(Exception):
+    """A landing was refused, or did not do what it was asked; nothing of it is in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a landing did. ``wrote`` is False when the table records this batch, or a later one, already."""
+
+    wrote: bool
+    version: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+class StateTable:
+    """The state table of ``namespace`` at ``path`` (a local path or a URI), written as ``app_id``.
+
+    ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and
+    must not meet the record of an older one. ``settings`` are Spark settings of this table's landings. Not
+    for use by several threads at once; different tables may be landed side by side.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        namespace: Namespace,
+        app_id: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path = path
+        self.namespace = namespace
+        self.app_id = app_id
+        self._session = state_merge.landing_session(spark, settings or {})
+        self._log = TableLog(self._session, path)
+        self._sql_name = f"delta.`{path.replace('`', '``')}`"
+        self._landed_batch: int | None = None
+
+    def create(self, plan: TablePlan) -> None:
+        """Make the table, or bring the one that is there up to ``plan``."""
+        if self._log.newest() is not None:
+            self.evolve(plan)
+            return
+        builder = DeltaTable.createIfNotExists(self._session).location(self.path)
+        builder = builder.addColumns(state_schema(plan)).clusterBy(KEY)
+        ours = {PLAN_PROPERTY: plan.to_json(), NAMESPACE_PROPERTY: str(self.namespace)}
+        for name, value in {**_PROPERTIES, **ours}.items():
+            builder = builder.property(name, value)
+        builder.execute()
+
+    def open(self) -> TablePlan | None:
+        """The table's plan, after finishing an evolution that a crash cut short; None when there is no table."""
+        newest = self._log.newest()
+        if newest is None:
+            return None
+        plan = self._plan_of(newest)
+        self._add_missing_columns(newest, plan)
+        return plan
+
+    def evolve(self, plan: TablePlan) -> TablePlan:
+        """Add what ``plan`` has and the table lacks; the plan of the table afterwards, which holds both."""
+        newest = self._existing()
+        recorded = self._plan_of(newest)
+        merged = recorded.merge(plan)
+        if merged != recorded:
+            text = merged.to_json().replace("\\", "\\\\").replace("'", "\\'")
+            self._session.sql(
+                f"ALTER TABLE {self._sql_name} SET TBLPROPERTIES ('{PLAN_PROPERTY}' = '{text}')"
+            )
+        self._add_missing_columns(newest, merged)
+        return merged
+
+    def recorded_batch(self) -> int | None:
+        """The newest batch that ``app_id`` committed; None when there is none, or no table."""
+        newest = self._log.newest()
+        return None if newest is None else newest.recorded(self.app_id)
+
+    def version(self) -> int:
+        """The table's newest version. Raises `LandingError` when there is no table."""
+        return self._existing().version
+
+    def is_empty(self) -> bool:
+        """Whether the table holds no row (also when there is no table)."""
+        newest = self._log.newest()
+        return newest is None or newest.files == 0 or self._rows().isEmpty()
+
+    def max_key(self, after: str | None = None, upto: str | None = None) -> str | None:
+        """The greatest ``_key`` with ``after < _key <= upto``; None where no row is. None leaves an end open."""
+        rows = self._rows()
+        if after is not None:
+            rows = rows.where(F.col(KEY) > F.lit(after))
+        if upto is not None:
+            rows = rows.where(F.col(KEY) <= F.lit(upto))
+        found = rows.agg(F.max(KEY)).first()
+        return None if found is None else found[0]
+
+    def last_metadata(self) -> dict[str, Any] | None:
+        """What the newest landing of this engine, under any application id, was given as ``metadata``."""
+        newest = self._log.newest()
+        if newest is None:
+            return None
+        for commit in self._log.commits_down(newest.version):
+            mark = _mark_of(commit)
+            if mark is not None:
+                return dict(mark["metadata"])
+        return None
+
+    def land(
+        self,
+        source: DataFrame,
+        *,
+        batch_id: int,
+        metadata: Mapping[str, Any],
+        how: How,
+        key_ranges: Sequence[Range] | None,
+    ) -> Landed:
+        """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
+
+        ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``merge`` deletes
+        where ``_op`` is "d", updates and inserts. ``insert`` only inserts, and leaves the rows of known keys
+        as they are. ``append`` asks nothing: its keys are proven new, and are none of the batch's deletes.
+        ``key_ranges`` hold all keys of the source (`streaming.key_ranges`, `state_merge.ranges_of`); None
+        searches the whole table.
+
+        Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
+        raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
+        """
+        if batch_id == self._landed_batch:
+            raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
+        before = self._existing()
+        recorded = before.recorded(self.app_id)
+        if recorded is not None and recorded >= batch_id:
+            return Landed(False, before.version)
+        rows = self._fitting(source, before)
+        token = uuid.uuid4().hex
+        mark = {
+            "engine": _ENGINE,
+            "landing": token,
+            "app_id": self.app_id,
+            "batch": batch_id,
+            "metadata": metadata,
+        }
+        self._write(rows, batch_id, json.dumps(mark, separators=(",", ":")), how, key_ranges)
+        commit = self._commit_of(token, before.version)
+        if commit is None:
+            raise LandingError(
+                f"batch {batch_id} of {self.namespace} was not written by this engine: another one, under the same "
+                f"application id {self.app_id!r}, was quicker. Stop one of the two"
+            )
+        self._landed_batch = batch_id
+        return _landed(commit)
+
+    def _write(
+        self, rows: DataFrame, batch_id: int, user_metadata: str, how: How, ranges: Sequence[Range] | None
+    ) -> None:
+        for attempt in stamina.retry_context(
+            on=_is_passing_conflict, attempts=_CONFLICT_ATTEMPTS, timeout=None
+        ):
+            with attempt:
+                if how == "append":
+                    state_merge.append(self.path, rows, self.app_id, batch_id, user_metadata)
+                else:
+                    with state_merge.transaction(self._session, self.app_id, batch_id, user_metadata):
+                        state_merge.merge(self._session, self.path, rows, ranges, updates=how == "merge")
+
+    def _commit_of(self, token: str, before: int) -> Commit | None:
+        newest = self._existing().version
+        for commit in self._log.commits_down(newest, before + 1):
+            mark = _mark_of(commit)
+            if mark is not None and mark["landing"] == token:
+                return commit
+        return None
+
+    def _fitting(self, source: DataFrame, table: Snapshot) -> DataFrame:
+        """The source with its columns in the table's order; raises `LandingError` when they are not the table's."""
+        schema = table.schema
+        differences = type_differences(source.schema, schema)
+        if differences:
+            raise LandingError(
+                f"the rows for {self.namespace} do not fit its table: {'; '.join(differences)}. Evolve the table first"
+            )
+        return source.select(*[F.col(f"`{name}`") for name in schema.names])
+
+    def _rows(self) -> DataFrame:
+        return self._session.read.format("delta").load(self.path).select(KEY)
+
+    def _existing(self) -> Snapshot:
+        newest = self._log.newest()
+        if newest is None:
+            raise LandingError(f"there is no table of {self.namespace} at {self.path}: create it first")
+        return newest
+
+    def _plan_of(self, table: Snapshot) -> TablePlan:
+        text = table.table_property(PLAN_PROPERTY)
+        if text is None:
+            raise LandingError(
+                f"the table at {self.path} was not made by snapshotter (it has no property {PLAN_PROPERTY}): move it, "
+                "or choose another warehouse"
+            )
+        return TablePlan.from_json(text)
+
+    def _add_missing_columns(self, table: Snapshot, plan: TablePlan) -> None:
+        missing = missing_columns(table.schema, plan)
+        if missing:
+            self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({', '.join(missing)})")
+
+
+def _is_passing_conflict(error: Exception) -> bool:
+    """A conflict over files or metadata passes; one over our own application id means a second engine."""
+    if isinstance(error, ConcurrentTransactionException):
+        return False
+    return isinstance(error, DeltaConcurrentModificationException)
+
+
+def _mark_of(commit: Commit) -> dict[str, Any] | None:
+    """The mark of a commit that a landing of this product made; None for any other commit."""
+    try:
+        value = json.loads(commit.user_metadata or "null")
+    except ValueError:
+        return None
+    ours = isinstance(value, dict) and value.get("engine") == _ENGINE and "landing" in value
+    return value if ours else None
+
+
+def _landed(commit: Commit) -> Landed:
+    if commit.operation == "MERGE":
+        return Landed(
+            True,
+            commit.version,
+            commit.count("numTargetRowsInserted"),
+            commit.count("numTargetRowsUpdated"),
+            commit.count("numTargetRowsDeleted"),
+        )
+    return Landed(True, commit.version, inserted=commit.count("numOutputRows"))

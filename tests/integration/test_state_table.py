@@ -1,0 +1,341 @@
+"""`streaming.state_table`: rows landed into a real Delta table, exactly once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from streaming.columns import Array, Column, Scalar, Struct, TablePlan
+from streaming.key_ranges import key_ranges
+from streaming.namespaces import Namespace
+from streaming.state_merge import ranges_of
+from streaming.state_schema import state_schema
+from streaming.state_table import Landed, LandingError, StateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+NAMESPACE = Namespace("shop", "orders")
+PERSON = Struct((Column("name", Scalar("string")), Column("city", Scalar("string"))))
+PLAN = TablePlan((Column("n", Scalar("long")), Column("person", PERSON)))
+LARGER = TablePlan(
+    (
+        Column("n", Scalar("long")),
+        Column("person", Struct((*PERSON.fields, Column("age", Scalar("long"))))),
+        Column("lines", Array(Struct((Column("sku", Scalar("string")),)))),
+    )
+)
+EVENT = {"_cluster_time": 1, "_op": "c"}
+
+
+class Table:
+    """A state table under test, with a plan, and rows as dictionaries."""
+
+    def __init__(self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN) -> None:
+        self.spark = spark
+        self.state = StateTable(spark, path, NAMESPACE, app_id)
+        self.state.create(plan)
+        self.plan = plan
+
+    def source(self, *rows: dict[str, Any]) -> DataFrame:
+        schema = state_schema(self.plan)
+        values = [tuple((EVENT | row).get(name) for name in schema.names) for row in rows]
+        return self.spark.createDataFrame(values, schema)
+
+    def land(self, batch_id: int, *rows: dict[str, Any], how: Any = "merge", ranges: Any = ()) -> Landed:
+        covering = key_ranges(row["_key"] for row in rows) if ranges == () else ranges
+        return self.state.land(
+            self.source(*rows), batch_id=batch_id, metadata={"batch": batch_id}, how=how, key_ranges=covering
+        )
+
+    def rows(self) -> dict[str, Row]:
+        found = self.spark.read.format("delta").load(self.state.path).collect()
+        assert len(found) == len({row["_key"] for row in found}), "two rows of one key"
+        return {row["_key"]: row for row in found}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A table's path with characters that need care: a space, a percent sign, a quote."""
+    return str(tmp_path / "sta te" / "50%25'x" / "orders")
+
+
+@pytest.fixture
+def table(spark: SparkSession, path: str) -> Table:
+    return Table(spark, path)
+
+
+def test_a_merge_inserts_updates_and_deletes(table: Table) -> None:
+    """One batch may do all three, is counted, and a delete of an unknown key does nothing."""
+    landed = table.land(0, {"_key": "a", "n": 1}, {"_key": "b", "n": 2}, {"_key": "c", "n": 3})
+    assert landed == Landed(True, 1, inserted=3)
+    landed = table.land(
+        1,
+        {"_key": "a", "n": 10, "_op": "u"},
+        {"_key": "b", "_op": "d"},
+        {"_key": "x", "_op": "d"},
+        {"_key": "d", "n": 4},
+    )
+    assert landed == Landed(True, 2, inserted=1, updated=1, deleted=1)
+    assert {key: row["n"] for key, row in table.rows().items()} == {"a": 10, "c": 3, "d": 4}
+
+
+@pytest.mark.parametrize("how", ["merge", "insert", "append"])
+def test_every_way_of_landing_is_recorded_once(table: Table, how: str) -> None:
+    """The batch and the metadata are in the commit; the same batch from another run is skipped, and says so."""
+    assert table.state.recorded_batch() is None
+    assert table.land(7, {"_key": "a", "n": 1}, how=how) == Landed(True, 1, inserted=1)
+    assert table.state.recorded_batch() == 7
+    assert table.state.last_metadata() == {"batch": 7}
+    replay = Table(table.spark, table.state.path)
+    assert replay.land(7, {"_key": "b", "n": 1}, how=how) == Landed(False, 1)
+    assert replay.land(6, {"_key": "b", "n": 1}, how=how) == Landed(False, 1)
+    assert set(table.rows()) == {"a"}
+    assert replay.land(8, {"_key": "b", "n": 1}, how=how).wrote
+
+
+def test_a_second_commit_of_one_batch_is_refused(table: Table) -> None:
+    """Its rows would be skipped in silence, so the call fails instead."""
+    table.land(3, {"_key": "a", "n": 1})
+    with pytest.raises(LandingError, match=r"batch 3 of shop\.orders was landed already"):
+        table.land(3, {"_key": "b", "n": 1})
+    assert set(table.rows()) == {"a"}
+
+
+def test_a_new_checkpoint_under_an_old_name_lands(table: Table) -> None:
+    """Its application id is another one, so its batch 0 is not taken for the old one's."""
+    table.land(0, {"_key": "a", "n": 1})
+    fresh = Table(table.spark, table.state.path, app_id="engine-2")
+    assert fresh.state.recorded_batch() is None
+    assert fresh.land(0, {"_key": "a", "n": 2}).wrote
+    assert table.rows()["a"]["n"] == 2
+    assert (table.state.recorded_batch(), fresh.state.recorded_batch()) == (0, 0)
+
+
+def test_an_empty_batch_is_recorded(table: Table) -> None:
+    """A batch whose rows were all superseded is landed like any other, so a replay skips it."""
+    assert table.land(0) == Landed(True, 1)
+    assert table.state.recorded_batch() == 0
+
+
+def test_the_marks_do_not_outlive_a_landing(table: Table) -> None:
+    """After a landing, failed or not, the session writes without marks: a later write would be skipped."""
+    table.land(0, {"_key": "a", "n": 1})
+    with pytest.raises(Exception, match="two rows of one key"):
+        table.land(1, {"_key": "a", "n": 1}, {"_key": "a", "n": 2})
+    session = table.state._session
+    assert session.conf.get("spark.databricks.delta.write.txnVersion", None) is None
+    assert session.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["unknown key", "known key"])
+@pytest.mark.parametrize("how", ["merge", "insert"])
+def test_two_rows_of_one_key_fail_before_anything_is_written(table: Table, known: bool, how: str) -> None:
+    """Rule 3, whether the key is in the table or not; the batch can be landed again, rightly."""
+    table.land(0, {"_key": "a", "n": 0}, {"_key": "z", "n": 0})
+    key = "a" if known else "b"
+    with pytest.raises(Exception, match=f"two rows of one key in the source of a landing: {key}"):
+        table.land(1, {"_key": key, "n": 1}, {"_key": key, "n": 2}, {"_key": "c", "n": 3}, how=how)
+    assert table.state.version() == 1
+    assert table.state.recorded_batch() == 0
+    assert table.land(1, {"_key": "c", "n": 3}, how=how).wrote
+
+
+def test_a_key_outside_the_ranges_fails_before_anything_is_written(table: Table) -> None:
+    """Rule 10: it would be inserted beside its old row, so the plan of the MERGE refuses it."""
+    table.land(0, {"_key": "a", "n": 0}, {"_key": "m", "n": 0})
+    with pytest.raises(Exception, match="outside the literal ranges of a landing: m"):
+        table.land(1, {"_key": "a", "n": 1}, {"_key": "m", "n": 1}, ranges=[("a", "b")])
+    assert table.rows()["m"]["n"] == 0
+    assert table.state.version() == 1
+
+
+def test_ranges_prune_the_files_that_a_merge_reads(table: Table) -> None:
+    """Files whose keys lie in no range are not read; without ranges, all are."""
+    for batch, keys in enumerate(("abc", "mno", "xyz")):
+        table.land(batch, *({"_key": key, "n": 0} for key in keys))
+    files = table.spark.read.format("delta").load(table.state.path).inputFiles()
+    table.land(3, {"_key": "a", "n": 1}, {"_key": "y", "n": 1})
+    table.land(4, {"_key": "a", "n": 2}, {"_key": "y", "n": 2}, ranges=None)
+    whole, pruned = table.state._log.commits_down(table.state.version(), table.state.version() - 1)
+    assert pruned.count("numTargetRowsUpdated") == whole.count("numTargetRowsUpdated") == 2
+    history = table.spark.sql(f"DESCRIBE DETAIL delta.`{table.state.path}`").first()
+    assert history is not None
+    assert history["clusteringColumns"] == ["_key"]
+    assert len(files) >= 3
+
+
+@pytest.mark.parametrize("how", ["merge", "insert", "append"])
+def test_a_null_struct_stays_null(table: Table, how: str) -> None:
+    """A missing nested document is not turned into a document of nulls, when inserted or when updated."""
+    table.land(0, {"_key": "b", "person": ("Ann", "Oslo")}, {"_key": "c", "person": ("Bo", None)})
+    table.land(1, {"_key": "a", "person": None}, {"_key": "d", "person": (None, None)}, how=how)
+    table.land(2, {"_key": "b", "person": None}, {"_key": "c", "person": (None, None)})
+    rows = table.rows()
+    assert rows["a"]["person"] is None
+    assert rows["b"]["person"] is None
+    assert rows["c"]["person"] is not None
+    assert rows["d"]["person"] is not None
+
+
+def test_evolution_adds_columns_and_nested_fields(table: Table) -> None:
+    """Rows of before show nulls, rows of after the values; no batch is used up, and our columns stay last."""
+    table.land(0, {"_key": "a", "n": 1, "person": ("Ann", "Oslo")})
+    assert table.state.evolve(LARGER) == LARGER
+    assert table.state.recorded_batch() == 0
+    assert table.state.open() == LARGER
+    table.plan = LARGER
+    table.land(1, {"_key": "b", "person": ("Bo", "Rome", 30), "lines": [("x",)]}, {"_key": "c", "person": None})
+    rows = table.rows()
+    assert rows["a"].asDict(recursive=True)["person"] == {"name": "Ann", "city": "Oslo", "age": None}
+    assert rows["a"]["lines"] is None
+    assert rows["b"].asDict(recursive=True)["lines"] == [{"sku": "x"}]
+    assert rows["c"]["person"] is None
+    assert table.source().columns == table.spark.read.format("delta").load(table.state.path).columns
+    version = table.state.version()
+    assert table.state.evolve(PLAN) == LARGER
+    assert table.state.version() == version
+
+
+def test_a_nested_field_of_an_array_is_added(spark: SparkSession, path: str) -> None:
+    """Documents inside arrays grow too."""
+    first = TablePlan((Column("lines", Array(Struct((Column("sku", Scalar("string")),)))),))
+    fields = (Column("sku", Scalar("string")), Column("it's", Scalar("decimal")))
+    second = TablePlan((Column("lines", Array(Struct(fields))),))
+    table = Table(spark, path, plan=first)
+    table.land(0, {"_key": "a", "lines": [("x",)]})
+    table.state.evolve(second)
+    assert table.rows()["a"].asDict(recursive=True)["lines"] == [{"sku": "x", "it's": None}]
+
+
+def test_an_evolution_cut_short_is_finished_at_the_next_opening(table: Table) -> None:
+    """The plan is written before its columns, so a crash between the two is found and mended."""
+    text = LARGER.to_json()
+    table.spark.sql(f"ALTER TABLE delta.`{table.state.path}` SET TBLPROPERTIES ('snapshotter.plan' = '{text}')")
+    reopened = StateTable(table.spark, table.state.path, NAMESPACE, "engine-1")
+    assert reopened.open() == LARGER
+    table.plan = LARGER
+    assert table.land(0, {"_key": "a", "lines": [("x",)]}).wrote
+
+
+def test_creating_again_keeps_the_table(table: Table) -> None:
+    """`create` is idempotent, and makes no commit when there is nothing to do."""
+    table.land(0, {"_key": "a", "n": 1})
+    again = Table(table.spark, table.state.path)
+    assert again.state.version() == 1
+    assert set(again.rows()) == {"a"}
+
+
+def test_rows_that_do_not_fit_are_refused(table: Table) -> None:
+    """The message names each column that is missing, too many, or of another type; nothing is written."""
+    source = table.source({"_key": "a", "n": 1}).withColumn("n", F.lit("one")).drop("_op").withColumn("m", F.lit(1))
+    with pytest.raises(LandingError) as refused:
+        table.state.land(source, batch_id=0, metadata={}, how="append", key_ranges=None)
+    for part in ("no column '_op' in the rows", "no column 'm' in the table", "'n' is string in the rows and bigint"):
+        assert part in str(refused.value)
+    assert table.state.version() == 0
+
+
+def test_what_is_no_state_table_is_not_touched(spark: SparkSession, path: str) -> None:
+    """No table, and a table of someone else, are told apart and named."""
+    state = StateTable(spark, path, NAMESPACE, "engine-1")
+    assert state.open() is None
+    assert state.is_empty()
+    assert state.recorded_batch() is None
+    assert state.last_metadata() is None
+    with pytest.raises(LandingError, match="create it first"):
+        state.version()
+    spark.range(1).write.format("delta").save(path)
+    with pytest.raises(LandingError, match="not made by snapshotter"):
+        state.create(PLAN)
+    assert state.last_metadata() is None
+
+
+def test_emptiness_and_the_greatest_key(table: Table) -> None:
+    """What the engine asks before it appends; a table whose rows were all deleted is empty again."""
+    assert table.state.is_empty()
+    assert table.state.max_key() is None
+    table.land(0, *({"_key": key, "n": 1} for key in ("a", "b'", "c")))
+    assert not table.state.is_empty()
+    assert table.state.max_key() == "c"
+    assert table.state.max_key(upto="b'") == "b'"
+    assert table.state.max_key(after="a", upto="bb") == "b'"
+    assert table.state.max_key(after="c") is None
+    table.land(1, *({"_key": key, "_op": "d"} for key in ("a", "b'", "c")))
+    assert table.state.is_empty()
+
+
+def test_the_last_metadata_is_that_of_a_landing(table: Table) -> None:
+    """Commits of other writers, and DDL, are passed over."""
+    table.land(0, {"_key": "a", "n": 1})
+    table.state.evolve(LARGER)
+    table.spark.sql(f"DELETE FROM delta.`{table.state.path}` WHERE _key = 'a'")
+    assert table.state.last_metadata() == {"batch": 0}
+
+
+def test_ranges_are_found_by_spark(table: Table) -> None:
+    """A source of many keys tells its ranges without sending its keys to the driver."""
+    keys = [f"{family}{number:03d}" for family in ("Na", "Nb", "S") for number in range(200)]
+    source = table.source(*({"_key": key} for key in keys)).cache()
+    assert ranges_of(source, limit=3) == (("Na000", "Na199"), ("Nb000", "Nb199"), ("S000", "S199"))
+    assert ranges_of(source, limit=1) == (("Na000", "S199"),)
+    assert ranges_of(source.where("_key = 'S007'")) == (("S007", "S007"),)
+    assert ranges_of(source.where("_key = ''")) == ()
+    source.unpersist()
+
+
+def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    """Four tables from threads, out of one cached batch: each gets its rows and its own record, repeats are skipped."""
+    tables = [Table(spark, str(tmp_path / str(number)), app_id=f"engine-{number}") for number in range(4)]
+    rows = [{"_key": f"{number}-{key:03d}", "n": number} for number in range(4) for key in range(50)]
+    batch = tables[0].source(*rows).cache()
+    assert batch.count() == 200
+
+    def work(number: int, batch_id: int) -> Landed:
+        source = batch.where(F.col("n") == number)
+        ranges = [(f"{number}-000", f"{number}-049")]
+        state = StateTable(spark, tables[number].state.path, NAMESPACE, f"engine-{number}")
+        return state.land(
+            source, batch_id=batch_id, metadata={"table": number}, how="merge", key_ranges=ranges
+        )
+
+    first = in_threads([lambda number=number: work(number, 10 + number) for number in range(4)])
+    assert [landed.inserted for landed in first] == [50] * 4
+    again = in_threads([lambda number=number: work(number, 10 + number) for number in range(4)])
+    assert [landed.wrote for landed in again] == [False] * 4
+    for number, table in enumerate(tables):
+        assert table.state.recorded_batch() == 10 + number
+        assert table.state.last_metadata() == {"table": number}
+        assert {row["n"] for row in table.rows().values()} == {number}
+    batch.unpersist()
+
+
+def in_threads(works: Sequence[Callable[[], Landed]]) -> list[Landed]:
+    """The results of all works, each in a thread; a failure of one fails the test."""
+    results: dict[int, Landed] = {}
+
+    def run(at: int) -> None:
+        results[at] = works[at]()
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results[at] for at in range(len(works))]
+
+
+def test_the_mark_of_a_commit_is_readable(table: Table) -> None:
+    """`userMetadata` is JSON: engine, application id, batch, and what the caller gave."""
+    table.land(5, {"_key": "a", "n": 1})
+    row = table.spark.sql(f"DESCRIBE HISTORY delta.`{table.state.path}` LIMIT 1").first()
+    assert row is not None
+    mark = json.loads(row["userMetadata"])
+    del mark["landing"]
+    assert mark == {"engine": "snapshotter", "app_id": "engine-1", "batch": 5, "metadata": {"batch": 5}}
