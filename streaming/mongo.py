@@ -1,11 +1,11 @@
 """One way to reach MongoDB: clients, what kind of deployment it is, and its cluster times.
 
-Clients are shared: ``connect`` hands out one per process, address and options, so that a Spark worker that is used
-again finds its connections open. Nobody closes them.
+Clients are shared: ``connect`` hands out one per process, address and options, so that a Spark worker that
+is used again finds its connections open. Nobody closes them.
 
-The *majority time* is the end of what may be streamed: the latest operation that no failover can take back. Through
-mongos there is none; there it is the latest cluster time that the router knows of, which is safe, because a reader
-through mongos waits until every shard has passed its end (see ``change_cursor``).
+The *majority time* is the end of what may be streamed: the latest operation that no failover can take back.
+Through mongos there is none; there it is the latest cluster time that the router knows of, which is safe,
+because a reader through mongos waits until every shard has passed its end (see ``change_cursor``).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ __all__ = [
     "classify",
     "connect",
     "majority_time",
+    "new_client",
     "oldest_time",
     "redacted",
     "wire_version",
@@ -77,16 +78,22 @@ def connect(uri: str, **options: Any) -> RawClient:
     key = (os.getpid(), uri, repr(sorted(options.items())))
     with _clients_lock:
         if key not in _clients:
-            if "appname=" not in uri.lower():  # keywords would override what the address says
-                options.setdefault("appname", "snapshotter")
-            if "retryreads=" not in uri.lower():
-                options.setdefault("retryReads", True)
-            try:
-                _clients[key] = MongoClient(uri, **options)
-            except (PyMongoError, ValueError) as error:
-                text = f"{CONNECTION_OPTION}={redacted(uri)!r} is not an address of MongoDB: {error}"
-                raise ConfigurationError(text) from error
+            _clients[key] = new_client(uri, **options)
         return _clients[key]
+
+
+def new_client(uri: str, **options: Any) -> RawClient:
+    """A client of one's own, to be closed. Errors as for ``connect``."""
+    given = uri.lower()  # keywords would override what the address says
+    if "appname=" not in given:
+        options.setdefault("appname", "snapshotter")
+    if "retryreads=" not in given:
+        options.setdefault("retryReads", True)
+    try:
+        return MongoClient(uri, **options)
+    except (PyMongoError, ValueError) as error:
+        text = f"{CONNECTION_OPTION}={redacted(uri)!r} is not an address of MongoDB: {error}"
+        raise ConfigurationError(text) from error
 
 
 def redacted(uri: str) -> str:
@@ -97,13 +104,15 @@ def redacted(uri: str) -> str:
 def check_deployment(client: RawClient) -> DeploymentKind:
     """What kind of deployment answers.
 
-    Raises ConfigurationError for a standalone server, a replica set that has not been initiated, and servers before
-    5.0; TransientError if nobody answers; AccessDeniedError for credentials that are refused.
+    Raises ConfigurationError for a standalone server, a replica set that has not been initiated, and servers
+    before 5.0; TransientError if nobody answers; AccessDeniedError for credentials that are refused.
     """
     try:
         hello = client.admin.command("hello")
     except PyMongoError as error:
-        raise as_source_error(error, f"cannot reach MongoDB at {_address(client)} ({CONNECTION_OPTION})") from error
+        raise as_source_error(
+            error, f"cannot reach MongoDB at {_address(client)} ({CONNECTION_OPTION})"
+        ) from error
     version = int(hello.get("maxWireVersion", 0))
     if version < WIRE_VERSION_5_0:
         raise ConfigurationError(
@@ -144,8 +153,8 @@ def majority_time(client: RawClient) -> ClusterTime:
 def oldest_time(client: RawClient) -> ClusterTime:
     """The earliest time from which a change stream can be opened now.
 
-    Reads the first oplog entry, which needs ``find`` on ``local.oplog.rs``; without that right, and through mongos,
-    where no oplog can be seen, it is found by opening change streams (about 30), to the second.
+    Reads the first oplog entry, which needs ``find`` on ``local.oplog.rs``; without that right, and through
+    mongos, where no oplog can be seen, it is found by opening change streams (about 30), to the second.
     """
     if not client.is_mongos:
         try:

@@ -1,7 +1,7 @@
 """What went wrong at MongoDB, whose fault it is, and whether trying again can help.
 
-An error of an executor reaches the driver only as text, wrapped in tracebacks. So every error that leaves the change
-stream carries one line that a machine can read, and ``classify`` finds it again:
+An error of an executor reaches the driver only as text, wrapped in tracebacks. So every error that leaves
+the change stream carries one line that a machine can read, and ``classify`` finds it again:
 
     SNAPSHOTTER-ERROR {"class": "OperationFailure", "code": 286, "kind": "position-lost", "labels": [...]}
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -115,13 +115,17 @@ _CODES: dict[Kind, frozenset[int]] = {
     # UserNotFound, Unauthorized, AuthenticationFailed, AuthenticationRestrictionUnmet, Atlas
     Kind.PERMISSION: frozenset({11, 13, 18, 337, 8000}),
     # BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidNamespace, InvalidResumeToken,
-    # CommandNotSupportedOnView, $changeStream on a standalone, an unknown stage or option, a bad regular expression, a bad resume token
-    Kind.CONFIGURATION: frozenset({2, 9, 14, 72, 73, 166, 260, 40573, 40324, 40415, 40647, 51091, 51108, 51111}),
+    # CommandNotSupportedOnView, $changeStream on a standalone, an unknown stage or option, a bad regular
+    # expression, a bad resume token
+    Kind.CONFIGURATION: frozenset(
+        {2, 9, 14, 72, 73, 166, 260, 40573, 40324, 40415, 40647, 51091, 51108, 51111}
+    ),
     Kind.EVENT_TOO_LARGE: frozenset({10334}),
     # HostUnreachable, HostNotFound, CursorNotFound, MaxTimeMSExpired, StaleShardVersion, NetworkTimeout,
-    # ShutdownInProgress, FailedToSatisfyReadPreference, WriteConflict, ReadConcernMajorityNotAvailableYet, StaleEpoch,
-    # CursorKilled, RetryChangeStream, SnapshotTooOld, SnapshotUnavailable, ExceededTimeLimit, SocketException,
-    # NotWritablePrimary, interruptions by a change of state, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary
+    # ShutdownInProgress, FailedToSatisfyReadPreference, WriteConflict, ReadConcernMajorityNotAvailableYet,
+    # StaleEpoch, CursorKilled, RetryChangeStream, SnapshotTooOld, SnapshotUnavailable, ExceededTimeLimit,
+    # SocketException, NotWritablePrimary, interruptions by a change of state, NotPrimaryNoSecondaryOk,
+    # NotPrimaryOrSecondary
     Kind.TRANSIENT: frozenset(
         {6, 7, 43, 50, 63, 89, 91, 112, 133, 134, 150, 189, 202, 211, 234, 237, 239, 246, 262}
         | {9001, 10107, 11600, 11602, 13388, 13435, 13436, 317, 384}
@@ -145,8 +149,8 @@ _TEXTS = (
 def classify(error: BaseException | str) -> ErrorClass:
     """The class of an error of ours, of the driver's, or of whatever text one arrived in.
 
-    Looks through the causes of an exception, and takes the last marker of a text (the outermost error of ours);
-    where there is none it recognises MongoDB's own words. Never raises.
+    Looks through the causes of an exception, and takes the last marker of a text (the outermost error of
+    ours); where there is none it recognises MongoDB's own words. Never raises.
     """
     if isinstance(error, str):
         return _of_text(error)
@@ -178,7 +182,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _of_driver(error: driver.PyMongoError) -> ErrorClass:
     code = error.code if isinstance(error, driver.OperationFailure) else None
     details: Any = getattr(error, "details", None)
-    labels = tuple(sorted(details.get("errorLabels", ()))) if isinstance(details, dict) else ()
+    labels = tuple(sorted(details.get("errorLabels", ()))) if isinstance(details, Mapping) else ()
     return ErrorClass(_kind(error, code, labels), type(error).__name__, code, labels)
 
 
@@ -213,7 +217,7 @@ def _of_text(text: str) -> ErrorClass:
 
 def _words(error: BaseException) -> str:
     details: Any = getattr(error, "details", None)
-    if isinstance(details, dict) and "errmsg" in details:
+    if isinstance(details, Mapping) and "errmsg" in details:
         name = details.get("codeName", type(error).__name__)
         return f"{details['errmsg']} ({name}, code {details.get('code')})"
     return f"{error} ({type(error).__name__})"

@@ -1,0 +1,212 @@
+"""The rows of `mongodb-changes`: one a change event, in stream order, and one trailer.
+
+| column | |
+|---|---|
+| kind | "event", or "trailer" for the last row of a batch (option `trailer=true`) |
+| op | "c" insert, "u" update and replace, "d" delete; null for a drop or a rename of the collection |
+| operation_type | the server's word |
+| db, collection | where |
+| _key | the identity and order of the document (`streaming.keys`) |
+| document_key | BSON of the documentKey |
+| document | BSON of the full document; null when there is none (a delete; an update looked up in vain) |
+| before | BSON of the pre-image, where `capture.mode` asks for it and MongoDB has it |
+| update_description | BSON |
+| cluster_time | `ClusterTime.to_int()` |
+| ord | position in the batch, from 0 |
+| wall_time | when the server applied it; null before MongoDB 6.0 |
+| lsid, txn_number | the transaction: BSON of the session's id, and its number |
+| renamed_to | "database.collection": the new name, in a rename |
+| trailer | JSON, only in the trailer: `{"end", "token", "events", "bytes", "namespaces"}` |
+
+Under `columns=state` before, update_description, lsid and txn_number stay null.
+
+Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
+stream may hold a million events, but never all of them at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from streaming.keys import key_of_document
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+from streaming.raw_events import Event, fields_of, int64_of, string_of, value_of
+
+SCHEMA = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("op", StringType()),
+        StructField("operation_type", StringType()),
+        StructField("db", StringType()),
+        StructField("collection", StringType()),
+        StructField("_key", StringType()),
+        StructField("document_key", BinaryType()),
+        StructField("document", BinaryType()),
+        StructField("before", BinaryType()),
+        StructField("update_description", BinaryType()),
+        StructField("cluster_time", LongType()),
+        StructField("ord", LongType()),
+        StructField("wall_time", TimestampType()),
+        StructField("lsid", BinaryType()),
+        StructField("txn_number", LongType()),
+        StructField("renamed_to", StringType()),
+        StructField("trailer", StringType()),
+    ]
+)
+ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
+"""What PySpark demands of the first RecordBatch, to the letter."""
+
+ROWS_MAX = 10_000
+BYTES_MAX = 4 << 20
+
+_OPERATIONS = {
+    b"insert": ("c", "insert"),
+    b"update": ("u", "update"),
+    b"replace": ("u", "replace"),
+    b"delete": ("d", "delete"),
+    b"drop": (None, "drop"),
+    b"rename": (None, "rename"),
+}
+_WIDE = ("before", "update_description", "lsid", "txn_number")
+
+
+class RowBuilder:
+    """Turns events into Arrow batches of ``ARROW_SCHEMA``, numbers and counts them."""
+
+    def __init__(self, captures: Callable[[Namespace], bool], wide: bool = True) -> None:
+        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``."""
+        self.events = 0
+        self.bytes = 0
+        self._captures = captures
+        self._wide = wide
+        self._places: dict[bytes | None, tuple[str | None, str | None, bool]] = {}
+        self._counts: Counter[bytes | None] = Counter()
+        self._clear()
+
+    def add(self, events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
+        """Take events over; gives a batch whenever one is full."""
+        for event in events:
+            self._append(event)
+            if len(self._op) >= ROWS_MAX or self._size >= BYTES_MAX:
+                yield self._flush()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What has not filled a batch."""
+        if self._op:
+            yield self._flush()
+
+    def trailer(self, end: ClusterTime, token: bytes | None) -> pa.RecordBatch:
+        """The last row: how far the batch reached, and what was in it. ``token`` is a raw resume token."""
+        namespaces: Counter[str] = Counter()
+        for place, count in self._counts.items():
+            database, collection, _ = self._places[place]
+            namespaces[f"{database}.{collection}"] += count
+        content = {
+            "end": end.to_json(),
+            "token": None if token is None else base64.b64encode(token).decode(),
+            "events": self.events,
+            "bytes": self.bytes,
+            "namespaces": dict(sorted(namespaces.items())),
+        }
+        row = {"kind": "trailer", "ord": self.events, "trailer": json.dumps(content)}
+        return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
+
+    def _append(self, event: Event) -> None:
+        operation, time, raw, spans = event
+        place = value_of(raw, spans, b"ns")
+        database, collection, captured = self._places.get(place) or self._place(place)
+        renamed_to = None
+        if operation == b"rename":
+            to_database, to_collection, to_captured = self._place(value_of(raw, spans, b"to"))
+            renamed_to, captured = f"{to_database}.{to_collection}", captured or to_captured
+        if not captured:
+            return
+        op, word = _OPERATIONS[operation]
+        key = value_of(raw, spans, b"documentKey")
+        self._op.append(op)
+        self._word.append(word)
+        self._db.append(database)
+        self._collection.append(collection)
+        self._key.append(None if key is None else key_of_document(key))
+        self._document_key.append(key)
+        self._document.append(value_of(raw, spans, b"fullDocument"))
+        self._time.append(time)
+        millis = int64_of(raw, spans, b"wallTime")
+        self._wall.append(None if millis is None else millis * 1000)
+        self._renamed.append(renamed_to)
+        if self._wide:
+            self._before.append(value_of(raw, spans, b"fullDocumentBeforeChange"))
+            self._update.append(value_of(raw, spans, b"updateDescription"))
+            self._lsid.append(value_of(raw, spans, b"lsid"))
+            self._txn.append(int64_of(raw, spans, b"txnNumber"))
+        self._counts[place] += 1
+        self._size += len(raw)
+
+    def _place(self, place: bytes | None) -> tuple[str | None, str | None, bool]:
+        """Database, collection, captured? Asked once for each namespace."""
+        fields = {} if place is None else fields_of(place)
+        database = string_of(place or b"", fields, b"db")
+        collection = string_of(place or b"", fields, b"coll")
+        captured = bool(database and collection and self._captures(Namespace(database, collection)))
+        self._places[place] = database, collection, captured
+        return database, collection, captured
+
+    def _flush(self) -> pa.RecordBatch:
+        rows = len(self._op)
+        columns = {
+            "kind": pa.repeat("event", rows),
+            "op": self._op,
+            "operation_type": self._word,
+            "db": self._db,
+            "collection": self._collection,
+            "_key": self._key,
+            "document_key": self._document_key,
+            "document": self._document,
+            "before": self._before,
+            "update_description": self._update,
+            "cluster_time": self._time,
+            "ord": range(self.events, self.events + rows),
+            "wall_time": self._wall,
+            "lsid": self._lsid,
+            "txn_number": self._txn,
+            "renamed_to": self._renamed,
+        }
+        arrays = [_array(columns.get(field.name), field.type, rows) for field in ARROW_SCHEMA]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+        self.events += rows
+        self.bytes += self._size
+        self._clear()
+        return batch
+
+    def _clear(self) -> None:
+        self._size = 0
+        self._op: list[str | None] = []
+        self._word: list[str] = []
+        self._db: list[str | None] = []
+        self._collection: list[str | None] = []
+        self._key: list[str | None] = []
+        self._document_key: list[bytes | None] = []
+        self._document: list[bytes | None] = []
+        self._before: list[bytes | None] = []
+        self._update: list[bytes | None] = []
+        self._time: list[int] = []
+        self._wall: list[int | None] = []
+        self._lsid: list[bytes | None] = []
+        self._txn: list[int | None] = []
+        self._renamed: list[str | None] = []
+
+
+def _array(values: object, kind: pa.DataType, rows: int) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values.cast(kind)
+    if not values:
+        return pa.nulls(rows, kind)
+    return pa.array(values, kind)

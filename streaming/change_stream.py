@@ -1,0 +1,245 @@
+"""`mongodb-changes`: the change stream of MongoDB as a source of Spark Structured Streaming.
+
+    spark.dataSource.register(MongoChangesDataSource)
+    spark.readStream.format("mongodb-changes").option("mongodb.connection.string", uri).load()
+
+An offset is a cluster time and a nonce, ``{"t": seconds, "i": increment, "nonce": n}``. A batch is every
+event with ``start < cluster time <= end``: the same events on every attempt. The end is the
+majority-committed time of the deployment, which moves on when nobody writes, so a quiet source never loses
+its place; the nonce (`streaming.hints`) lets an engine have a batch although even that stands still.
+
+Where a query begins. Spark does not record the *initial* offset: it asks for it again if the first batch has
+to be replayed, and "now" would then be later than the end of that batch. So a query begins at the origin,
+``{"t": 0, ...}``, and its first batch, up to where the option says, reads nothing; but its end is recorded,
+and is the position that counts. Only a timestamp is its own record.
+
+Who runs what: ``latestOffset`` runs in a process beside the driver, ``read`` in one on an executor. They
+share nothing but the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from streaming import admission
+from streaming.change_cursor import ChangeRange
+from streaming.change_events import SCHEMA, RowBuilder
+from streaming.change_options import ChangeOptions
+from streaming.hints import read_hints
+from streaming.mongo import (
+    WIRE_VERSION_5_1,
+    WIRE_VERSION_6_0,
+    check_deployment,
+    connect,
+    majority_time,
+    oldest_time,
+    wire_version,
+)
+from streaming.mongo_errors import ConfigurationError, as_source_error
+from streaming.positions import ORIGIN, ClusterTime
+
+NAME = "mongodb-changes"
+
+
+class MongoChangesDataSource(DataSource):
+    """Register it under its name. Options are checked when the source is loaded."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self._parsed = ChangeOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if schema != SCHEMA:
+            raise ConfigurationError(f"{NAME} has a schema of its own; leave out .schema(...)")
+        return MongoChangesReader(self._parsed)
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A position, and a nonce that makes it another one."""
+
+    time: ClusterTime
+    nonce: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """Always the same order of fields: Spark compares the text."""
+        return {**self.time.to_json(), "nonce": self.nonce}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, int]) -> Offset:
+        return cls(ClusterTime.from_json(value), int(value.get("nonce", 0)))
+
+
+class RangePartition(InputPartition):
+    """The one partition of a batch: order matters, and MongoDB gives one stream."""
+
+    def __init__(self, start: ClusterTime, end: ClusterTime) -> None:
+        super().__init__(None)
+        self.start = start
+        self.end = end
+
+
+class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the module's text. Errors are SourceErrors: their text survives the way to the driver."""
+
+    def __init__(self, options: ChangeOptions) -> None:
+        self._options = options
+        self._target: Offset | None = None
+        self._latest: Offset | None = None
+        self._checked = False
+
+    def initialOffset(self) -> dict[str, int]:
+        with _explaining("cannot tell where to start"):
+            self._check()
+        first = self._options.start_time
+        return Offset(ORIGIN if first is None else first.previous()).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.max_events)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with _explaining("cannot tell the end of the change stream"):
+            self._check()
+            self._target = self._now()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """The end of the next batch. Never before ``start``, even if a node that lags behind is asked."""
+        begin = Offset.from_json(start)
+        with _explaining(f"cannot tell the end of the batch after {begin.time}"):
+            self._check()
+            self._latest = latest = self._target or self._now()
+            if begin.time == ORIGIN:
+                end = self._first_position(latest.time)
+            elif latest.time <= begin.time:
+                end = begin.time
+            else:
+                end = self._admit(begin.time, latest.time, limit)
+        return Offset(max(begin.time, end), max(begin.nonce, latest.nonce)).to_json()
+
+    def reportLatestOffset(self) -> dict[str, int] | None:
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        begin, until = Offset.from_json(start).time, Offset.from_json(end).time
+        if begin >= until and not self._options.trailer:
+            return []
+        return [RangePartition(begin, until)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        options = self._options
+        rows = RowBuilder(options.stream.scope.captures, options.wide)
+        token: bytes | None = None
+        if ORIGIN < partition.start < partition.end:
+            with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
+                changes = ChangeRange(options.uri, options.stream, partition.start, partition.end)
+                for events in changes:
+                    yield from rows.add(events)
+                yield from rows.rest()
+                token = changes.token
+        if options.trailer:
+            yield rows.trailer(partition.end, token)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing to do: MongoDB keeps its oplog as long as it keeps it."""
+
+    def stop(self) -> None:
+        """Nothing to do: the process ends, and its connections with it."""
+
+    def _check(self) -> None:
+        if self._checked:
+            return
+        client = connect(self._options.uri)
+        check_deployment(client)
+        if self._options.needs_images and wire_version(client) < WIRE_VERSION_6_0:
+            raise ConfigurationError(
+                "capture.mode=..._with_pre_image and capture.mode.full.update.type=post_image need MongoDB 6.0"
+            )
+        self._checked = True
+
+    def _now(self) -> Offset:
+        client = connect(self._options.uri)
+        time = majority_time(client)
+        # Through mongos a reader has to see something *past* the end; see `change_cursor`.
+        end = time.previous() if client.is_mongos else time
+        try:
+            return Offset(end, read_hints(self._options.hints_file).nonce)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
+
+    def _first_position(self, latest: ClusterTime) -> ClusterTime:
+        if self._options.start == "oldest":
+            return oldest_time(connect(self._options.uri)).previous()
+        token = self._options.start_token
+        if token is None:
+            return latest
+        # The first event behind the token, less one increment; if there is none, what has been proven empty.
+        stream = replace(self._options.stream, full_document=None, before_change=False, prefetch=False)
+        changes = ChangeRange(self._options.uri, stream, ORIGIN, latest, after=token)
+        for events in changes:
+            return ClusterTime.from_int(events[0][1]).previous()
+        return latest
+
+    def _admit(self, start: ClusterTime, latest: ClusterTime, limit: ReadLimit) -> ClusterTime:
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        if not isinstance(limit, ReadMaxRows):
+            raise ConfigurationError(f"{NAME} can limit a batch by rows, not by {limit}")
+        density = read_hints(self._options.hints_file).events_per_second
+        if admission.takes_all(latest.t - start.t + 1, limit.max_rows, density):
+            return latest
+        return self._count(start, latest, limit.max_rows)
+
+    def _count(self, start: ClusterTime, latest: ClusterTime, limit: int) -> ClusterTime:
+        """See `admission`, rule 2. The server returns times only, of one event in ``stride``."""
+        stride = admission.stride_for(limit)
+        stages: tuple[dict[str, Any], ...] = ({"$project": {"operationType": 1, "clusterTime": 1}},)
+        if stride > 1 and wire_version(connect(self._options.uri)) >= WIRE_VERSION_5_1:
+            spread = {"$add": [{"$tsSecond": "$clusterTime"}, {"$tsIncrement": "$clusterTime"}]}
+            sampled = {"$eq": [{"$mod": [spread, stride]}, 0]}
+            kept = {"$or": [sampled, {"$eq": ["$operationType", "invalidate"]}]}
+            stages = ({"$match": {"$expr": kept}}, *stages)
+        else:
+            stride = 1
+        counter = replace(
+            self._options.stream,
+            full_document=None,
+            before_change=False,
+            prefetch=False,
+            stages=stages,
+            batch_size=min(limit // stride + 2, 10_000),
+        )
+        changes = ChangeRange(self._options.uri, counter, start, latest)
+        last = admission.cut((event[1] for events in changes for event in events), limit, stride)
+        return latest if last is None else ClusterTime.from_int(last)
+
+
+@contextmanager
+def _explaining(what: str) -> Iterator[None]:
+    """Any error leaves as a SourceError, with its marker."""
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        raise as_source_error(error, what) from error

@@ -1,0 +1,52 @@
+"""What an engine tells the source between batches, through a small file.
+
+Spark asks a Python source for its latest offset in a process of its own, so nothing else gets there. The
+file is replaced as a whole: a reader sees the one or the other, never half of one. No file means no hints.
+
+    {"nonce": 3, "density": {"events_per_second": 1500.0}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """``nonce``: a number that only grows; a new one forces a batch although no time has passed.
+
+    ``events_per_second``: captured events per second of cluster time in recent batches, or None.
+    """
+
+    nonce: int = 0
+    events_per_second: float | None = None
+
+
+def read_hints(path: str | None) -> Hints:
+    """Raises ValueError that names the file and shows what is in it, if that is not hints."""
+    if path is None:
+        return Hints()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Hints()
+    try:
+        fields = json.loads(text)
+        rate = (fields.get("density") or {}).get("events_per_second")
+        return Hints(int(fields.get("nonce", 0)), None if rate is None else float(rate))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"hints.file={path!r} holds no hints: {text[:200]!r}") from error
+
+
+def write_hints(path: str | Path, hints: Hints) -> None:
+    """Replaces the file."""
+    target = Path(path)
+    draft = target.with_name(f"{target.name}.{os.getpid()}.new")
+    fields: dict[str, object] = {"nonce": hints.nonce}
+    if hints.events_per_second is not None:
+        fields["density"] = {"events_per_second": hints.events_per_second}
+    draft.write_text(json.dumps(fields), encoding="utf-8")
+    draft.replace(target)
