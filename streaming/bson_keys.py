@@ -38,9 +38,8 @@ _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 _OLD_BINARY = 2
 _UUID_SUBTYPE = b"\x04"
 _UUID_TAG = TAGS[0x05] + ordered_length(16)
-# A naive datetime from pymongo is UTC.
-_EPOCH = datetime(1970, 1, 1)
-_EPOCH_AWARE = _EPOCH.replace(tzinfo=UTC)
+_EPOCH_AWARE = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = _EPOCH_AWARE.replace(tzinfo=None)  # pymongo's naive datetimes are UTC
 _MILLISECOND = timedelta(milliseconds=1)
 _DATE_SHIFT = 1 << 63
 

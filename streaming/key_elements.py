@@ -72,13 +72,11 @@ class Element(NamedTuple):
 
 
 def value_size(kind: int, data: bytes, at: int) -> int:
-    """How many bytes a value of BSON type `kind` takes at offset `at`; UnkeyableId if it runs over."""
+    """How many bytes a value of BSON type `kind` takes at offset `at`, by its own account of it."""
     size = _FIXED_SIZES.get(kind)
-    if size is None:
-        size = _regex_size(data, at) if kind == 0x0B else _counted_size(kind, data, at)
-    if at + size > len(data):
-        raise UnkeyableId.of(f"a value of type 0x{kind:02x} at byte {at} needs {size} bytes", data)
-    return size
+    if size is not None:
+        return size
+    return _regex_size(data, at) if kind == 0x0B else _counted_size(kind, data, at)
 
 
 def elements(document: bytes) -> Iterator[Element]:

@@ -94,8 +94,9 @@ def key_of_document(document: bytes) -> str:
 
 def key_of_value(bson_type: int, payload: bytes) -> str:
     """The key of one id, given as its BSON type (0x01...0x13, 0x7F, 0xFF) and the value's bytes alone."""
-    if value_size(bson_type, payload, 0) != len(payload):
-        raise UnkeyableId.of(f"bytes left over behind a value of type 0x{bson_type:02x}", payload)
+    size = value_size(bson_type, payload, 0)
+    if size != len(payload):
+        raise UnkeyableId.of(f"a value of type 0x{bson_type:02x} takes {size} bytes", payload)
     return TAGS[bson_type] + _body(bson_type, payload, 0)
 
 

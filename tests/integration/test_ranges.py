@@ -150,9 +150,9 @@ def test_ranges_scan_the_index_between_tight_bounds(mongo_client: Client, databa
 def test_a_filter_narrows_chunks_and_probes(mongo_client: Client, database: str) -> None:
     """With a filter, chunks count only what it matches, and together hold exactly that."""
     fill_with_twenty(mongo_client[database]["c"])
-    filter = {"n": {"$in": [0, 4, 5, 6, 10, 11, 18]}}
-    chunks = walk(IdProber(mongo_client), namespace_of(database), 2, 3, filter)
-    contents = [read(mongo_client, database, chunk, filter) for chunk in chunks]
+    some = {"n": {"$in": [0, 4, 5, 6, 10, 11, 18]}}
+    chunks = walk(IdProber(mongo_client), namespace_of(database), 2, 3, some)
+    contents = [read(mongo_client, database, chunk, some) for chunk in chunks]
     assert [len(content) for content in contents] == [2, 2, 2, 1]
     assert [bound for content in contents for bound in content] == [
         BOUNDS[n] for n in (0, 4, 5, 6, 10, 11, 18)

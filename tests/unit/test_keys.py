@@ -182,10 +182,11 @@ def test_damaged_bytes_are_refused(document: bytes) -> None:
         key_of_document(document)
 
 
-def test_bytes_left_over_behind_a_value_are_refused() -> None:
-    """A value's bytes must be the value's alone."""
-    with pytest.raises(UnkeyableId, match="left over"):
-        key_of_value(0x10, bytes(5))
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_value_of_another_size_is_refused(size: int) -> None:
+    """A value's bytes must be the value's alone, and all of them."""
+    with pytest.raises(UnkeyableId, match="takes 4 bytes"):
+        key_of_value(0x10, bytes(size))
 
 
 def test_depth_is_guarded() -> None:
