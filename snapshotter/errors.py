@@ -127,7 +127,7 @@ def exit_code(error: BaseException) -> int:
 def describe(error: BaseException) -> Description:
     """Any exception for a person: class, message without credentials, next step, exit code."""
     kind = type(error).__name__
-    message = redact(_without_marker(str(getattr(error, "message", "") or error or kind)))
+    message = redact(_without_marker(str(getattr(error, "message", "")) or str(error) or kind))
     if isinstance(error, KeyboardInterrupt):
         return Description(kind, "interrupted", None, EXIT_INTERRUPTED, True)
     if isinstance(error, SnapshotterError):

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import MutableMapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -45,7 +45,7 @@ def set_up(log_format: LogFormat = LogFormat.KEY_VALUE, level: str = "info") -> 
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StandardError()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _renderer(log_format)],
@@ -57,6 +57,21 @@ def set_up(log_format: LogFormat = LogFormat.KEY_VALUE, level: str = "info") -> 
     root.setLevel(number)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at that moment: a live display takes it over while it is shown."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None:
+        raise AttributeError("this handler writes to standard error")
 
 
 def _renderer(log_format: LogFormat) -> Any:

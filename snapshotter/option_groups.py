@@ -13,9 +13,10 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from snapshotter.watermark_ids import Strategy
+from streaming.scope import Level, split_list
 
 
 class CaptureMode(StrEnum):
@@ -32,14 +33,6 @@ class FullUpdate(StrEnum):
 
     LOOKUP = "lookup"
     POST_IMAGE = "post_image"
-
-
-class CaptureScope(StrEnum):
-    """What one change stream is opened on."""
-
-    DEPLOYMENT = "deployment"
-    DATABASE = "database"
-    COLLECTION = "collection"
 
 
 class MatchMode(StrEnum):
@@ -79,11 +72,8 @@ def _flag(value: Any) -> bool:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Comma-separated texts, trimmed; a backslash before a comma keeps it."""
-    if isinstance(value, tuple):
-        return value
-    parts = (part.replace("\\,", ",").strip() for part in re.split(r"(?<!\\),", str(value)))
-    return tuple(part for part in parts if part)
+    """Comma-separated texts, trimmed. A comma in brackets, or after a backslash, does not separate."""
+    return value if isinstance(value, tuple) else split_list(str(value))
 
 
 def _choice(kind: type[E], *, planned: tuple[str, ...] = (), **renamed: E) -> Any:
@@ -163,6 +153,20 @@ class MongodbOptions(Group):
 class CaptureOptions(Group):
     """What is captured, and how."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _split_names(cls, values: Any) -> Any:
+        """Names that are taken literally are split at every comma: their brackets mean nothing."""
+        if str(values.get("filters.match.mode", "")).strip().lower() != MatchMode.LITERAL:
+            return values
+        lists = {
+            name: text for name, text in values.items() if name.endswith(("include.list", "exclude.list"))
+        }
+        split = {
+            n: tuple(part.strip() for part in str(t).split(",") if part.strip()) for n, t in lists.items()
+        }
+        return {**values, **split}
+
     database_include: Names = option("database.include.list", "databases to capture; empty is all", ())
     database_exclude: Names = option("database.exclude.list", "databases not to capture", ())
     collection_include: Names = option(
@@ -180,8 +184,8 @@ class CaptureOptions(Group):
         "where updated documents come from: lookup or post_image",
         FullUpdate.LOOKUP,
     )
-    scope: Annotated[CaptureScope, _choice(CaptureScope)] = option(
-        "capture.scope", "what the change stream is opened on", CaptureScope.DEPLOYMENT
+    scope: Annotated[Level, _choice(Level)] = option(
+        "capture.scope", "what the change stream is opened on", Level.DEPLOYMENT
     )
     target: Text | None = option("capture.target", "the database or collection of a narrower scope", None)
     start_op_time: WholeNumber = option(

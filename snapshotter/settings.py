@@ -138,13 +138,11 @@ class Settings(BaseModel):
         )
 
     def connection_uri(self) -> str:
-        """The connection string with the other ``mongodb.*`` options in it; what it says itself goes first."""
+        """The connection string with the other ``mongodb.*`` options in it. It holds secrets."""
         return connection_uri(self.mongodb)
 
     def source_options(self) -> dict[str, str]:
-        """Options of the Spark source ``mongodb-changes``: Debezium's names; credentials are in the
-        address.
-        """
+        """Options of the Spark source ``mongodb-changes``; all of ``mongodb.*`` is in the address."""
         capture = self.capture
         values: dict[str, object] = {
             "mongodb.connection.string": self.connection_uri(),

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from snapshotter.errors import Problem
 from snapshotter.option_groups import (
     CaptureOptions,
-    CaptureScope,
     MatchMode,
     MongodbOptions,
     SignalOptions,
     SnapshotOptions,
 )
 from snapshotter.watermark_ids import Strategy
+from streaming.scope import Level
 
 STRATEGY = "incremental.snapshot.watermarking.strategy"
 SIGNALS = "signal.data.collection"
@@ -66,13 +66,13 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
         yield from _regexes("collection.include.list", capture.collection_include)
         yield from _regexes("collection.exclude.list", capture.collection_exclude)
     target = capture.target or ""
-    if capture.scope is CaptureScope.DEPLOYMENT and target:
+    if capture.scope is Level.DEPLOYMENT and target:
         yield Problem(
             "capture.target", "has no meaning with capture.scope=deployment: set another scope", target
         )
-    if capture.scope is CaptureScope.DATABASE and (not target or "." in target):
+    if capture.scope is Level.DATABASE and (not target or "." in target):
         yield Problem("capture.target", "must name a database, for capture.scope=database", target)
-    if capture.scope is CaptureScope.COLLECTION and not _is_full_name(target):
+    if capture.scope is Level.COLLECTION and not _is_full_name(target):
         yield Problem("capture.target", "must be database.collection, for capture.scope=collection", target)
     if capture.start_op_time == 0:
         yield Problem("capture.start.op.time", "must be a 64-bit BSON timestamp, or -1 for now", "0")
@@ -104,10 +104,10 @@ def check_signals(
         yield Problem(SIGNALS, "must be the name of one collection, database.collection", name)
         return
     target = capture.target or ""
-    if capture.scope is CaptureScope.DATABASE and target and name.partition(".")[0] != target:
+    if capture.scope is Level.DATABASE and target and name.partition(".")[0] != target:
         message = f"must lie in the database {target!r} (capture.target), or the change stream never shows it"
         yield Problem(SIGNALS, message, name)
-    if capture.scope is CaptureScope.COLLECTION and strategy.in_stream:
+    if capture.scope is Level.COLLECTION and strategy.in_stream:
         message = (
             f"is never shown by a change stream on one collection (capture.scope=collection), so {strategy} "
             f"cannot work: remove {SIGNALS} and use {STRATEGY}=cluster_time, or widen capture.scope"
@@ -117,7 +117,7 @@ def check_signals(
 
 def warnings(snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions) -> Iterator[str]:
     """What works, but perhaps not as it was meant."""
-    if signal.collection and capture.scope is CaptureScope.COLLECTION:
+    if signal.collection and capture.scope is Level.COLLECTION:
         yield (
             f"{SIGNALS}={signal.collection[0]}: signals inserted there are not seen with "
             "capture.scope=collection; send them with snapshotter execute-snapshot"
@@ -130,7 +130,7 @@ def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool
     """Whether a document inserted into the signal collection is seen and obeyed."""
     if not signal.collection or "source" not in signal.channels:
         return False
-    return capture.scope is not CaptureScope.COLLECTION
+    return capture.scope is not Level.COLLECTION
 
 
 def _regexes(option: str, patterns: tuple[str, ...]) -> Iterator[Problem]:

@@ -1,0 +1,93 @@
+"""What the commands share: the configuration option, logging, and the small files of an engine's state."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from snapshotter.errors import DefiniteError
+from snapshotter.log import LogFormat, set_up
+from snapshotter.status import STATUS_FILE, Status
+
+if TYPE_CHECKING:
+    from snapshotter.settings import Settings
+    from snapshotter.storage import Storage
+
+ConfigFile = Annotated[
+    Path,
+    typer.Option(
+        "--config",
+        "-c",
+        help="The configuration: .json (Kafka Connect), .properties (Debezium) or .toml.",
+        envvar="SNAPSHOTTER_CONFIG",
+        metavar="FILE",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """The options before a command. ``level`` None: warnings on a terminal, where the display says the
+    rest.
+    """
+
+    level: str | None = None
+    format: LogFormat = LogFormat.KEY_VALUE
+
+
+def say(text: str) -> None:
+    """One line for the person, on standard error: standard output is for what a command prints."""
+    typer.echo(text, err=True)
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings of a file, its warnings said. Raises ConfigurationError."""
+    from snapshotter.settings import Settings
+
+    settings = Settings.load(path)
+    for warning in settings.warnings:
+        say(f"warning: {warning}")
+    return settings
+
+
+def set_up_logging(ctx: typer.Context) -> None:
+    """As the options before the command say."""
+    options = ctx.find_object(LogOptions) or LogOptions()
+    set_up(options.format, options.level or ("warning" if sys.stderr.isatty() else "info"))
+
+
+def open_state(settings: Settings) -> Storage:
+    """The small files beside the engine's checkpoint. On a remote file system this starts a small Spark
+    session.
+    """
+    from snapshotter.storage import storage_for
+
+    location = settings.state_location()
+    if urlsplit(location).scheme in ("", "file"):
+        return storage_for(location)
+    from snapshotter.spark_session import spark_builder
+
+    return storage_for(location, spark_builder("snapshotter-state", settings.spark, "local[1]"))
+
+
+def read_status(storage: Storage) -> Status | None:
+    """What the engine last said; None where it has never run."""
+    text = storage.read_text(STATUS_FILE)
+    return None if text is None else Status.from_json(text)
+
+
+def require_status(storage: Storage, settings: Settings) -> Status:
+    """What the engine last said. Raises DefiniteError where it has never run."""
+    status = read_status(storage)
+    if status is None:
+        raise DefiniteError(
+            f"no engine named {settings.name!r} has run with its state in {settings.state_location()}",
+            "start it with snapshotter run, or check name and delta.warehouse",
+        )
+    return status

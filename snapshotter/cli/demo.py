@@ -1,0 +1,26 @@
+"""``snapshotter demo``: a MongoDB, a shop, writers, an engine, a signal, and the proof at the end."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from snapshotter.cli.common import set_up_logging
+
+
+def demo(
+    ctx: typer.Context,
+    docs: Annotated[int, typer.Option(help="Orders in the shop.", min=1_000)] = 200_000,
+    seconds: Annotated[
+        int | None, typer.Option(help="Keep the writers on for at least so long.", min=1)
+    ] = None,
+) -> None:
+    """Show the whole on this machine, with nothing set up beforehand."""
+    set_up_logging(ctx)
+    from snapshotter.demo import run_demo
+    from snapshotter.progress_view import open_view
+
+    with open_view() as view:
+        code = run_demo(documents=docs, seconds=seconds, view=view)
+    raise typer.Exit(code)
