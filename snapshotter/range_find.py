@@ -7,7 +7,7 @@ are two ways to ask, both exact, both a scan of the `_id` index between tight bo
   too, and neither is NaN (``$gt: NaN`` matches nothing). It needs no filter behind the index, and a query
   for ids alone never fetches a document (skipping 4.3 M ids a second).
 - *total*: ``$expr`` with ``$literal``, for a range that crosses brackets or is open at an end. The
-  condition is evaluated again on each document fetched: reading is about 5 % slower, skipping over ids four
+  condition is evaluated again on each document fetched: reading is 5 to 15 % slower, skipping over ids four
   times.
 
 ``min()``/``max()`` were weighed and left: they are no faster than a bracket, the upper end is exclusive
