@@ -289,10 +289,10 @@ class Machine:
             raise ValueError(f"buffers lost for batch {happened.batch_id}, but {self.landing} is being landed")
         self.landing = batches.without(self.landing, happened.windows)
         effects: list[Effect] = []
-        for window in [self.windows[w] for w in sorted(happened.windows) if w in self.windows]:
-            effects += self._fail_window(
-                window, "its READ buffer was recomputed after its high watermark", definite=False
-            )
+        for lost in sorted(happened.windows):
+            if (window := self.windows.get(lost)) is not None:
+                error = "its READ buffer was recomputed after its high watermark"
+                effects += self._fail_window(window, error, definite=False)
         return [*effects, self.landing]
 
     def _batch_landed(self, happened: BatchLanded) -> list[Effect]:
@@ -340,15 +340,15 @@ class Machine:
     # What to do next
 
     def _next_requests(self) -> list[Effect]:
-        if self.draining or not self._ready:
+        if not self._ready:
             return []
         effects: list[Effect] = []
         for request, task in self._active()[: self.limits.tasks_ahead]:
-            if task.state is TaskState.WAITING:
-                effects += self._open(request.id, task)
-            elif task.state is TaskState.RUNNING:
+            if task.state is TaskState.RUNNING:
                 effects += self._scan(request.id, task)
-        return effects + self._reread()
+            elif task.state is TaskState.WAITING and not self.draining:
+                effects += self._open(request.id, task)
+        return effects if self.draining else effects + self._reread()
 
     def _open(self, request_id: str, task: TaskProgress) -> list[Effect]:
         if (request_id, task.namespace) in self._opening:
@@ -364,12 +364,14 @@ class Machine:
         scan = self.scans[key]
         slots = self.limits.slots(scan.docs)
         effects: list[Effect] = []
-        while not self._behind and len(self.windows) < slots and (planned := scan.take()) is not None:
+        # While draining, a chunk that failed still gets its window: those behind it in the scan wait for it.
+        begun_only = self.draining
+        while not self._behind and len(self.windows) < slots and (planned := scan.take(begun_only=begun_only)):
             window = self.flight.chunk(request_id, task, planned)
             for other in self.flight.giving_way(task.namespace, window.may_read):
                 effects += self._drop(other)
             effects.append(WriteLow(window.id, window.namespace))
-        if not scan.planning and not scan.exhausted and len(scan.ready) < slots:
+        if not (scan.planning or scan.exhausted or self.draining) and len(scan.ready) < slots:
             scan.planning = True
             namespace, filter = task.namespace, task.filter
             effects.append(PlanChunks(request_id, namespace, filter, scan.tail, task.last, scan.docs, slots))

@@ -71,11 +71,11 @@ class Scan:
         self.planning = False
         self.exhausted = tail is not None and tail.key == self.last.key
 
-    def take(self) -> Planned | None:
+    def take(self, *, begun_only: bool = False) -> Planned | None:
         """The next chunk to open a window for; a chunk that failed comes first, for others wait for it to close."""
         if self.retries:
             return self.retries.popleft()
-        if not self.ready:
+        if begun_only or not self.ready:
             return None
         planned = self.ready.popleft()
         self.reached = planned.range.upto

@@ -1,0 +1,102 @@
+"""Scenarios: how a simulated world is built, and how often what goes wrong in it.
+
+A swarm draws a different mix for every seed, so that rare faults also meet in worlds where nothing else hides them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Chances are per opportunity. ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
+
+    seed: int = 0
+    strategy: str = "insert_insert"
+    mode: str = "lookup"
+    collections: int = 2
+    keys: int = 14
+    preloaded: float = 0.6
+    collation: float = 0.0
+    chunk_docs: int = 3
+    windows_in_flight: int = 3
+    commit_rows: int = 1_000
+    reread_ids: int = 2
+    attempts: int = 5
+    ticks: int = 220
+    writes: float = 0.35
+    requests: int = 2
+    filtered: float = 0.15
+    crash: float = 0.0
+    restart: float = 0.0
+    zombie: float = 0.3
+    drain: float = 0.0
+    read_fails: float = 0.0
+    read_fails_definitely: float = 0.0
+    open_fails: float = 0.0
+    buffers_lost: float = 0.0
+    open_document_lost: float = 0.0
+    hidden: float = 0.0
+    missing: float = 0.0
+    lag: int = 0
+    behind: int = 1_000
+
+    @property
+    def in_stream(self) -> bool:
+        return self.strategy != "cluster_time"
+
+    @property
+    def exact(self) -> bool:
+        """Every event carries its own state, so that each table version must be the collection at one moment."""
+        return self.mode == "post-image" and not self.missing
+
+    def __str__(self) -> str:
+        default = Scenario()
+        changed = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if getattr(self, f.name) != getattr(default, f.name)
+        ]
+        return f"Scenario({', '.join(changed)})"
+
+
+def swarm(seed: int) -> Scenario:
+    """A scenario drawn from a seed: each fault is absent in half of the worlds, and frequent in some."""
+    rng = Random(seed)
+
+    def chance(most: float) -> float:
+        return round(rng.uniform(0, most), 4) if rng.random() < 0.5 else 0.0
+
+    strategy = rng.choice(["insert_insert", "insert_delete", "cluster_time"])
+    return Scenario(
+        seed=seed,
+        strategy=strategy,
+        mode=rng.choice(["lookup", "post-image"]),
+        collections=rng.randint(1, 3),
+        keys=rng.randint(4, 20),
+        preloaded=rng.choice([0.0, 0.3, 0.6, 0.9]),
+        collation=rng.choice([0.0, 0.0, 0.5]),
+        chunk_docs=rng.randint(1, 5),
+        windows_in_flight=rng.randint(1, 4),
+        commit_rows=rng.choice([1, 4, 1_000]),
+        reread_ids=rng.randint(1, 4),
+        attempts=rng.randint(2, 6),
+        ticks=rng.choice([100, 200, 300]),
+        writes=rng.choice([0.1, 0.3, 0.5]),
+        requests=rng.randint(1, 4),
+        filtered=chance(0.4),
+        crash=chance(0.02),
+        restart=chance(0.02),
+        drain=chance(0.02),
+        read_fails=chance(0.2),
+        read_fails_definitely=chance(0.05),
+        open_fails=chance(0.1),
+        buffers_lost=chance(0.3),
+        open_document_lost=chance(0.03),
+        hidden=chance(0.03) if strategy != "cluster_time" else 0.0,
+        missing=chance(0.4),
+        lag=rng.choice([0, 3, 10]),
+        behind=rng.choice([10, 30, 1_000]),
+    )

@@ -1,0 +1,268 @@
+"""Judges of a history. Each raises ``Violation`` at the moment something is wrong, with what it saw.
+
+O1 every READ is a state of its document between the watermarks of its window, and no document is overlooked
+O2 at rest table and collection are equal, and every request has ended
+O3 nothing at or below the saved position or frontier is un-landed
+O4 where events carry their own state: each table version is the collection as of the end of the batch (so no half
+   transaction, and no key goes back), outside unreached ranges; in every mode: a READ never replaces a newer READ
+O5 one READ a key in a commit; an append never adds a key that is there; no row lies in an unreached range
+O6 what Spark counts as done is never undone, and a restart lands again no more chunks than were in flight
+O7 nothing is announced that is not saved and committed; a request that ended is never opened again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from snapshotter.core.chunks import KeyRange
+from snapshotter.core.collisions import Read, StreamedEvent
+from snapshotter.core.effects import Announce, Closing, LandBatch, Unreached
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import Progress, TaskProgress, TaskState
+from snapshotter.core.window import Window, WindowId
+from streaming.namespaces import Namespace
+
+from .source import Collection, when
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class Violation(AssertionError):
+    """``oracle`` is the one that noticed."""
+
+    def __init__(self, oracle: str, message: str) -> None:
+        super().__init__(f"{oracle}: {message}")
+        self.oracle = oracle
+
+
+def demand(oracle: str, holds: bool, message: str) -> None:
+    if not holds:
+        raise Violation(oracle, message)
+
+
+class Oracles:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.begun: dict[tuple[str, Namespace], int] = {}
+        self.touched: dict[Namespace, set[str]] = {n: set() for n in world.tables}
+        self.durable = Progress()
+        self.skipped: dict[Namespace, set[str]] = {n: set() for n in world.tables}
+        self.landed_ranges: dict[tuple[str, Namespace], set[tuple[int, int]]] = {}
+        self.relanded: set[tuple[str, Namespace, int, int]] = set()
+
+    def collection(self, namespace: Namespace) -> Collection:
+        return self.world.source.collections[namespace]
+
+    # Windows
+
+    def stepped(self, machine: Machine) -> None:
+        """After every step: no id is in two windows (O5), and a task that begins is dated."""
+        if machine.landing is not None:
+            for request, task in ((r, t) for r in machine.progress.requests for t in r.tasks):
+                if task.state is TaskState.RUNNING and (request.id, task.namespace) not in self.begun:
+                    self.begun[request.id, task.namespace] = when(machine.landing.end)
+        for window in machine.windows.values():
+            for other in machine.windows.values():
+                if other.id != window.id and other.namespace == window.namespace:
+                    self.disjoint(window, other)
+
+    def disjoint(self, one: Window, two: Window) -> None:
+        process = self.world.process
+        assert process is not None
+        shared = set(process.members(one.namespace, one.target)) & set(process.members(two.namespace, two.target))
+        demand("O5", not shared, f"{shared} are in two windows in flight: {one} and {two}")
+
+    # Commits
+
+    def planned(self, landing: LandBatch) -> None:
+        """A batch is about to land: events in unreached ranges do not, whatever an earlier attempt did with them."""
+        for namespace, unreached in landing.unreached.items():
+            held = {key for key in self.collection(namespace).keys if unreached.holds(key)}
+            self.touched[namespace] -= held
+            for entry in self.world.source.between(when(landing.start), when(landing.end)):
+                if entry.namespace == namespace and entry.key in held:
+                    self.skipped[namespace].add(entry.key)
+
+    def committing(
+        self,
+        namespace: Namespace,
+        landing: LandBatch,
+        closings: Iterable[Closing],
+        buffers: Mapping[WindowId, Mapping[str, int]],
+        rows: Mapping[str, StreamedEvent | Read],
+        *,
+        append: bool,
+    ) -> None:
+        table = self.world.tables[namespace]
+        seen: set[str] = set()
+        for closing in closings:
+            demand("O1", closing.window.id in buffers, f"{closing.window.id} closes, but its buffer is gone")
+            buffer = buffers[closing.window.id]
+            twice = seen & set(buffer)
+            demand("O5", not twice, f"{twice} have two READs in the commit of batch {landing.batch_id}")
+            seen |= set(buffer)
+            self.reads_are_of_their_window(closing, buffer)
+        for key, row in rows.items():
+            before = table.rows.get(key)
+            demand("O5", not (append and before is not None), f"{namespace} {key} is appended, but {before} is there")
+            if isinstance(row, Read) and before is not None and before.from_read:
+                older = row.content != before.doc and self.is_older(namespace, key, row.content, before.doc)
+                demand("O4", not older, f"{namespace} {key}: READ {row} would replace the newer READ {before}")
+
+    def is_older(self, namespace: Namespace, key: str, one: object, two: object) -> bool:
+        docs = self.collection(namespace).history[key][1]
+        assert isinstance(one, int) and isinstance(two, int)
+        return docs.index(one) < docs.index(two)
+
+    def reads_are_of_their_window(self, closing: Closing, buffer: Mapping[str, int]) -> None:
+        window, process = closing.window, self.world.process
+        assert process is not None and window.high_seen is not None
+        low, high = when(closing.low), when(window.high_seen)
+        demand("O1", high <= when(process.machine.landing.end), f"{window} closes before its high watermark")
+        for key in process.members(window.namespace, window.target):
+            states = self.collection(window.namespace).states(key, low, high)
+            if key in buffer:
+                fits = buffer[key] in states
+            else:
+                fits = any(s is None or (window.filter is not None and s % 2) for s in states)
+            demand("O1", fits, f"{key}: READ {buffer.get(key)} but between {low} and {high} it was {states}: {window}")
+
+    def landed(self, namespace: Namespace, landing: LandBatch) -> None:
+        """Right after a commit."""
+        table, unreached = self.world.tables[namespace], landing.unreached.get(namespace)
+        touched, end = self.touched[namespace], when(landing.end)
+        for entry in self.world.source.between(when(landing.start), end):
+            if entry.namespace == namespace and not (unreached is not None and unreached.holds(entry.key)):
+                touched.add(entry.key)
+        for closing in landing.closings:
+            if closing.window.namespace == namespace and closing.window.filter is None:
+                touched.update(self.world.process.members(namespace, closing.window.target))
+        touched |= set(table.rows)
+        if unreached is not None:
+            early = [key for key in table.rows if unreached.holds(key)]
+            demand("O5", not early, f"{namespace}: {early} are in the table, but lie in {unreached}")
+        self.skipped[namespace] -= touched
+        if self.world.scenario.exact:
+            for key in sorted(touched):
+                row, state = table.rows.get(key), self.collection(namespace).state(key, end)
+                held = row.doc if row else None
+                message = f"{namespace} {key} is {held} in version {table.version} of batch {landing.batch_id}"
+                demand("O4", held == state, f"{message}, but was {state} at its end {end}")
+
+    # Progress
+
+    def saving(self, progress: Progress) -> None:
+        """Everything that this progress claims must be in the tables."""
+        position = when(progress.position)
+        for namespace, table in self.world.tables.items():
+            collection = self.collection(namespace)
+            tasks = [(r.id, t) for r in progress.requests for t in r.tasks if t.namespace == namespace]
+            waiting = {b.key for n, b in progress.rereads if n == namespace}
+            for key in collection.keys:
+                need = self.needed(collection, key, position, tasks)
+                # A lookup in vain, and in a replay not: the delete that it proves is still to come, and heals it.
+                vanished = (namespace, key, need) in self.world.vanished
+                if need < 0 or vanished or key in waiting or any(self.excused(key, t) for _, t in tasks):
+                    continue
+                row = table.rows.get(key)
+                states = collection.states(key, need, self.world.source.clock)
+                message = f"{namespace} {key} is {row} in the table, but has been {states} since {need}"
+                demand("O3", (row.doc if row else None) in states, f"{message}; saving {progress}")
+
+    def needed(
+        self, collection: Collection, key: str, position: int, tasks: list[tuple[str, TaskProgress]]
+    ) -> int:
+        """The table must show this key at or after this time (-1: it need not show it at all)."""
+        times = collection.history[key][0]
+        need = max((t for t in times if self.world.stream_start < t <= position), default=-1)
+        for request_id, task in tasks:
+            if task.filter is None and task.frontier is not None:
+                reached = collection.rank[key] <= collection.rank[task.frontier.key]
+                need = max(need, self.begun.get((request_id, task.namespace), -1) if reached else -1)
+        return need
+
+    def excused(self, key: str, task: TaskProgress) -> bool:
+        """A first load, running or given up, has not come to this key yet.
+
+        Where the table's commit survived a crash and the progress of its batch did not, the task may be no first load
+        any more, or not even be opened: the events that were skipped then come with its scan all the same.
+        """
+        if task.state is TaskState.DONE or task.filter is not None:
+            return False
+        if not task.first_load and key not in self.skipped[task.namespace]:
+            return False
+        if task.last is None:
+            return True
+        return Unreached(task.frontier.key if task.frontier else None, task.last.key).holds(key)
+
+    def committed(self, batch_id: int) -> None:
+        """Spark counts the batch as done: from here on nothing of it may be undone."""
+        saved = self.world.sink.newest_below(batch_id + 1)
+        demand("O6", saved.batch_id == batch_id, f"batch {batch_id} is committed, saved is {saved.batch_id}")
+        order = list(TaskState)
+        for request in self.durable.requests:
+            after = saved.request(request.id)
+            demand("O6", after is not None, f"request {request.id} is forgotten")
+            assert after is not None
+            for old, new in zip(request.tasks, after.tasks, strict=True):
+                back = order.index(new.state) < order.index(old.state) or (old.ended and new != old)
+                rank = self.collection(old.namespace).rank
+                frontier = [rank[b.key] if b else -1 for b in (old.frontier, new.frontier)]
+                demand("O6", not back and frontier[0] <= frontier[1], f"went back from {old} to {new}")
+        self.durable = saved
+
+    def chunk_landed(self, window: Window) -> None:
+        """A window landed, as far as the machine knows; a crash may forget it."""
+        if window.request_id is None or not isinstance(window.target, KeyRange):
+            return
+        rank = self.collection(window.namespace).rank
+        known = self.landed_ranges.setdefault((window.request_id, window.namespace), set())
+        assert window.target.upto is not None
+        after = rank[window.target.after.key] if window.target.after else -1
+        upto = rank[window.target.upto.key]
+        again = {(a, u) for a, u in known if a < upto and after < u}
+        self.relanded |= {(window.request_id, window.namespace, a, u) for a, u in again}
+        known.add((after, upto))
+
+    def announced(self, announce: Announce) -> None:
+        request = self.durable.request(announce.request_id)
+        demand("O7", request is not None, f"{announce}, but the request is not saved")
+        assert request is not None
+        task = next((t for t in request.tasks if t.namespace == announce.namespace), None)
+        truth = {
+            "STARTED": any(t.state is not TaskState.WAITING for t in request.tasks),
+            "COMPLETED": request.ended and not request.failed,
+            "ABORTED": request.ended and request.failed,
+            "TABLE_SCAN_COMPLETED": task is not None and task.state is TaskState.DONE,
+            "FAILED": task is not None and task.state is TaskState.FAILED,
+            "IN_PROGRESS": task is not None and task.chunks > 0,
+        }
+        demand("O7", truth[announce.kind], f"{announce}, but saved is {request}")
+
+    def opened(self, request_id: str, namespace: Namespace) -> None:
+        request = self.durable.request(request_id)
+        for task in request.tasks if request is not None else ():
+            demand("O7", task.namespace != namespace or not task.ended, f"{request_id} is opened again: {task}")
+
+    # The end
+
+    def at_rest(self) -> None:
+        saved, world = self.durable, self.world
+        for request in world.sink.journal:
+            known = saved.request(request.id)
+            demand("O2", known is not None and known.ended, f"request {request.id} has not ended: {known}")
+        for namespace, table in world.tables.items():
+            collection = self.collection(namespace)
+            tasks = [t for r in saved.requests for t in r.tasks if t.namespace == namespace]
+            whole = any(t.state is TaskState.DONE and t.filter is None for t in tasks)
+            for key in collection.keys:
+                streamed = collection.history[key][0][-1] > world.stream_start
+                if whole or (streamed and not any(self.excused(key, t) for t in tasks)):
+                    row, state = table.rows.get(key), collection.state(key, world.source.clock)
+                    equal = (row.doc if row else None) == state
+                    demand("O2", equal, f"{namespace} {key} is {row} in the table and {state} in the collection")
+        lives = world.restarts
+        most = lives * world.scenario.windows_in_flight * len(world.tables)
+        demand("O6", len(self.relanded) <= most, f"{self.relanded} landed again after {lives} restarts")

@@ -1,0 +1,354 @@
+"""One life of the engine in the simulated world: it drives the machine exactly as the real engine does.
+
+Everything it does is a *job*, a generator that stops at every point where a crash may come or something else may
+happen in between. The batch is one job; every other effect of the machine is a job of its own beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from snapshotter.core import effects as eff
+from snapshotter.core import inputs as inp
+from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows
+from snapshotter.core.limits import Limits
+from snapshotter.core.machine import Machine
+from snapshotter.core.window import Edge, Sighting, Window, WindowId
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+from .source import at, when
+
+if TYPE_CHECKING:
+    from .world import World
+
+Job = Generator[str, None, None]
+Batch = dict[Namespace, list[StreamedEvent]]
+
+
+def bound(key: str) -> Bound:
+    return Bound(key.encode(), key)
+
+
+class Process:
+    def __init__(self, world: World, run: str) -> None:
+        self.world, self.run = world, run
+        self.source, self.sink, self.rng, self.scenario = world.source, world.sink, world.rng, world.scenario
+        self.machine: Machine | None = None
+        self.keys: StreamedKeys[list[StreamedEvent]] = StreamedKeys()
+        self.buffers: dict[WindowId, dict[str, int]] = {}
+        self.nonce = False
+        self.dead = False
+        self.first = True
+        self.landing_windows: list[Window] = []
+        self.jobs: list[Job] = [self.stream(), self.tidy()]
+
+    # Jobs that are always there
+
+    def tidy(self) -> Job:
+        """At start, other runs' open documents are removed."""
+        for window in list(self.source.open_documents):
+            if window.run != self.run:
+                yield "tidy"
+                self.delete_open_document(window)
+
+    def stream(self) -> Job:
+        """Spark: log the end of the next batch, run it, commit it."""
+        while True:
+            yield "poll"
+            if len(self.sink.offsets) == self.sink.committed + 1:
+                start = self.sink.offsets[-1][1] if self.sink.offsets else self.world.stream_start
+                if start == self.source.clock and not self.nonce:
+                    continue
+                ends = [self.source.clock] * 2 + [self.rng.randint(start, self.source.clock)]
+                end = self.rng.choice(ends)
+                if end == start and not self.nonce:
+                    continue
+                self.nonce = False
+                self.sink.offsets.append((start, end))
+                yield "offset logged"
+            batch_id = self.sink.committed + 1
+            yield from self.batch(batch_id, *self.sink.offsets[batch_id])
+
+    def batch(self, batch_id: int, start: int, end: int) -> Job:
+        world = self.world
+        if self.machine is None:
+            self.start_machine(batch_id)
+        assert self.machine is not None
+        events, arrived = self.arrive(batch_id, start, end)
+        yield "batch read"
+        landing = self.step(arrived)[-1]
+        assert isinstance(landing, eff.LandBatch)
+        world.oracles.planned(landing)
+        outcomes: dict[WindowId, inp.Outcome] = {}
+        done: set[Namespace] = set()
+        while len(done) < len(world.tables):
+            namespace = self.rng.choice([n for n in world.tables if n not in done])
+            yield f"commit {namespace}"
+            closing = [c.window.id for c in landing.closings if c.window.namespace == namespace]
+            if closing and world.happens("buffers_lost"):
+                lost = frozenset(self.rng.sample(closing, self.rng.randint(1, len(closing))))
+                landing = self.step(inp.BuffersLost(batch_id, lost))[-1]
+                assert isinstance(landing, eff.LandBatch)
+            outcomes |= self.commit(namespace, landing, events.get(namespace, []))
+            done.add(namespace)
+        for namespace in landing.keep:
+            self.keys.keep(namespace, batch_id, at(end), events.get(namespace, []))
+        yield "landed"
+        self.landing_windows = [c.window for c in landing.closings]
+        lane = self.step(inp.BatchLanded(batch_id, outcomes))
+        yield from self.finish(batch_id, lane)
+
+    def finish(self, batch_id: int, lane: list[eff.Effect]) -> Job:
+        """The durable lane after the landing: save, then Spark's commit, then what operators hear."""
+        assert self.machine is not None
+        yield "save"
+        save = lane.pop(0)
+        assert isinstance(save, eff.SaveProgress)
+        self.world.oracles.saving(save.progress)
+        self.sink.save(save.progress)
+        floors: dict[Namespace, ClusterTime] = {}
+        for window in self.machine.windows.values():
+            floors[window.namespace] = min(window.floor, floors.get(window.namespace, window.floor))
+        self.keys.forget(floors)
+        yield "spark commit"
+        self.sink.committed = batch_id
+        self.world.oracles.committed(batch_id)
+        for announce in lane:
+            yield "announce"
+            assert isinstance(announce, eff.Announce)
+            self.world.oracles.announced(announce)
+
+    # The batch
+
+    def start_machine(self, batch_id: int) -> None:
+        scenario = self.scenario
+        limits = Limits(
+            chunk_docs=scenario.chunk_docs,
+            windows_in_flight=scenario.windows_in_flight,
+            rows_in_flight=1,
+            commit_rows_target=scenario.commit_rows,
+            attempts=scenario.attempts,
+            reread_ids=scenario.reread_ids,
+        )
+        self.machine = Machine(self.run, self.sink.load(batch_id), limits, in_stream=scenario.in_stream)
+        self.first = True
+        for request in self.sink.journal:
+            self.step(inp.RequestReceived(request))
+
+    def arrive(self, batch_id: int, start: int, end: int) -> tuple[Batch, inp.BatchArrived]:
+        """Read the batch's events: everything that the engine tells the machine about a batch."""
+        assert self.machine is not None
+        events: Batch = {}
+        incomplete: dict[Namespace, dict[str, bool]] = {}
+        for entry in self.source.between(start, end):
+            if entry.namespace is None:
+                continue
+            doc, lands = entry.doc, True
+            if entry.op == "u":
+                doc = self.world.document_of(entry)
+                lands = doc is not None
+            events.setdefault(entry.namespace, []).append(
+                StreamedEvent(entry.key, at(entry.time), entry.ord, lands, doc)
+            )
+            incomplete.setdefault(entry.namespace, {})[entry.key] = not lands
+        landed_upto = {}
+        if self.first:
+            for task in self.machine.first_loads():
+                assert task.last is not None
+                after = task.frontier.key if task.frontier else ""
+                held = [k for k in self.world.tables[task.namespace].rows if after < k <= task.last.key]
+                if held:
+                    landed_upto[task.namespace] = max(held)
+        self.first = False
+        return events, inp.BatchArrived(
+            batch_id,
+            at(start),
+            at(end),
+            sightings=tuple(self.sightings(start, end)),
+            incomplete={n: tuple(bound(k) for k, is_ in ks.items() if is_) for n, ks in incomplete.items()},
+            empty_tables=frozenset(n for n in self.machine.beginning() if not self.world.tables[n].rows),
+            recorded=frozenset(n for n, t in self.world.tables.items() if t.recorded >= batch_id),
+            landed_upto=landed_upto,
+            behind=self.source.clock - end > self.scenario.behind,
+        )
+
+    def sightings(self, start: int, end: int) -> list[Sighting]:
+        return [
+            Sighting(*entry.mark, at(entry.time))
+            for entry in self.source.between(start, end)
+            if entry.mark is not None and entry.mark[0] not in self.world.hidden
+        ]
+
+    def commit(
+        self, namespace: Namespace, landing: eff.LandBatch, events: list[StreamedEvent]
+    ) -> dict[WindowId, inp.Outcome]:
+        """The commit of one table: the plain rule, with the choice between MERGE and append."""
+        unreached = landing.unreached.get(namespace)
+        batch = [e for e in events if unreached is None or not unreached.holds(e.key)]
+        kept = list(chain(*self.keys.asked(namespace)))
+        closings = [c for c in landing.closings if c.window.namespace == namespace]
+        reads = [
+            Read(key, c.low, c.window.id.number, doc)
+            for c in closings
+            for key, doc in self.buffers[c.window.id].items()
+        ]
+        rows = commit_rows(batch, kept, reads)
+        append = bool(closings) and not any(isinstance(row, StreamedEvent) for row in rows.values())
+        append = append and all(c.proven_new and not self.put_there(c, [*kept, *batch]) for c in closings)
+        self.world.oracles.committing(namespace, landing, closings, self.buffers, rows, append=append)
+        written = bool(rows) and self.world.tables[namespace].commit(landing.batch_id, rows)
+        if written:
+            self.world.oracles.landed(namespace, landing)
+        outcomes = {}
+        for closing in closings:
+            number, size = closing.window.id.number, len(self.buffers[closing.window.id])
+            n = sum(isinstance(row, Read) and row.window == number for row in rows.values())
+            outcomes[closing.window.id] = inp.Outcome(kept=n, dropped=size - n)
+        return outcomes
+
+    @staticmethod
+    def put_there(closing: eff.Closing, events: list[StreamedEvent]) -> bool:
+        """Whether an event at or before the low watermark put an id of the range into the table already."""
+        return any(e.lands and e.time <= closing.low and closing.window.target.holds(e.key) for e in events)
+
+    # What the machine asks for
+
+    def step(self, happened: inp.Input) -> list[eff.Effect]:
+        """Step the machine; requests become jobs, the durable lane is returned."""
+        if self.dead or self.machine is None:
+            return []
+        lane: list[eff.Effect] = []
+        for effect in self.machine.step(happened):
+            self.world.saw(self, effect)
+            match effect:
+                case eff.LandBatch() | eff.SaveProgress() | eff.Announce():
+                    lane.append(effect)
+                case eff.MakeBatch():
+                    self.nonce = True
+                case eff.OpenCollection():
+                    self.jobs.append(self.open_collection(effect))
+                case eff.PlanChunks():
+                    self.jobs.append(self.plan_chunks(effect))
+                case eff.WriteLow():
+                    self.jobs.append(self.write_low(effect.window))
+                case eff.ReadChunk():
+                    self.jobs.append(self.read_chunk(effect))
+                case eff.WriteHigh():
+                    self.jobs.append(self.write_high(effect.window, when(effect.not_before)))
+                case eff.Discard():
+                    self.jobs.append(self.discard(effect.window))
+        self.world.oracles.stepped(self.machine)
+        return lane
+
+    def open_collection(self, ask: eff.OpenCollection) -> Job:
+        yield "open"
+        if self.world.happens("open_fails"):
+            self.step(inp.CollectionFailed(ask.request_id, ask.namespace, "not allowed"))
+            return
+        collection = self.source.collections[ask.namespace]
+        alive = collection.alive(self.rng.randint(when(ask.after_time), self.source.clock))
+        yield "opened"
+        last = bound(alive[-1]) if alive else None
+        self.step(
+            inp.CollectionOpened(ask.request_id, ask.namespace, last, len(alive), ordered_keys=collection.ordered)
+        )
+
+    def plan_chunks(self, ask: eff.PlanChunks) -> Job:
+        """Chunk ends may be planned from an old state, and the last of them may be ``upto`` or the last document."""
+        yield "plan"
+        collection = self.source.collections[ask.namespace]
+        alive = set(collection.alive(self.rng.randint(0, self.source.clock)))
+        ids = [k for k in self.members(collection.namespace, KeyRange(ask.after, ask.upto)) if k in alive]
+        ends = ids[ask.docs - 1 :: ask.docs][: ask.count]
+        exhausted = len(ends) < ask.count
+        if exhausted and len(ids) % ask.docs:
+            ends.append(ids[-1])
+        yield "planned"
+        self.step(inp.ChunksPlanned(ask.request_id, ask.namespace, tuple(map(bound, ends)), exhausted))
+
+    def members(self, namespace: Namespace, target: KeyRange | KeyList) -> list[str]:
+        """The keys that may lie in the target, in the order of the ids."""
+        collection = self.source.collections[namespace]
+        if isinstance(target, KeyList):
+            return [b.key for b in target.ids]
+        after = collection.rank[target.after.key] if target.after else -1
+        upto = collection.rank[target.upto.key] if target.upto else len(collection.keys)
+        return collection.keys[after + 1 : upto + 1]
+
+    def majority(self) -> int:
+        """A majority operation time, from a node that may lag."""
+        return max(0, self.source.clock - self.rng.randint(0, self.scenario.lag))
+
+    def write_low(self, window: WindowId) -> Job:
+        yield "write low"
+        if not self.scenario.in_stream:
+            self.step(inp.LowWritten(window, at(self.majority())))
+            return
+        if self.world.happens("hidden"):
+            self.world.hidden.add(window)
+        time = self.source.mark(window, Edge.LOW)
+        self.source.open_documents[window] = time
+        yield "low written"
+        self.step(inp.LowWritten(window, at(self.rng.randint(time, self.source.clock))))
+
+    def read_chunk(self, ask: eff.ReadChunk) -> Job:
+        """Not atomic: each reader reads document after document, at states that only move forward, perhaps behind."""
+        yield "read"
+        keys = self.members(ask.namespace, ask.target)
+        collection, after = self.source.collections[ask.namespace], when(ask.after_time)
+        cut = self.rng.randint(0, len(keys))
+        buffer: dict[str, int] = {}
+        ended = after
+        for part in (keys[:cut], keys[cut:]):
+            state = after
+            for key in part:
+                if self.rng.random() < 0.3:
+                    yield "reading"
+                state = self.rng.randint(state, self.source.clock) if self.rng.random() < 0.3 else self.source.clock
+                doc = collection.state(key, state)
+                if doc is not None and (ask.filter is None or doc % 2 == 0):
+                    buffer[key] = doc
+            ended = max(ended, state)
+        if self.world.happens("read_fails") or self.world.happens("read_fails_definitely"):
+            definite = self.world.last_fault == "read_fails_definitely"
+            self.step(inp.WindowFailed(ask.window, "a reader failed", definite))
+            return
+        self.buffers[ask.window] = buffer
+        yield "chunk read"
+        self.step(inp.ChunkRead(ask.window, at(ended), len(buffer), size_bytes=100, seconds=0.1))
+
+    def write_high(self, window: WindowId, not_before: int) -> Job:
+        yield "write high"
+        if not self.scenario.in_stream:
+            causal = self.rng.random() > 0.1
+            time = max(self.majority(), not_before) if causal else self.majority()
+            self.step(inp.HighWritten(window, at(time)))
+            return
+        if self.scenario.strategy == "insert_delete":
+            gone = window not in self.source.open_documents
+            if gone and self.rng.random() < 0.5:
+                self.step(inp.WindowFailed(window, "its open document was gone before it was deleted"))
+                return
+            time = self.source.clock if gone else self.source.mark(window, Edge.HIGH)
+            self.source.open_documents.pop(window, None)
+        else:
+            time = self.source.mark(window, Edge.HIGH)
+        yield "high written"
+        self.step(inp.HighWritten(window, at(self.rng.randint(time, self.source.clock))))
+
+    def discard(self, window: WindowId) -> Job:
+        yield "discard"
+        self.buffers.pop(window, None)
+        self.delete_open_document(window)
+
+    def delete_open_document(self, window: WindowId) -> None:
+        """By the engine that tidies up, by a TTL index, by a user: the stream shows one and the same delete."""
+        if self.source.open_documents.pop(window, None) is not None:
+            self.source.mark(window, Edge.HIGH if self.scenario.strategy == "insert_delete" else Edge.LOST)
+
+    def in_flight(self) -> list[Window]:
+        return list(self.machine.windows.values()) if self.machine is not None else []
