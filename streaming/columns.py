@@ -54,7 +54,9 @@ LEAVES_MAX = 500
 """
 
 DEPTH_MAX = 10
-"""How deep structs and arrays nest in a plan; a top-level scalar has depth 1. Deeper values are rescued whole."""
+"""How deep structs and arrays nest in a plan; a top-level scalar has depth 1. Deeper values are rescued
+whole.
+"""
 
 _FORMAT_VERSION = 1
 

@@ -1,0 +1,129 @@
+"""Where the values of a raw BSON document lie: tags, sizes, and a plain walk over the elements.
+
+The plain walk checks every length against the buffer, so damaged bytes end in ``MalformedBson``, never in a
+value made of somebody else's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct as Packed
+
+DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, UNDEFINED, OBJECT_ID, BOOL, DATE, NULL = range(1, 11)
+REGEX, DB_POINTER, CODE, SYMBOL, SCOPED_CODE, INT32, TIMESTAMP, INT64, DECIMAL = range(11, 20)
+MIN_KEY, MAX_KEY = 0xFF, 0x7F
+
+FIXED_SIZES = {
+    DOUBLE: 8,
+    UNDEFINED: 0,
+    OBJECT_ID: 12,
+    BOOL: 1,
+    DATE: 8,
+    NULL: 0,
+    INT32: 4,
+    TIMESTAMP: 8,
+    INT64: 8,
+    DECIMAL: 16,
+    MIN_KEY: 0,
+    MAX_KEY: 0,
+}
+"""BSON tag -> size of the value in bytes, for the types that have one."""
+
+COUNTED_EXTRAS = {
+    STRING: 4,
+    DOCUMENT: 0,
+    ARRAY: 0,
+    BINARY: 5,
+    DB_POINTER: 16,
+    CODE: 4,
+    SYMBOL: 4,
+    SCOPED_CODE: 0,
+}
+"""BSON tag -> what to add to the length at the start of the value, to get its size in bytes."""
+
+SMALLEST_LENGTHS = {
+    STRING: 1,
+    DOCUMENT: 5,
+    ARRAY: 5,
+    BINARY: 0,
+    DB_POINTER: 1,
+    CODE: 1,
+    SYMBOL: 1,
+    SCOPED_CODE: 14,
+}
+"""BSON tag -> the least length that such a value can state."""
+
+_LENGTH = Packed("<i")
+
+Element = tuple[int, bytes, int, int]
+"""BSON tag, field name (UTF-8, without its NUL), and where the value starts and ends in the buffer."""
+
+
+class MalformedBson(ValueError):
+    """The bytes are no BSON: damaged on the way, or not documents at all. Reading them again is the only
+    cure.
+    """
+
+
+def length_at(raw: bytes, at: int) -> int:
+    """The little-endian int32 at ``at``."""
+    if at + 4 > len(raw):
+        raise MalformedBson(f"a length at byte {at} runs past the end of {len(raw)} bytes")
+    return int(_LENGTH.unpack_from(raw, at)[0])
+
+
+def value_end(tag: int, raw: bytes, at: int) -> int:
+    """Where the value of BSON type ``tag`` that starts at ``at`` ends."""
+    size = FIXED_SIZES.get(tag)
+    if size is None:
+        if tag == REGEX:
+            size = raw.find(b"\0", raw.find(b"\0", at) + 1) + 1 - at
+        elif tag in COUNTED_EXTRAS:
+            length = length_at(raw, at)
+            size = length + COUNTED_EXTRAS[tag] if length >= SMALLEST_LENGTHS[tag] else -1
+        else:
+            raise MalformedBson(f"there is no BSON type 0x{tag:02x} (value at byte {at})")
+    if size < 0 or at + size > len(raw):
+        raise MalformedBson(f"a value of type 0x{tag:02x} at byte {at} has no valid length")
+    return at + size
+
+
+def document_end(raw: bytes, at: int) -> int:
+    """Where the document that starts at ``at`` ends."""
+    length = length_at(raw, at)
+    end = at + length
+    if length < 5 or end > len(raw) or raw[end - 1]:
+        raise MalformedBson(f"the document at byte {at} says {length} bytes; {len(raw) - at} are there")
+    return end
+
+
+def elements(raw: bytes, at: int) -> Iterator[Element]:
+    """The fields of the document that starts at ``at``, in their order."""
+    last = document_end(raw, at) - 1
+    at += 4
+    while at < last:
+        name_end = raw.find(b"\0", at + 1, last)
+        if name_end < 0:
+            raise MalformedBson(f"the field name at byte {at + 1} has no end")
+        end = value_end(raw[at], raw, name_end + 1)
+        if end > last:
+            raise MalformedBson(f"the field at byte {at} runs past the end of its document, byte {last}")
+        yield raw[at], raw[at + 1 : name_end], name_end + 1, end
+        at = end
+    if at != last:
+        raise MalformedBson(f"the fields of a document end at byte {at}, the document at byte {last}")
+
+
+def starts_of(raw: bytes) -> list[int]:
+    """Where each of the concatenated documents starts."""
+    starts: list[int] = []
+    at, size, unpack = 0, len(raw), _LENGTH.unpack_from
+    while at + 4 < size:
+        starts.append(at)
+        length = unpack(raw, at)[0]
+        if length < 5:
+            raise MalformedBson(f"the document at byte {at} says it has {length} bytes")
+        at += length
+    if at != size:
+        raise MalformedBson(f"the last document ends at byte {at} of {size}")
+    return starts

@@ -1,0 +1,80 @@
+"""``_key`` of many documents, from where their ``_id`` values lie in the raw bytes.
+
+The keys are those of ``streaming.keys``; ids of one common type are done together.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streaming.bson_keys import keys_of
+from streaming.decode_build import scalars
+from streaming.decode_elements import INT32, INT64, OBJECT_ID, STRING, value_end
+from streaming.decode_walk import Buffer, Cells
+from streaming.key_text import ORDERED
+from streaming.keys import key_of_value
+
+_OBJECT_ID_TAG = ord("i")
+_OBJECT_ID_CHARACTERS = 17
+
+
+class MissingId(ValueError):
+    """A document without ``_id``: the source is no collection (a view?), and its rows have no identity."""
+
+
+def keys_at(buffer: Buffer, ids: Cells) -> pa.StringArray:
+    """The key of each id. Raises MissingId where there is none."""
+    if not len(ids.tags):
+        return pa.array([], pa.string())
+    if not ids.tags.all():
+        raise MissingId(
+            f"document {int(np.argmin(ids.tags))} of {len(ids.tags)} has no _id; only a collection, whose "
+            "documents all have one, can be kept in a table (is this a view?)"
+        )
+    tag = int(ids.tags[0])
+    together = _TOGETHER.get(tag) if (ids.tags == tag).all() else None
+    keys = together(buffer, ids) if together is not None else None
+    return _one_by_one(buffer, ids) if keys is None else keys
+
+
+def strictly_ascending(keys: pa.StringArray) -> bool:
+    """Whether each key is greater than the one before: then no key comes twice."""
+    return not keys.null_count and bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
+
+
+def _one_by_one(buffer: Buffer, ids: Cells) -> pa.StringArray:
+    raw = buffer.raw
+    places = zip(ids.tags.tolist(), ids.at.tolist(), strict=True)
+    return pa.array([key_of_value(tag, raw[at : value_end(tag, raw, at)]) for tag, at in places], pa.string())
+
+
+def _object_ids(buffer: Buffer, ids: Cells) -> pa.StringArray:
+    """12 bytes are 16 characters exactly, so one encoding serves all."""
+    count = len(ids.at)
+    encoded = b2a_base64(buffer.object_id[ids.at].tobytes(), newline=False).translate(ORDERED)
+    text = np.empty((count, _OBJECT_ID_CHARACTERS), np.uint8)
+    text[:, 0] = _OBJECT_ID_TAG
+    text[:, 1:] = np.frombuffer(encoded, np.uint8).reshape(count, _OBJECT_ID_CHARACTERS - 1)
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(_OBJECT_ID_CHARACTERS)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
+
+
+def _decoded(kind: str) -> Callable[[Buffer, Cells], pa.StringArray | None]:
+    def keys(buffer: Buffer, ids: Cells) -> pa.StringArray | None:
+        values, left = scalars(kind, buffer, ids)
+        return None if len(left) else pa.array(keys_of(values.to_pylist()), pa.string())
+
+    return keys
+
+
+_TOGETHER: dict[int, Callable[[Buffer, Cells], pa.StringArray | None]] = {
+    OBJECT_ID: _object_ids,
+    STRING: _decoded("string"),
+    INT32: _decoded("long"),
+    INT64: _decoded("long"),
+}
