@@ -1,12 +1,13 @@
 """The one place that knows how a Spark session for Delta tables is put together.
 
-Why not `configure_spark_with_delta_pip` alone: it resolves 33 jars through Ivy at every start, of which 28 are older
-copies of what Spark ships already (Hadoop, Parquet, Jackson...). Here the first start on a machine downloads Delta's
-own five through Ivy (`spark.jars.packages` with the others excluded), into Ivy's own folder; every later start finds
-them there, and needs neither Ivy nor a network.
+Why not `configure_spark_with_delta_pip` alone: it resolves 33 jars through Ivy at every start, of which 28
+are older copies of what Spark ships already (Hadoop, Parquet, Jackson...). Here the first start on a
+machine downloads Delta's own five through Ivy (`spark.jars.packages` with the others excluded), into Ivy's
+own folder; every later start finds them there, and needs neither Ivy nor a network.
 
 Invariants:
-- whatever the caller sets wins over a default, except that lists of jars, extensions and Java options are joined;
+- whatever the caller sets wins over a default, except that lists of jars, extensions and Java options are
+  joined;
 - Python workers run this very interpreter, so that they see the same packages;
 - the session's time zone is UTC: a BSON date is an instant, and must not depend on where it is shown.
 """
@@ -42,8 +43,8 @@ def spark_builder(
 ) -> SparkSession:
     """Build the session (or get the one that runs) with Delta and our defaults.
 
-    `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the settings,
-    or to the environment (`spark-submit`).
+    `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the
+    settings, or to the environment (`spark-submit`).
     """
     from pyspark.sql import SparkSession  # takes half a second, and `snapshotter --help` does not need it
 

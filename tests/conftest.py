@@ -1,8 +1,8 @@
 """Fixtures that every test may use. Nothing is imported or started before a test asks for it.
 
-The servers are real, one of each for the whole run; a test keeps apart from the others by its own `database` and its
-own folder (`tmp_path`). Random tests take `seed` or `rng`: the same for every run unless `--seed` says otherwise,
-different for every test, and printed with a failure.
+The servers are real, one of each for the whole run; a test keeps apart from the others by its own
+`database` and its own folder (`tmp_path`). Random tests take `seed` or `rng`: the same for every run unless
+`--seed` says otherwise, different for every test, and printed with a failure.
 """
 
 from __future__ import annotations

@@ -1,20 +1,23 @@
 """A process that stands between a test run and one server it started, and outlives neither.
 
-Run as a script by `snapshotter.testing.processes` (standard library only, so that it starts in a few milliseconds):
+Run as a script by `snapshotter.testing.processes` (standard library only, so that it starts in a few
+milliseconds):
 
     python guardian.py OWNER_PID FOLDER OUTPUT -- COMMAND...
 
-Why a process of its own: a test run that is killed with SIGKILL cannot clean up, and PR_SET_PDEATHSIG set straight on
-the server is bound to the *thread* that started it, so a server started from a short-lived thread would die early.
+Why a process of its own: a test run that is killed with SIGKILL cannot clean up, and PR_SET_PDEATHSIG set
+straight on the server is bound to the *thread* that started it, so a server started from a short-lived
+thread would die early.
 
 Invariants:
-- the server never outlives its owner: the owner's end is seen by end of file on our stdin, and by a changed parent
-  (a forked child of the owner may hold the pipe open);
-- the server never outlives the guardian: on Linux the kernel kills it (PR_SET_PDEATHSIG, set from our only thread);
+- the server never outlives its owner: the owner's end is seen by end of file on our stdin, and by a changed
+  parent (a forked child of the owner may hold the pipe open);
+- the server never outlives the guardian: on Linux the kernel kills it (PR_SET_PDEATHSIG, set from our only
+  thread);
 - when the owner died without stopping us, FOLDER is removed, and its parent once it is empty.
 
-The owner writes one signal number a line to our stdin; it goes to the server's whole process group, which includes
-what the server itself has started (a Spark worker's executors). Our exit code is the server's.
+The owner writes one signal number a line to our stdin; it goes to the server's whole process group, which
+includes what the server itself has started (a Spark worker's executors). Our exit code is the server's.
 """
 
 import contextlib
@@ -77,7 +80,7 @@ def main(arguments: list[str]) -> int:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=die_with_parent,  # safe here: this process has one thread
+            preexec_fn=die_with_parent,  # noqa: PLW1509 -- safe here: this process has one thread
         )
     with contextlib.suppress(BrokenPipeError):  # the owner is gone already: watch() sees it
         os.write(1, b"%d\n" % child.pid)

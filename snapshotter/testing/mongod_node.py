@@ -1,7 +1,7 @@
 """One `mongod` process: its command line, its port, and when it is up.
 
-It is up when its own log says that it waits for connections. A ping would not do: in a race for a port it may be
-answered by someone else's server.
+It is up when its own log says that it waits for connections. A ping would not do: in a race for a port it
+may be answered by someone else's server.
 """
 
 import signal
@@ -78,21 +78,21 @@ class MongoNode:
         return self.folder / f"mongod.{self._starts}.log"
 
     def start(self) -> None:
-        """Start it and wait until it listens; a port that someone else took meanwhile is chosen anew, the first time."""
-        first = self._starts == 0
-        for attempt in range(_ATTEMPTS):
-            if first:
+        """Start it and wait until it listens; if its first port was taken meanwhile, another is chosen."""
+        attempts = _ATTEMPTS if self._starts == 0 else 1
+        while True:
+            if attempts > 1:
                 self.port = free_port()
             self._starts += 1
+            attempts -= 1
             command = self._options.command(self.port, self.folder / "data")
-            self._process = GuardedProcess(
-                command, folder=self.folder, output=self.log, name=f"mongod {self.address}"
-            )
-            if wait_until(self._up_or_dead, f"mongod at {self.address} to listen") == "up":
+            name = f"mongod {self.address}"
+            process = GuardedProcess(command, folder=self.folder, output=self.log, name=name)
+            self._process = process
+            if wait_until(self._up_or_dead, f"{name} to listen") == "up":
                 return
-            if self._process.exit_code != _ADDRESS_IN_USE or attempt == _ATTEMPTS - 1:
-                break
-        raise ServerStartError(f"mongod ended with code {self._process.exit_code}:\n{self._process.tail()}")
+            if process.exit_code != _ADDRESS_IN_USE or attempts == 0:
+                raise ServerStartError(f"{name} ended with code {process.exit_code}:\n{process.tail()}")
 
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None:

@@ -7,9 +7,10 @@
 Where it comes from is in `mongod_binary`; how it is cleaned up, also after SIGKILL, in `processes`.
 
 Invariants:
-- what `start_mongodb` returns is a writable primary, and every other node is a secondary (or it has raised, and left
-  nothing running);
-- every wait has a condition and a deadline; a server that died while we waited is reported with its own last lines;
+- what `start_mongodb` returns is a writable primary, and every other node is a secondary (or it has raised,
+  and left nothing running);
+- every wait has a condition and a deadline; a server that died while we waited is reported with its own
+  last lines;
 - only 127.0.0.1 is listened on.
 """
 
@@ -17,6 +18,7 @@ import contextlib
 import secrets
 import signal
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -60,7 +62,10 @@ class MongoDeployment:
             return wait_until(lambda: _primary(client), "a primary")
 
     def step_down(self, seconds: int = 10) -> str:
-        """Make the primary step down for `seconds`; returns the address of the new primary, once it accepts writes."""
+        """Make the primary step down for `seconds`; returns the address of the next, once it accepts writes.
+
+        A single node becomes primary again itself.
+        """
         with contextlib.closing(_admin(self.uri)) as client:
             old = wait_until(lambda: _primary(client), "a primary")
             # A single node has nobody to hand over to: it must be forced, and becomes primary again itself.
@@ -69,9 +74,12 @@ class MongoDeployment:
             if not alone:
                 command["secondaryCatchUpPeriodSecs"] = max(1, seconds // 2)
             wait_until(lambda: _stepped_down(client, command), f"{old} to step down")
-            return wait_until(
-                lambda: (new := _primary(client)) and (alone or new != old) and new, "a new primary"
-            )
+
+            def successor() -> str | None:
+                new = _primary(client)
+                return new if alone or new != old else None
+
+            return wait_until(successor, "a new primary")
 
     def kill(self, node: int | str | MongoNode) -> MongoNode:
         """End a node as a crash would; by index, by address, or itself."""
@@ -80,7 +88,7 @@ class MongoDeployment:
         return found
 
     def restart(self, node: int | str | MongoNode) -> MongoNode:
-        """Start a node that was killed or stopped, on its old port and data, and wait until the set has it back."""
+        """Start a node again, on its old port and data, and wait until the set has it back."""
         found = self.node(node)
         if found.alive:
             found.stop()
@@ -129,10 +137,13 @@ class MongoDeployment:
         self.stop()
 
     def _wait_ready(self) -> None:
-        with contextlib.closing(_admin(self.uri)) as client:
-            wait_until(
-                lambda: _all_ready(client, self.nodes), "the replica set to have a primary and no laggard"
-            )
+        with contextlib.closing(
+            _admin(f"mongodb://{self.primary_address()}/?directConnection=true")
+        ) as primary:
+            term = primary.admin.command("hello")["lastWrite"]["opTime"]["t"]
+        for node in self.nodes:
+            if node.alive:
+                wait_until(partial(_serves, node, term), f"{node.address} to be primary or secondary")
 
 
 def start_mongodb(
@@ -147,10 +158,11 @@ def start_mongodb(
 ) -> MongoDeployment:
     """Find or start a MongoDB and return it ready for writes. Use as a context manager, or call `stop()`.
 
-    Everything asked beyond a plain single node (several nodes, `auth`, `standalone`, an oplog size, parameters) needs
-    a server of our own, so it is never the one given by address. `set_parameters` goes to `--setParameter`: for
-    instance `{"enableTestCommands": 1}` for fail points, `{"periodicNoopIntervalSecs": 1}` for a quicker idle clock.
-    With `auth`, `uri` carries an administrator with role `root`. Raises MongoUnavailableError, ServerStartError.
+    Everything asked beyond a plain single node (several nodes, `auth`, `standalone`, an oplog size,
+    parameters) needs a server of our own, so it is never the one given by address. `set_parameters` goes to
+    `--setParameter`: for instance `{"enableTestCommands": 1}` for fail points,
+    `{"periodicNoopIntervalSecs": 1}` for a quicker idle clock. With `auth`, `uri` carries an administrator
+    with role `root`. Raises MongoUnavailableError, ServerStartError.
     """
     special = extra_args or set_parameters or auth or standalone or oplog_size_mb is not None
     plain = nodes == 1 and not special
@@ -238,16 +250,18 @@ def _stepped_down(client: Client, command: dict[str, Any]) -> bool:
     return True
 
 
-def _all_ready(client: Client, nodes: Sequence[MongoNode]) -> bool:
-    running = {node.address for node in nodes if node.alive}
-    if _primary(client) is None:
-        return False
-    try:
-        members = client.admin.command("replSetGetStatus")["members"]
-    except PyMongoError:  # the primary changed between the two calls
-        return False
-    states = {member["name"]: member["state"] for member in members}
-    return all(states.get(address) in (1, 2) for address in running)  # PRIMARY, SECONDARY
+def _serves(node: MongoNode, term: int) -> bool:
+    """Whether a node itself says that it serves reads, and has applied something of the primary's term.
+
+    A primary that was killed comes back as a secondary for a moment, before it rolls back what only it had.
+    """
+    with contextlib.closing(_admin(f"mongodb://{node.address}/?directConnection=true")) as client:
+        try:
+            reply = client.admin.command("hello")
+        except PyMongoError:  # still starting: the caller waits, with a deadline
+            return False
+    serves = reply.get("isWritablePrimary") or reply.get("secondary")
+    return bool(serves) and reply["lastWrite"]["opTime"]["t"] >= term
 
 
 def _given(uri: str) -> MongoDeployment:

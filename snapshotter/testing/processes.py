@@ -2,9 +2,11 @@
 
 Three layers of cleaning up, because any of them can be killed:
 1. `stop()`, called by a `with` block or a fixture;
-2. the guardian (`guardian.py`), which ends the server and removes its folder when its owner dies, by SIGKILL too;
-3. `temporary_folder()`, which first removes the folders of owners that are dead. An owner holds a file lock in its
-   folder for as long as it lives, so "dead" is a fact the kernel tells us, not a guess from process ids.
+2. the guardian (`guardian.py`), which ends the server and removes its folder when its owner dies, by
+   SIGKILL too;
+3. `temporary_folder()`, which first removes the folders of owners that are dead. An owner holds a file lock
+   in its folder for as long as it lives, so "dead" is a fact the kernel tells us, not a guess from process
+   ids.
 """
 
 import contextlib
@@ -25,7 +27,7 @@ from typing import IO, TypeVar
 T = TypeVar("T")
 
 PREFIX = "snapshotter-test-"
-# Below the range from which Linux takes the ports of outgoing connections: a stopped server's port stays free.
+# Below the ports that Linux gives to outgoing connections, so that a stopped server's port stays free.
 PORTS = range(20_000, 32_000)
 _locks: dict[Path, IO[bytes]] = {}
 
@@ -62,7 +64,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def _folders_locked() -> Iterator[None]:
-    """One process at a time makes or sweeps folders, so that a folder is never seen before its lock is held."""
+    """One process at a time makes or sweeps folders: none is seen before its lock is held."""
     path = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getuid()}.lock"
     with path.open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -112,7 +114,8 @@ def remove_folder(folder: Path) -> None:
 class GuardedProcess:
     """One server process under its guardian.
 
-    `folder` is the server's own and is removed if this process dies; `output` collects what the server prints.
+    `folder` is the server's own and is removed if this process dies; `output` collects what the server
+    prints.
     """
 
     def __init__(
@@ -157,7 +160,7 @@ class GuardedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The server's exit code (as subprocess gives it, modulo 256 when a signal ended it), None while it runs."""
+        """The server's exit code (modulo 256 when a signal ended it), None while it runs."""
         return self._guardian.poll()
 
     def signal(self, number: signal.Signals) -> None:
