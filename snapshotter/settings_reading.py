@@ -38,7 +38,9 @@ def sorted_out(
         elif option is None:
             meant = nearest(name)
             hint = f"; did you mean {meant}?" if meant else "; see snapshotter config --options for all names"
-            problems.append(Problem(name, f"is no option{hint}", shown(name, value)))
+            # A secret under a misspelt name is still one.
+            visible = shown(meant, value) if meant and is_secret(meant) else shown(name, value)
+            problems.append(Problem(name, f"is no option{hint}", visible))
         elif option.status is Status.SUPPORTED:
             known[name] = value
         elif option.asks_for_nothing(value):

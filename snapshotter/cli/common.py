@@ -46,12 +46,12 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def load_settings(path: Path) -> Settings:
-    """The settings of a file, its warnings said. Raises ConfigurationError."""
+def load_settings(path: Path, *, warn: bool = True) -> Settings:
+    """The settings of a file, its warnings said unless the command does. Raises ConfigurationError."""
     from snapshotter.settings import Settings
 
     settings = Settings.load(path)
-    for warning in settings.warnings:
+    for warning in settings.warnings if warn else ():
         say(f"warning: {warning}")
     return settings
 

@@ -17,7 +17,7 @@ def run(
     ] = False,
 ) -> None:
     """Keep the tables equal to the collections."""
-    settings = load_settings(config)
+    settings = load_settings(config, warn=False)
     set_up_logging(ctx)
     from snapshotter.engine_runner import run as run_engine
     from snapshotter.progress_view import open_view

@@ -61,7 +61,7 @@ def execute_snapshot(
 
 
 def build_action(collections: list[str], query: str | None, kind: str, request_id: str) -> Action:
-    """The signal that the arguments mean, checked as any signal is. Raises SignalError, ConfigurationError."""
+    """The signal that the arguments mean, checked as any is. Raises SignalError, ConfigurationError."""
     data: dict[str, object] = {"data-collections": collections, "type": kind}
     if query is not None:
         data["additional-conditions"] = [{"data-collection": name, "filter": query} for name in collections]

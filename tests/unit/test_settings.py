@@ -1,0 +1,335 @@
+"""Settings: names, values, rules between options, and what is shown of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from snapshotter.errors import ConfigurationError
+from snapshotter.option_groups import CaptureMode, FullUpdate, SnapshotMode
+from snapshotter.options import Status, catalogue, find, nearest
+from snapshotter.settings import Settings
+from snapshotter.watermark_ids import Strategy
+from streaming.scope import CaptureScope, Level
+
+LEAST: dict[str, object] = {
+    "name": "shop",
+    "mongodb.connection.string": "mongodb://localhost:27017/?replicaSet=rs0",
+    "delta.warehouse": "/lake",
+}
+
+
+def made(**options: object) -> Settings:
+    """Settings from the least that is needed, and options with ``_`` for dots."""
+    return Settings.from_options({**LEAST, **{k.replace("_", "."): v for k, v in options.items()}}, {})
+
+
+def problems(options: dict[str, object]) -> dict[str, str]:
+    """The problems of options on top of the least, by option; None takes one away."""
+    with pytest.raises(ConfigurationError) as refusal:
+        Settings.from_options({**LEAST, **options}, {})
+    return {p.option: str(p) for p in refusal.value.problems}
+
+
+def test_defaults_are_debeziums() -> None:
+    """What is not set has the documented default, and adapts where the engine can do better."""
+    settings = made()
+    assert settings.topic_prefix == "shop"
+    assert settings.capture.mode is CaptureMode.FULL
+    assert settings.capture.full_update is FullUpdate.LOOKUP
+    assert settings.capture.scope is Level.DEPLOYMENT
+    assert settings.capture.start_op_time == -1
+    assert settings.snapshot.mode is SnapshotMode.INITIAL
+    assert settings.snapshot.chunk_size is None
+    assert settings.retry.max_retries == -1
+    assert settings.engine.batch_max_events == 200_000
+    assert settings.warnings == ()
+
+
+def test_a_full_debezium_configuration_works(tmp_path: Path) -> None:
+    """Pasted as it is: defaults are silent, what means nothing is named in a warning, nothing is refused."""
+    config = {
+        **LEAST,
+        "connector.class": "io.debezium.connector.mongodb.MongoDbConnector",
+        "tasks.max": "1",
+        "topic.prefix": "dbserver1",
+        "mongodb.user": "debezium",
+        "mongodb.password": "dbz",
+        "database.include.list": "inventory",
+        "collection.include.list": "inventory[.]*",
+        "capture.mode": "change_streams_update_full",
+        "snapshot.mode": "never",
+        "skipped.operations": "t",
+        "tombstones.on.delete": "true",
+        "incremental.snapshot.chunk.size": "1024",
+        "max.batch.size": "2048",
+        "max.queue.size": "20480",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+        "transforms": "unwrap",
+        "transforms.unwrap.type": "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState",
+        "snapshot.max.threads": 1,
+        "notification.enabled.channels": "",
+        "topic.naming.strategy": "io.debezium.schema.DefaultTopicNamingStrategy",
+    }
+    path = tmp_path / "connector.json"
+    del config["name"]
+    path.write_text(json.dumps({"name": "inventory-connector", "config": config}))
+    settings = Settings.load(path, {})
+    assert (settings.name, settings.topic_prefix) == ("inventory-connector", "dbserver1")
+    assert settings.snapshot.mode is SnapshotMode.NO_DATA
+    assert settings.snapshot.chunk_size == 1024
+    assert {warning.split()[0] for warning in settings.warnings} == {
+        "max.queue.size",
+        "key.converter",
+        "key.converter.schemas.enable",
+        "transforms",
+        "transforms.unwrap.type",
+    }
+    assert "engine.batch.max.events" in settings.warnings[0]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    """Names, values, variables and rules between options: one error has them all, each with option and
+    value.
+    """
+    found = problems(
+        {
+            "mongodb.connection.string": None,
+            "snapshot.mode": "when_needed",
+            "incremental.snapshot.chunk.size": "0",
+            "capture.mod": "x",
+            "collection.include.list": "a.b",
+            "collection.exclude.list": "c.d",
+            "mongodb.ssl.enabled": "yes",
+            "errors.max.retries": "1.5",
+            "delta.table.layout": "${env:NOPE}",
+            "skipped.operations": "c",
+        }
+    )
+    assert "is required" in found["mongodb.connection.string"]
+    assert found["snapshot.mode"].endswith("when_needed: is not supported yet; supported: initial, no_data")
+    assert "= 0: must be at least 1" in found["incremental.snapshot.chunk.size"]
+    assert "did you mean capture.mode?" in found["capture.mod"]
+    assert "cannot be set together" in found["collection.exclude.list"]
+    assert "= yes: must be true or false" in found["mongodb.ssl.enabled"]
+    assert "= 1.5: must be a whole number" in found["errors.max.retries"]
+    assert "NOPE is not set" in found["delta.table.layout"]
+    assert "remove it or set it to t" in found["skipped.operations"]
+    assert len(found) == 9
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expectation"),
+    [
+        ("mongodb.hosts", "rs0/h:1", "did you mean mongodb.connection.string?"),
+        ("collection.whitelist", "a.b", "did you mean collection.include.list?"),
+        ("zzz", "1", "is no option"),
+        ("engine.batch.max.event", "1", "did you mean engine.batch.max.events?"),
+        ("cursor.pipeline", "[]", "is not supported yet"),
+        ("signal.kafka.topic", "t", "is not supported yet"),
+        ("snapshot.collection.filter.overrides.a.b", "{}", "is not supported yet"),
+        ("delta.table.layout", "json", "is not supported yet; supported: columns"),
+        ("delta.table.layout", "rows", "must be one of columns, document, json"),
+        ("capture.mode", "all", "must be one of change_streams,"),
+        ("signal.enabled.channels", "source,kafka", "kafka: is not supported yet"),
+        ("signal.enabled.channels", "sauce", "is no channel"),
+        ("poll.interval.ms", "6000", "must be at most 5000"),
+        ("capture.start.op.time", "0", "-1 for now"),
+        ("capture.start.op.time", str(1 << 63), "must be less than"),
+        ("capture.target", "shop", "no meaning with capture.scope=deployment"),
+        ("capture.scope", "database", "must name a database"),
+        ("collection.include.list", "a.(", "is no regular expression"),
+        ("snapshot.include.collection.list", "a.(", "is no regular expression"),
+        ("mongodb.connection.string", "localhost:27017", "must be mongodb://"),
+        ("mongodb.connection.string", "", "must not be empty"),
+        ("mongodb.user", "me", "mongodb.password is not"),
+        ("mongodb.password", "x", "mongodb.user is not"),
+        ("signal.data.collection", "signals", "one collection, database.collection"),
+        ("signal.data.collection", "a.b,c.d", "one collection, database.collection"),
+        ("incremental.snapshot.watermarking.strategy", "insert_delete", "set signal.data.collection, or use"),
+        ("incremental.snapshot.watermarking.strategy", "delete", "must be one of insert_insert"),
+        ("name", "", "is required"),
+        ("delta.warehouse", "", "must not be empty"),
+    ],
+)
+def test_one_problem(option: str, value: str, expectation: str) -> None:
+    """Each wrong value is told with what was expected."""
+    found = problems({option: value})
+    assert any(expectation in text for text in found.values()), found
+    assert len(found) == 1 or option == "capture.scope"
+
+
+@pytest.mark.parametrize(
+    ("scope", "target", "strategy", "signals", "expectation"),
+    [
+        ("database", "shop", None, "shop.signals", None),
+        ("database", "shop", None, "other.signals", "must lie in the database 'shop'"),
+        ("database", "shop", "cluster_time", "other.signals", "must lie in the database 'shop'"),
+        ("collection", "shop.orders", None, "shop.signals", "use incremental.*=cluster_time"),
+        ("collection", "shop.orders", "insert_delete", "shop.signals", "use incremental.*=cluster_time"),
+    ],
+)
+def test_the_signal_collection_lies_in_the_scope(
+    scope: str, target: str, strategy: str | None, signals: str, expectation: str | None
+) -> None:
+    """A signal collection that the change stream never shows is refused, with the way out."""
+    options: dict[str, object] = {
+        "capture.scope": scope,
+        "capture.target": target,
+        "signal.data.collection": signals,
+        "incremental.snapshot.watermarking.strategy": strategy,
+    }
+    if expectation is None:
+        assert Settings.from_options({**LEAST, **options}, {}).signals_reach_stream
+        return
+    with pytest.raises(ConfigurationError, match=expectation):
+        Settings.from_options({**LEAST, **options}, {})
+
+
+def test_a_narrow_scope_with_cluster_time_warns_of_unseen_signals() -> None:
+    """On one collection signals go through the inbox, and the source is not told of a signal collection."""
+    settings = made(
+        capture_scope="collection",
+        capture_target="shop.orders",
+        signal_data_collection="shop.signals",
+        incremental_snapshot_watermarking_strategy="cluster_time",
+    )
+    assert not settings.signals_reach_stream
+    assert "signal.data.collection" not in settings.source_options()
+    assert any("not seen" in warning for warning in settings.warnings)
+
+
+def test_the_strategy_follows_the_signal_collection() -> None:
+    """insert_insert where there is a signal collection, cluster_time without, and what is set in any case."""
+    assert made().watermark_strategy is Strategy.CLUSTER_TIME
+    assert made(signal_data_collection="a.b").watermark_strategy is Strategy.INSERT_INSERT
+    chosen = made(signal_data_collection="a.b", incremental_snapshot_watermarking_strategy=" Insert_Delete ")
+    assert chosen.watermark_strategy is Strategy.INSERT_DELETE
+
+
+def test_lists_are_split_as_the_stream_splits_them() -> None:
+    """Commas in brackets belong to a regular expression; in literal mode every comma separates."""
+    regexes = made(collection_include_list="a.b{1,2} , c\\,d.e")
+    assert regexes.capture.collection_include == ("a.b{1,2}", "c,d.e")
+    literals = made(collection_include_list="a.b(1, c.d)", filters_match_mode="literal")
+    assert literals.capture.collection_include == ("a.b(1", "c.d)")
+    for settings in (regexes, literals):
+        scope = CaptureScope.parse(settings.source_options())
+        assert scope.collections is not None
+        assert scope.collections.entries == settings.capture.collection_include
+
+
+SECRETS = ("s3cret", "tok3n", "hunter2", "us3r")
+
+
+def test_no_secret_is_shown() -> None:
+    """Passwords, credentials in addresses, and Spark's secrets appear in no print-out and in no message."""
+    options: dict[str, object] = {
+        **LEAST,
+        "mongodb.connection.string": "mongodb://us3r:s3cret@h/?authMechanismProperties=AWS_SESSION_TOKEN:tok3n",
+        "mongodb.user": "me",
+        "mongodb.password": "${env:PW}",
+        "spark.hadoop.fs.s3a.secret.key": "hunter2",
+    }
+    environ = {"PW": "hunter2"}
+    shown = json.dumps(Settings.from_options(options, environ).masked())
+    assert not any(secret in shown for secret in SECRETS)
+    bad = {**options, "mongodb.connection.strin": "mongodb://us3r:s3cret@h", "mongodb.passwort": "hunter2"}
+    with pytest.raises(ConfigurationError) as refusal:
+        Settings.from_options({**bad, "mongodb.connection.string": "mongo://us3r:s3cret@h"}, environ)
+    assert len(refusal.value.problems) == 3
+    assert not any(secret in str(refusal.value) for secret in SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "mongodb://localhost:27017/?replicaSet=rs0&"),
+        ({"mongodb.connection.string": "mongodb://h"}, "mongodb://h/?connectTimeoutMS=10000&"),
+        (
+            {
+                "mongodb.connection.string": "mongodb://h/db",
+                "mongodb.user": "a@b",
+                "mongodb.password": "p/q:r",
+            },
+            "mongodb://a%40b:p%2Fq%3Ar@h/db?authSource=admin&",
+        ),
+        (
+            {"mongodb.connection.string": "mongodb://x:y@h/", "mongodb.user": "a", "mongodb.password": "p"},
+            "mongodb://x:y@h/?connectTimeoutMS=10000&",
+        ),
+        (
+            {
+                "mongodb.connection.string": "mongodb+srv://h/?connecttimeoutms=5",
+                "mongodb.ssl.enabled": "true",
+            },
+            "mongodb+srv://h/?connecttimeoutms=5&tls=true&serverSelectionTimeoutMS=30000&",
+        ),
+        ({"mongodb.socket.timeout.ms": "7"}, "&socketTimeoutMS=7"),
+    ],
+)
+def test_the_address_has_everything(options: dict[str, object], expected: str) -> None:
+    """Credentials, TLS and timeouts are put into the address; what it says itself goes first."""
+    assert expected in Settings.from_options({**LEAST, **options}, {}).connection_uri()
+
+
+def test_the_address_is_one_for_the_driver() -> None:
+    """The driver reads the address back with the user, the password and the options that were given."""
+    from pymongo.uri_parser import parse_uri
+
+    uri = Settings.from_options(
+        {**LEAST, "mongodb.user": "ü@:", "mongodb.password": "p+ /%"}, {}
+    ).connection_uri()
+    parsed = parse_uri(uri)
+    assert (parsed["username"], parsed["password"]) == ("ü@:", "p+ /%")
+    assert parsed["options"]["authSource"] == "admin"
+    assert parsed["options"]["replicaSet"] == "rs0"
+
+
+def test_locations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State lies under the warehouse, by the encoded name; a local path is made absolute, a URI stays."""
+    assert made().state_location() == "/lake/_snapshotter/shop"
+    assert made(name="a/b c").state_location() == "/lake/_snapshotter/a%2Fb%20c"
+    assert made(delta_warehouse="s3a://lake/x/").state_location() == "s3a://lake/x/_snapshotter/shop"
+    monkeypatch.chdir(tmp_path)
+    assert made(delta_warehouse="lake").warehouse() == str(tmp_path / "lake")
+
+
+def test_sizes_reach_the_core() -> None:
+    """The options of sizes are the limits that the core works with."""
+    limits = made(
+        incremental_snapshot_chunk_size="7",
+        engine_windows_in_flight="2",
+        engine_commit_target_rows="11",
+        engine_chunk_target_bytes="13",
+    ).limits()
+    assert (limits.chunk_docs, limits.windows_in_flight) == (7, 2)
+    assert (limits.commit_rows_target, limits.chunk_bytes_target) == (11, 13)
+
+
+def test_settings_are_frozen() -> None:
+    """Nothing changes a configuration once it is read."""
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(made(), "name", "other")  # noqa: B010 — the type checker refuses the plain form
+
+
+def test_spark_options_pass_through() -> None:
+    """Whatever begins with ``spark.`` goes to the session as it is."""
+    assert made(spark_master="local[2]").spark == {"spark.master": "local[2]"}
+
+
+def test_the_catalogue_is_whole() -> None:
+    """Every name stands in it once, and says what becomes of it; no old name is a current one."""
+    options = catalogue()
+    assert all(option.doc for option in options.values())
+    assert {o.status for o in options.values()} == set(Status)
+    assert options["mongodb.password"].secret
+    assert options["mongodb.ssl.keystore.password"].secret
+    assert options["capture.mode"].default == "change_streams_update_full"
+    assert find("capture.mode.full") is None
+    assert find("transforms.x.y") == options["transforms.*"]
+    assert find("signal.file") == options["signal.file"]
+    assert nearest("mongodb.user ") == "mongodb.user"
