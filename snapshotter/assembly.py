@@ -1,0 +1,51 @@
+"""The composition root: from settings to an engine. The only place where configuration meets the engine's own types."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from snapshotter.engine import Engine
+from snapshotter.engine_config import EngineConfig
+from snapshotter.progress_view import View
+from snapshotter.settings import Settings
+from snapshotter.spark_session import spark_builder
+from streaming.namespaces import Namespace
+from streaming.scope import CaptureScope, NameList
+
+_COLUMNS_READ = {"columns": "state"}
+
+
+def engine_config(settings: Settings) -> EngineConfig:
+    """What the engine needs of the settings."""
+    options = settings.source_options()
+    signals = settings.signal_collection if settings.signals_reach_stream else None
+    included = settings.snapshot.include
+    return EngineConfig(
+        name=settings.name,
+        uri=settings.connection_uri(),
+        warehouse=settings.warehouse(),
+        source_options={**options, **_COLUMNS_READ},
+        scope=CaptureScope.parse(options),
+        strategy=settings.watermark_strategy,
+        signals=Namespace.parse(signals) if signals else None,
+        mode=settings.snapshot.mode,
+        initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode) if included else None,
+        limits=settings.limits(),
+        trigger_ms=settings.engine.trigger_interval_ms,
+        poll_ms=min(settings.signal.poll_interval_ms, 1_000),
+        retries_max=settings.retry.max_retries,
+        retry_wait_ms=min(settings.retry.wait_ms, 1_000),
+        retry_wait_max_ms=max(settings.retry.wait_ms, 1_000),
+    )
+
+
+def spark_session(settings: Settings) -> SparkSession:
+    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
+    master = None if "spark.master" in settings.spark else "local[*]"
+    return spark_builder(f"snapshotter {settings.name}", settings.spark, master)
+
+
+def assemble(settings: Settings, spark: SparkSession | None = None, view: View | None = None) -> Engine:
+    """An engine ready to run. Raises what is wrong with the settings, before anything is touched."""
+    config = engine_config(settings)
+    return Engine(spark or spark_session(settings), config, view)

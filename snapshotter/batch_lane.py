@@ -1,0 +1,302 @@
+"""The batch lane: what happens inside one ``foreachBatch`` call.
+
+    persist the batch, read its trailer -> signals and watermarks in it -> machine: what closes here
+      -> land every table, side by side -> save progress -> (return: Spark commits the offset) -> announce
+
+The order is the contract: a crash anywhere repeats the batch, and the repetition finds each table's recorded batch id,
+the progress of the batch before, and the journal. Nothing is skipped in silence: a batch without its trailer fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import bson
+import pyarrow as pa
+import structlog
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.chunk_reader import Buffer, free_checkpoint
+from snapshotter.core.chunks import Bound
+from snapshotter.core.collisions import StreamedKeys
+from snapshotter.core.effects import Effect, LandBatch
+from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost, Input
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import TaskProgress
+from snapshotter.core.window import Sighting, WindowId
+from snapshotter.landing import BuffersGone, LandedTable, TableBatch, land_table
+from snapshotter.tables import Tables
+from snapshotter.watermark_ids import Strategy, edge_of, is_watermark
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.batches")
+_BEHIND_SECONDS = 60
+_SIGNAL_COLUMNS = ("op", "document_key", "document", "cluster_time")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTrailer:
+    """What the source says of a batch: its end, and what is in it."""
+
+    end: ClusterTime
+    token: str | None
+    events: int
+    size_bytes: int
+    namespaces: Mapping[Namespace, int]
+
+    @classmethod
+    def from_json(cls, text: str) -> BatchTrailer:
+        value = json.loads(text)
+        return cls(
+            end=ClusterTime.from_json(value["end"]),
+            token=value["token"],
+            events=value["events"],
+            size_bytes=value["bytes"],
+            namespaces={Namespace.parse(name): n for name, n in value["namespaces"].items()},
+        )
+
+
+class BatchHost(Protocol):
+    """What the lane needs of the engine around it."""
+
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def buffers(self) -> Mapping[WindowId, Buffer]: ...
+
+    def step(self, happened: Input) -> tuple[Effect, ...]:
+        """Step the machine and carry out everything but landings; they are returned."""
+
+    def receive_signal(self, document: bytes) -> None:
+        """A document inserted into the signal collection that is no watermark."""
+
+    def check_lock(self) -> int:
+        """The fencing token; raises if another engine has taken over."""
+
+    def head(self) -> ClusterTime:
+        """The newest majority-committed time known."""
+
+
+@dataclass(slots=True)
+class BatchLane:
+    """One query's batches."""
+
+    host: BatchHost
+    spark: SparkSession
+    engine: str
+    strategy: Strategy
+    signals: Namespace | None
+    tables: Tables
+    landers: int = 4
+    keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
+    first: bool = True
+
+    def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
+        """Land the batch and save progress; returns what its trailer said."""
+        frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+        try:
+            return self._process(frame, batch_id)
+        finally:
+            free_checkpoint(frame)
+
+    def _process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
+        trailer = self._trailer(frame, batch_id)
+        token = self.host.check_lock()
+        events = frame.where(F.col("kind") == "event")
+        sightings = self._control(events, trailer)
+        incomplete = self._incomplete(events, trailer)
+        arrived = self._arrived(batch_id, trailer, sightings, incomplete)
+        landing = self._landing(self.host.step(arrived))
+        landed: dict[Namespace, LandedTable] = {}
+        while True:
+            try:
+                self._land(events, trailer, landing, token, landed)
+                break
+            except BuffersGone as gone:
+                _log.warning("READ buffers lost", windows=[str(w) for w in gone.windows], batch=batch_id)
+                landing = self._landing(self.host.step(BuffersLost(batch_id, gone.windows)))
+        for namespace in landing.keep:
+            if namespace in landed and landed[namespace].keys.num_rows:
+                self.keys.keep(namespace, batch_id, landing.end, landed[namespace].keys)
+        outcomes = {w: o for table in landed.values() for w, o in table.outcomes.items()}
+        self.host.step(BatchLanded(batch_id, {c.window.id: outcomes[c.window.id] for c in landing.closings}))
+        self._forget()
+        self.first = False
+        return trailer
+
+    def _trailer(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
+        rows = frame.where(F.col("kind") == "trailer").select("trailer").collect()
+        if len(rows) != 1:
+            raise RuntimeError(
+                f"batch {batch_id} came with {len(rows)} trailers instead of one: it is not whole"
+            )
+        return BatchTrailer.from_json(rows[0][0])
+
+    def _control(self, events: DataFrame, trailer: BatchTrailer) -> list[Sighting]:
+        """Watermarks of this engine that the batch shows; signals are handed over as they come."""
+        if self.signals is None or not trailer.namespaces.get(self.signals):
+            return []
+        rows = events.where(_of(self.signals)).orderBy("ord").select(*_SIGNAL_COLUMNS).collect()
+        sightings = []
+        for row in rows:
+            document_id = bson.decode(row["document_key"])["_id"]
+            seen = edge_of(self.engine, self.strategy, document_id, row["op"])
+            if seen is not None:
+                window, edge = seen
+                sightings.append(Sighting(window, edge, ClusterTime.from_int(row["cluster_time"])))
+            elif row["op"] == "c" and not is_watermark(document_id):
+                self.host.receive_signal(bytes(row["document"]))
+        return sightings
+
+    def _incomplete(self, events: DataFrame, trailer: BatchTrailer) -> dict[Namespace, tuple[Bound, ...]]:
+        """Ids whose last event of the batch is an update without its full document, and that nothing full follows."""
+        captured = [n for n in trailer.namespaces if n != self.signals]
+        if not captured:
+            return {}
+        bare = (F.col("op") == "u") & F.col("document").isNull()
+        columns = ("db", "collection", "_key", "document_key", "ord")
+        missing = events.where(bare).select(*columns).toArrow().to_pylist()
+        if not missing:
+            return {}
+        keys = list({row["_key"] for row in missing})
+        full = events.where(~bare & F.col("_key").isin(keys)).groupBy("db", "collection", "_key")
+        last = {tuple(r)[:3]: r[3] for r in full.agg(F.max("ord")).collect()}
+        found: dict[Namespace, dict[str, Bound]] = {}
+        for row in missing:
+            where = (row["db"], row["collection"], row["_key"])
+            if Namespace(*where[:2]) != self.signals and last.get(where, -1) < row["ord"]:
+                found.setdefault(Namespace(*where[:2]), {})[row["_key"]] = Bound(
+                    row["document_key"], row["_key"]
+                )
+        return {namespace: tuple(bounds.values()) for namespace, bounds in found.items()}
+
+    def _arrived(
+        self,
+        batch_id: int,
+        trailer: BatchTrailer,
+        sightings: list[Sighting],
+        incomplete: dict[Namespace, tuple[Bound, ...]],
+    ) -> BatchArrived:
+        machine = self.host.machine
+        recorded: set[Namespace] = set()
+        landed_upto: dict[Namespace, str] = {}
+        if self.first:
+            # Only the first batch of a run can be one that was tried before.
+            recorded = set(self._recorded(batch_id, trailer.namespaces))
+            landed_upto = dict(self._landed_upto(machine.first_loads()))
+        return BatchArrived(
+            batch_id=batch_id,
+            start=machine.progress.position,
+            end=trailer.end,
+            sightings=tuple(sightings),
+            incomplete=incomplete,
+            empty_tables=frozenset(n for n in machine.beginning() if self._is_empty(n)),
+            recorded=frozenset(recorded),
+            landed_upto=landed_upto,
+            behind=self.host.head().t - trailer.end.t > _BEHIND_SECONDS,
+        )
+
+    def _recorded(self, batch_id: int, namespaces: Iterable[Namespace]) -> Iterable[Namespace]:
+        for namespace in namespaces:
+            if namespace != self.signals:
+                recorded = self.tables.of(namespace).table.recorded_batch()
+                if recorded is not None and recorded >= batch_id:
+                    yield namespace
+
+    def _landed_upto(self, tasks: Iterable[TaskProgress]) -> Iterable[tuple[Namespace, str]]:
+        for task in tasks:
+            opened = self.tables.of(task.namespace)
+            if task.last is not None and opened.plan is not None:
+                highest = opened.table.max_key(task.frontier.key if task.frontier else None, task.last.key)
+                if highest is not None:
+                    yield task.namespace, highest
+
+    def _is_empty(self, namespace: Namespace) -> bool:
+        return self.tables.of(namespace).table.is_empty()
+
+    @staticmethod
+    def _landing(effects: Iterable[Effect]) -> LandBatch:
+        (landing,) = [effect for effect in effects if isinstance(effect, LandBatch)]
+        return landing
+
+    def _land(
+        self,
+        events: DataFrame,
+        trailer: BatchTrailer,
+        landing: LandBatch,
+        token: int,
+        landed: dict[Namespace, LandedTable],
+    ) -> None:
+        """Every table that has something, side by side; all threads are joined before this returns or raises."""
+        closing = {c.window.namespace for c in landing.closings}
+        captured = {n for n, count in trailer.namespaces.items() if count and n != self.signals}
+        work = [n for n in sorted(captured | closing) if n not in landed]
+        if not work:
+            return
+        with ThreadPoolExecutor(min(self.landers, len(work)), "land") as pool:
+            batches = {n: self._table_batch(n, events, trailer, landing, token) for n in work}
+            futures = {n: pool.submit(self._land_one, batches[n]) for n in work}
+        for namespace, future in futures.items():
+            if future.exception() is None:
+                landed[namespace] = future.result()
+        for future in futures.values():
+            future.result()
+
+    def _land_one(self, batch: TableBatch) -> LandedTable:
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
+        with self.tables.landing(batch.namespace) as opened:
+            return land_table(self.spark, opened, batch)
+
+    def _table_batch(
+        self,
+        namespace: Namespace,
+        events: DataFrame,
+        trailer: BatchTrailer,
+        landing: LandBatch,
+        token: int,
+    ) -> TableBatch:
+        closings = tuple(c for c in landing.closings if c.window.namespace == namespace)
+        mine: DataFrame | None = None
+        if trailer.namespaces.get(namespace):
+            mine = events.where(_of(namespace))
+            unreached = landing.unreached.get(namespace)
+            if unreached is not None:
+                ahead = F.col("_key") <= unreached.upto
+                if unreached.after is not None:
+                    ahead = ahead & (F.col("_key") > unreached.after)
+                mine = mine.where(~ahead)
+        return TableBatch(
+            namespace=namespace,
+            landing=landing,
+            events=mine,
+            closings=closings,
+            buffers=self.host.buffers,
+            kept=tuple(self.keys.asked(namespace)) if closings else (),
+            metadata={
+                "engine": self.engine,
+                "run": self.host.machine.run,
+                "fencing_token": token,
+                "batch": landing.batch_id,
+                "position": landing.end.to_json(),
+                "resume_token": trailer.token,
+                "windows": [str(c.window.id) for c in closings],
+            },
+        )
+
+    def _forget(self) -> None:
+        needed: dict[Namespace, ClusterTime] = {}
+        for window in self.host.machine.windows.values():
+            needed[window.namespace] = min(window.floor, needed.get(window.namespace, window.floor))
+        self.keys.forget(needed)
+
+
+def _of(namespace: Namespace) -> Any:
+    return (F.col("db") == namespace.database) & (F.col("collection") == namespace.collection)

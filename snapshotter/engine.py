@@ -1,0 +1,295 @@
+"""The engine: keeps runs going, from one start to one end.
+
+Control does not live in batches: requests from the inbox, stop, the lock, and the status belong to the control loop
+here. An error that may pass ends a run and starts the next one with growing pauses; any other one ends the engine.
+Whatever ends it, windows that were open are given up and nothing that had landed is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from signals.actions import Action, ExecuteSnapshot, SnapshotType
+from signals.errors import SignalError
+from signals.inbox_channel import InboxChannel
+from signals.source_channel import decode
+from snapshotter import preflight
+from snapshotter.catalogue import RequestRefused, captured_collections, resolve, sample_plan
+from snapshotter.core.effects import Announce
+from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.engine_config import EngineConfig
+from snapshotter.engine_status import StatusWriter
+from snapshotter.hints import HintsWriter
+from snapshotter.lock import EngineLock
+from snapshotter.option_groups import SnapshotMode
+from snapshotter.process import this_process
+from snapshotter.progress_store import Journal, ProgressStore
+from snapshotter.progress_view import SilentView, View
+from snapshotter.run import Run, StopRequested, World
+from snapshotter.status import EngineState
+from snapshotter.storage import storage_for
+from snapshotter.tables import Tables
+from snapshotter.watermarks import CausalClock, watermark_writer
+from streaming.change_stream import MongoChangesDataSource
+from streaming.mongo import connect, majority_time
+from streaming.mongo_errors import classify
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.engine")
+_INITIAL = "initial"
+_RENEW_SECONDS = 10.0
+_STABLE_SECONDS = 60.0
+
+
+class Engine:
+    """One engine of one name. ``run`` blocks until it is stopped, is done (``once``), or fails for good."""
+
+    def __init__(self, spark: SparkSession, config: EngineConfig, view: View | None = None) -> None:
+        self.spark = spark
+        self.config = config
+        self.storage = storage_for(config.state_location, spark)
+        self.client = connect(config.uri)
+        self.store = ProgressStore(self.storage)
+        self.journal = Journal(self.storage)
+        self.inbox = InboxChannel(self.storage)
+        self.announcements: list[Announce] = []
+        self.listeners: list[Callable[[Announce], None]] = []
+        self.refused: list[tuple[str, str]] = []
+        self.run_state: Run | None = None
+        self._hints = HintsWriter(Path(mkdtemp(prefix="snapshotter-")) / "hints.json")
+        self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
+        self._mutex = threading.Lock()
+        self._stop = threading.Event()
+        self.tables = Tables(
+            spark, config.warehouse, self._application_id, lambda n: sample_plan(self.client, n)
+        )
+        self._app_id: str | None = None
+        self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
+
+    # From outside, from any thread
+
+    def stop(self) -> None:
+        """Ask for a clean end: windows in flight close and land first, within ``drain_seconds``."""
+        self._stop.set()
+
+    def execute_snapshot(self, action: ExecuteSnapshot) -> SnapshotRequest:
+        """Accept a request in process. Raises RequestRefused; an id that is known is not carried out again."""
+        return self._accept(action)
+
+    # The life of the engine
+
+    def run(self, *, once: bool = False) -> None:
+        """Raises what ended it, if it was neither ``stop`` nor the end of the work."""
+        preflight.check(self.client, self.config)
+        self._lock.acquire()
+        self.spark.dataSource.register(MongoChangesDataSource)
+        try:
+            self._runs(once)
+            self._report(EngineState.STOPPED)
+        except BaseException as error:
+            self._report(EngineState.FAILED, error)
+            raise
+        finally:
+            self._lock.release()
+
+    def _runs(self, once: bool) -> None:
+        wait_ms, failures = self.config.retry_wait_ms, 0
+        while not self._stop.is_set():
+            started = time.monotonic()
+            try:
+                self._one_run(once)
+                return
+            except Exception as error:
+                if not self._worth_another_run(error):
+                    raise
+                if time.monotonic() - started > _STABLE_SECONDS:
+                    wait_ms, failures = self.config.retry_wait_ms, 0
+                failures += 1
+                if 0 <= self.config.retries_max < failures:
+                    raise
+                _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
+                self._report(EngineState.RUNNING, error)
+                self._stop.wait(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
+
+    def _worth_another_run(self, error: BaseException) -> bool:
+        return classify(error).retriable or "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
+
+    def _one_run(self, once: bool) -> None:
+        clock = CausalClock()
+        config = self.config
+        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock)
+        run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock)
+        self.run_state = run
+        target = majority_time(self.client) if once else None
+        query = self._start(run)
+        try:
+            self._control(run, query, target)
+        finally:
+            run.refuse()
+            query.stop()
+            run.close()
+        if run.error is not None and not isinstance(run.error, StopRequested):
+            raise run.error
+
+    def _start(self, run: Run) -> StreamingQuery:
+        self._hints.bump()
+        options = {**self.config.source_options, "trailer": "true", "hints.file": str(self._hints.path)}
+        frame = self.spark.readStream.format("mongodb-changes").options(**options).load()
+        writer = frame.writeStream.foreachBatch(run.foreach_batch)
+        writer = writer.option("checkpointLocation", f"{self.config.state_location}/checkpoint")
+        return writer.trigger(processingTime=f"{self.config.trigger_ms} milliseconds").start()
+
+    def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
+        """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
+        renewed = 0.0
+        while query.isActive:
+            if time.monotonic() - renewed > _RENEW_SECONDS:
+                with self._mutex:
+                    self._lock.renew()
+                renewed = time.monotonic()
+            self._look(run)
+            self._poll_inbox()
+            self._report(EngineState.RUNNING)
+            if target is not None and self._done(run, target):
+                return
+            if self._stop.wait(self.config.poll_ms / 1000):
+                self._drain(run, query)
+                return
+        error = query.exception()
+        if run.error is None and error is not None:
+            raise error
+
+    def _look(self, run: Run) -> None:
+        try:
+            run.known_head = max(run.known_head, majority_time(self.client))
+        except Exception as error:
+            if not classify(error).retriable:
+                raise
+            _log.warning("the source is not reachable", error=str(error)[:200])
+
+    def _done(self, run: Run, target: ClusterTime) -> bool:
+        return (
+            run.started
+            and run.machine.progress.position >= target
+            and run.machine.finished
+            and not self.journal.requests
+        )
+
+    def _drain(self, run: Run, query: StreamingQuery) -> None:
+        run.drain()
+        deadline = time.monotonic() + self.config.drain_seconds
+        while not run.quiet and query.isActive and time.monotonic() < deadline:
+            self._hints.bump()
+            self._report(EngineState.RUNNING)
+            time.sleep(0.1)
+
+    def _report(self, state: EngineState, error: BaseException | None = None) -> None:
+        self.status.write(state, self.run_state, self.journal.requests, self.refused, error)
+
+    # Requests
+
+    def _poll_inbox(self) -> None:
+        for received in self.inbox.poll():
+            if received.action is not None:
+                self._obey(received.action)
+            else:
+                self._refuse(received.id, str(received.error))
+            self.inbox.ack(received.name)
+
+    def _receive(self, document: bytes) -> None:
+        """A signal document from the stream."""
+        signal_id = "unknown"
+        try:
+            signal = decode(document)
+            signal_id = signal.id
+            self._obey(signal.parse())
+        except SignalError as error:
+            self._refuse(signal_id, str(error))
+
+    def _obey(self, action: Action) -> None:
+        try:
+            if not isinstance(action, ExecuteSnapshot) or action.type is not SnapshotType.INCREMENTAL:
+                raise RequestRefused(f"signal {action.id!r}: {action} is not supported yet")
+            self._accept(action)
+        except SignalError as error:
+            self._refuse(action.id, str(error))
+
+    def _accept(self, action: ExecuteSnapshot) -> SnapshotRequest:
+        known = self.journal.known(action.id)
+        if known is not None:
+            return known
+        request = resolve(action, self.client, self._captured())
+        if self.run_state is not None and self.run_state.started:
+            if self.run_state.machine.progress.request(action.id) is not None:
+                return request
+        self.journal.add(request)
+        _log.info("request accepted", id=request.id, collections=[str(w.namespace) for w in request.wanted])
+        if self.run_state is not None:
+            self.run_state.request(request)
+        return request
+
+    def _refuse(self, signal_id: str, why: str) -> None:
+        _log.error("signal refused", id=signal_id, why=why)
+        self.refused.append((signal_id, why))
+
+    def _captured(self) -> list[Namespace]:
+        return [
+            n
+            for n in captured_collections(self.client, self.config.scope.captures)
+            if n != self.config.signals
+        ]
+
+    def _first_requests(self, fresh: bool) -> list[SnapshotRequest]:
+        """``snapshot.mode=initial``: the first start reads everything captured, as a request like any other."""
+        if not fresh or self.config.mode is not SnapshotMode.INITIAL:
+            return []
+        wanted = tuple(Wanted(n) for n in self._captured() if self.config.loads_initially(n))
+        return [SnapshotRequest(_INITIAL, wanted, Origin.INITIAL)] if wanted else []
+
+    # The world of a run
+
+    def _world(self) -> World:
+        return World(
+            spark=self.spark,
+            client=self.client,
+            config=self.config,
+            store=self.store,
+            journal=self.journal,
+            hints=self._hints,
+            check_lock=self._check_lock,
+            accept=self._receive,
+            announce=self._announce,
+            first_requests=self._first_requests,
+            tables=self.tables,
+        )
+
+    def _check_lock(self) -> int:
+        with self._mutex:
+            return self._lock.check()
+
+    def _announce(self, announcement: Announce) -> None:
+        _log.info(announcement.kind, id=announcement.request_id, collection=str(announcement.namespace or ""))
+        self.announcements.append(announcement)
+        for listener in self.listeners:
+            listener(announcement)
+
+    def _application_id(self) -> str:
+        """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again."""
+        if self._app_id is None:
+            text = self.storage.read_text("checkpoint/metadata")
+            if text is None:
+                raise FileNotFoundError(f"{self.config.state_location}/checkpoint/metadata is not there")
+            self._app_id = f"snapshotter:{self.config.name}:{json.loads(text)['id']}"
+        return self._app_id

@@ -1,0 +1,47 @@
+"""What one engine needs to know, free of how it was configured.
+
+``snapshotter.assembly`` makes it from the settings; tests and notebooks may make it by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from snapshotter.core.limits import Limits
+from snapshotter.option_groups import SnapshotMode
+from snapshotter.watermark_ids import Strategy
+from streaming.namespaces import Namespace
+from streaming.scope import CaptureScope, NameList
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``."""
+
+    name: str
+    uri: str
+    warehouse: str
+    source_options: Mapping[str, str]
+    scope: CaptureScope
+    strategy: Strategy
+    signals: Namespace | None = None
+    mode: SnapshotMode = SnapshotMode.INITIAL
+    initial_collections: NameList | None = None
+    limits: Limits = field(default_factory=Limits)
+    readers: int = 2
+    landers: int = 4
+    trigger_ms: int = 200
+    poll_ms: int = 500
+    drain_seconds: float = 120.0
+    retries_max: int = -1
+    retry_wait_ms: int = 1_000
+    retry_wait_max_ms: int = 120_000
+
+    @property
+    def state_location(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/_snapshotter/{self.name}"
+
+    def loads_initially(self, namespace: Namespace) -> bool:
+        """``snapshot.include.collection.list`` narrows the initial load, not the stream."""
+        return self.initial_collections is None or self.initial_collections.admits(str(namespace))

@@ -1,0 +1,41 @@
+"""What the engine tells its source between batches (`streaming.hints`): when to make a batch, and how dense events are.
+
+The nonce moves the offset when the stream is idle and something waits for a batch. The density of recent batches lets
+the next one be sized without counting first.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from streaming.hints import Hints, read_hints, write_hints
+
+
+class HintsWriter:
+    """Owns the file at ``path``. The nonce goes on from what the file holds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._nonce = read_hints(str(path)).nonce
+        self._events = 0.0
+        self._seconds = 0.0
+        self._write()
+
+    def bump(self) -> None:
+        """Ask for a batch, even if nothing has happened at the source."""
+        with self._lock:
+            self._nonce += 1
+            self._write()
+
+    def learn(self, events: int, seconds: float) -> None:
+        """A batch of ``events`` spanned ``seconds`` of cluster time; older batches fade."""
+        with self._lock:
+            self._events = 0.5 * self._events + events
+            self._seconds = 0.5 * self._seconds + max(seconds, 0.001)
+            self._write()
+
+    def _write(self) -> None:
+        density = self._events / self._seconds if self._seconds else None
+        write_hints(self.path, Hints(self._nonce, density))

@@ -1,0 +1,276 @@
+"""The request lane: carries out what the machine asks of the source, beside the batches, and reports back.
+
+Each kind of effect has its own small queue and thread(s), so that a slow read never keeps a watermark waiting. What
+piles up while one call is under way shares the next call: many low watermarks are one insert, and many small chunks of
+a collection are one Spark job. No decision is taken here but how long to wait before a failure is reported.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, Queue
+from typing import Any, TypeVar
+
+import bson
+import structlog
+from bson import json_util
+from bson.timestamp import Timestamp
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from snapshotter.chunk_reader import Buffer, ReadJob, SubRange, read
+from snapshotter.core.chunks import KeyRange, Target
+from snapshotter.core.effects import Discard, OpenCollection, PlanChunks, ReadChunk, WriteHigh, WriteLow
+from snapshotter.core.inputs import (
+    ChunkRead,
+    ChunksPlanned,
+    CollectionFailed,
+    CollectionOpened,
+    HighWritten,
+    Input,
+    LowWritten,
+    WindowFailed,
+)
+from snapshotter.core.window import WindowId
+from snapshotter.ranges import IdProber, is_simple_collation
+from snapshotter.watermarks import CausalClock, WatermarkWriter
+from streaming.columns import TablePlan
+from streaming.mongo_errors import classify
+from streaming.namespaces import Namespace
+
+E = TypeVar("E")
+_log = structlog.get_logger("snapshotter.requests")
+_DELAY_SECONDS_MAX = 30.0
+_SHARED_MAX = 64
+
+
+@dataclass(slots=True)
+class Lane:
+    """Where effects go in (``submit``) and inputs come out (``report``). Call ``start`` once, ``stop`` once."""
+
+    spark: SparkSession
+    client: MongoClient[Any]
+    uri: str
+    writer: WatermarkWriter
+    clock: CausalClock
+    plan_for: Callable[[Namespace], TablePlan]
+    report: Callable[[Input], None]
+    readers: int = 2
+    reads_shared: int = 1
+    buffers: dict[WindowId, Buffer] = field(default_factory=dict)
+    _queues: dict[type, Queue[Any]] = field(default_factory=dict)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _given_up: set[WindowId] = field(default_factory=set)
+    _failures: int = 0
+
+    def start(self) -> None:
+        handlers: list[tuple[type, Callable[[Sequence[Any]], None], int]] = [
+            (WriteLow, self._write_lows, 1),
+            (WriteHigh, self._write_highs, 1),
+            (OpenCollection, self._each(self._open), 1),
+            (PlanChunks, self._each(self._plan), 1),
+            (Discard, self._discard, 1),
+            (ReadChunk, self._read, self.readers),
+        ]
+        for kind, handle, threads in handlers:
+            queue = self._queues[kind] = Queue()
+            for number in range(threads):
+                name = f"{kind.__name__}-{number}"
+                thread = threading.Thread(target=self._work, args=(queue, handle), name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Stop after what is under way; nothing is reported from here on."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        for window, buffer in list(self.buffers.items()):
+            buffer.release(window)
+        self.buffers.clear()
+
+    def submit(self, effect: object) -> None:
+        self._queues[type(effect)].put(effect)
+
+    def _work(self, queue: Queue[Any], handle: Callable[[Sequence[Any]], None]) -> None:
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "chunks")
+        while not self._stopped.is_set():
+            try:
+                first = queue.get(timeout=0.2)
+            except Empty:
+                continue
+            handle(self._gather(queue, first))
+
+    def _gather(self, queue: Queue[E], first: E) -> list[E]:
+        """``first`` and what waits behind it that one call can serve as well."""
+        gathered = [first]
+        room = self.reads_shared if isinstance(first, ReadChunk) else _SHARED_MAX
+        while len(gathered) < room:
+            with queue.mutex:
+                alike = bool(queue.queue) and _alike(first, queue.queue[0])
+            if not alike:
+                break
+            try:
+                gathered.append(queue.get_nowait())
+            except Empty:
+                break
+        return gathered
+
+    def _tell(self, happened: Input) -> None:
+        if not self._stopped.is_set():
+            self.report(happened)
+
+    def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
+        transient = classify(error).retriable
+        _log.warning(
+            "window failed", windows=[str(w) for w in windows], error=str(error), transient=transient
+        )
+        if transient:
+            self._failures += 1
+            self._stopped.wait(min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX))
+        for window in windows:
+            self._tell(WindowFailed(window, f"{type(error).__name__}: {error}", definite=not transient))
+
+    def _write_lows(self, effects: Sequence[WriteLow]) -> None:
+        windows = [e.window for e in effects]
+        try:
+            time = self.writer.low(windows)
+        except Exception as error:
+            return self._failed(windows, error)
+        for window in windows:
+            self._tell(LowWritten(window, time))
+
+    def _write_highs(self, effects: Sequence[WriteHigh]) -> None:
+        windows = [e.window for e in effects]
+        try:
+            time = self.writer.high(windows, max(e.not_before for e in effects))
+        except Exception as error:
+            return self._failed(windows, error)
+        for window in windows:
+            self._tell(HighWritten(window, time))
+
+    def _read(self, effects: Sequence[ReadChunk]) -> None:
+        windows = [e.window for e in effects]
+        started = time.monotonic()
+        try:
+            buffer = read(self.spark, self._job(effects))
+        except Exception as error:
+            return self._failed(windows, error)
+        self._failures = 0
+        seconds = (time.monotonic() - started) / len(effects)
+        for window in windows:
+            buffer.hold(window)
+            self.buffers[window] = buffer
+        for window in windows:
+            if window in self._given_up:
+                self._release(window)
+                continue
+            parts = [t for t in buffer.trailers if t.number == window.number]
+            for part in parts:
+                self.clock.observe(part.signed)
+            ended = max(part.ended for part in parts)
+            rows, size = sum(p.rows for p in parts), sum(p.size_bytes for p in parts)
+            self._tell(ChunkRead(window, ended, rows, size, seconds))
+
+    def _job(self, effects: Sequence[ReadChunk]) -> ReadJob:
+        first = effects[0]
+        ordered = is_simple_collation(self.client, first.namespace)
+        ranges = tuple(
+            SubRange(
+                e.window.number, e.target if ordered else self._whole(e.namespace, e.target), e.after_time
+            )
+            for e in effects
+        )
+        signed = bson.encode(self.clock.signed) if self.clock.signed is not None else None
+        plan = self.plan_for(first.namespace)
+        return ReadJob(self.uri, first.namespace, query_of(first.filter), plan, ranges, signed)
+
+    def _whole(self, namespace: Namespace, target: Target) -> Target:
+        """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""
+        if isinstance(target, KeyRange) and target.upto is not None:
+            prober = IdProber(self.client)
+            if not prober.can_split(namespace, target.upto):
+                return KeyRange(None, None)
+        return target
+
+    def _open(self, effect: OpenCollection) -> None:
+        query = query_of(effect.filter)
+        with self.client.start_session(causal_consistency=True) as session:
+            if self.clock.signed is not None:
+                session.advance_cluster_time(self.clock.signed)
+            session.advance_operation_time(Timestamp(effect.after_time.t, effect.after_time.i))
+            last = IdProber(self.client).max_bound(effect.namespace, query, session)
+        collection = self.client[effect.namespace.database][effect.namespace.collection]
+        estimated = collection.estimated_document_count() if query is None else None
+        ordered = is_simple_collation(self.client, effect.namespace)
+        self._tell(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered))
+
+    def _plan(self, effect: PlanChunks) -> None:
+        prober = IdProber(self.client)
+        if not prober.can_split(effect.namespace, effect.upto):
+            self._tell(ChunksPlanned(effect.request_id, effect.namespace, (effect.upto,), exhausted=True))
+            return
+        probe = prober.next_bounds(
+            effect.namespace, effect.after, effect.upto, effect.docs, effect.count, query_of(effect.filter)
+        )
+        self._tell(
+            ChunksPlanned(effect.request_id, effect.namespace, tuple(probe.bounds), exhausted=probe.exhausted)
+        )
+
+    def _release(self, window: WindowId) -> bool:
+        buffer = self.buffers.pop(window, None)
+        if buffer is not None:
+            buffer.release(window)
+        return buffer is not None
+
+    def _each(self, handle: Callable[[Any], None]) -> Callable[[Sequence[Any]], None]:
+        """Try again while MongoDB is unreachable; anything else ends the collection's task."""
+
+        def run(effects: Sequence[OpenCollection | PlanChunks]) -> None:
+            for effect in effects:
+                delay = 0.5
+                while not self._stopped.is_set():
+                    try:
+                        handle(effect)
+                        break
+                    except Exception as error:
+                        if not classify(error).retriable:
+                            text = f"{type(error).__name__}: {error}"
+                            self._tell(CollectionFailed(effect.request_id, effect.namespace, text))
+                            break
+                        _log.warning(
+                            "the source is not reachable", namespace=str(effect.namespace), error=str(error)
+                        )
+                        self._stopped.wait(delay)
+                        delay = min(2 * delay, _DELAY_SECONDS_MAX)
+
+        return run
+
+    def _discard(self, effects: Sequence[Discard]) -> None:
+        for effect in effects:
+            # A window may be given up while its read is still under way: its buffer is dropped when it comes.
+            if not self._release(effect.window) and not effect.landed:
+                self._given_up.add(effect.window)
+        try:
+            self.writer.discard([e.window for e in effects])
+        except Exception as error:
+            # They are removed at the next start at the latest; no window depends on it.
+            _log.warning("watermark documents are left behind", error=str(error), count=len(effects))
+
+
+def query_of(text: str | None) -> dict[str, Any] | None:
+    """A filter (Extended JSON text) as a query document."""
+    if text is None:
+        return None
+    query: dict[str, Any] = json_util.loads(text)
+    return query
+
+
+def _alike(first: object, other: object) -> bool:
+    if isinstance(first, ReadChunk) and isinstance(other, ReadChunk):
+        return (first.namespace, first.filter) == (other.namespace, other.filter)
+    return True

@@ -1,0 +1,225 @@
+"""One run: one start of the streaming query, with the machine and the two lanes around it.
+
+    change stream --micro-batch--> BatchLane --inputs--> Machine --effects--> Lane --> MongoDB, chunk reads
+                                                            ^------inputs-------'
+
+Threads: Spark's (``foreachBatch``), the lane's, and the control loop's, which hands over requests. All step the machine
+under one lock, and a step never waits. The machine is made in the first batch, for only then is it known which batch
+comes first, and so which saved progress to start from; until then requests wait in the journal.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+from pyspark.sql import DataFrame, SparkSession
+
+from snapshotter.batch_lane import BatchLane, BatchTrailer
+from snapshotter.chunk_reader import Buffer
+from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveProgress
+from snapshotter.core.inputs import Draining, Input, RequestReceived
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import Progress
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.window import Window, WindowId
+from snapshotter.engine_config import EngineConfig
+from snapshotter.hints import HintsWriter
+from snapshotter.progress_store import Journal, ProgressStore
+from snapshotter.request_lane import Lane
+from snapshotter.tables import Tables
+from snapshotter.watermarks import CausalClock, WatermarkWriter
+from streaming.positions import ORIGIN, ClusterTime
+
+_log = structlog.get_logger("snapshotter.run")
+
+
+class StopRequested(Exception):
+    """Raised inside ``foreachBatch`` before any effect, to stop between two batches."""
+
+
+@dataclass(slots=True)
+class World:
+    """What a run works on; it outlives the run."""
+
+    spark: SparkSession
+    client: MongoClient[Any]
+    config: EngineConfig
+    store: ProgressStore
+    journal: Journal
+    hints: HintsWriter
+    check_lock: Callable[[], int]
+    accept: Callable[[bytes], None]
+    announce: Callable[[Announce], None]
+    first_requests: Callable[[bool], list[SnapshotRequest]]
+    tables: Tables
+
+
+@dataclass(slots=True)
+class Run:
+    """``id`` is new for every start of the query, in process or not."""
+
+    id: str
+    world: World
+    writer: WatermarkWriter
+    clock: CausalClock
+    lane: Lane = field(init=False)
+    batches: BatchLane = field(init=False)
+    error: BaseException | None = None
+    events: int = 0
+    known_head: ClusterTime = ORIGIN
+    _ended: ClusterTime | None = None
+    _machine: Machine | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _refusing: threading.Event = field(default_factory=threading.Event)
+    _in_batch: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        world, config = self.world, self.world.config
+        exact = config.limits.chunk_docs
+        self.lane = Lane(
+            spark=world.spark,
+            client=world.client,
+            uri=config.uri,
+            writer=self.writer,
+            clock=self.clock,
+            plan_for=world.tables.plan,
+            report=self.report,
+            readers=config.readers,
+            reads_shared=1 if exact is None else max(1, 32_000 // exact),
+        )
+        self.batches = BatchLane(
+            host=self,
+            spark=world.spark,
+            engine=config.name,
+            strategy=config.strategy,
+            signals=config.signals,
+            tables=world.tables,
+            landers=config.landers,
+        )
+        self.lane.start()
+
+    # What Spark calls
+
+    def foreach_batch(self, frame: DataFrame, batch_id: int) -> None:
+        with self._in_batch:
+            if self._refusing.is_set():
+                raise StopRequested(f"stopped before batch {batch_id}")
+            try:
+                if self._machine is None:
+                    self._begin(batch_id)
+                self._learn(self.batches.process(frame, batch_id))
+            except BaseException as error:
+                self.error = error
+                raise
+
+    def _learn(self, trailer: BatchTrailer) -> None:
+        """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
+        self.events += trailer.events
+        if self._ended is not None:
+            self.world.hints.learn(trailer.events, trailer.end.t - self._ended.t)
+        self._ended = trailer.end
+
+    def _begin(self, batch_id: int) -> None:
+        progress = self.world.store.load_before(batch_id)
+        config = self.world.config
+        machine = Machine(self.id, progress, config.limits, in_stream=config.strategy.in_stream)
+        removed = self.writer.clean_up(self.id)
+        if removed:
+            _log.info("removed watermark documents of earlier runs", count=removed)
+        with self._lock:
+            self._machine = machine
+            fresh = progress.batch_id < 0
+            for request in [*self.world.first_requests(fresh), *self.world.journal.requests]:
+                self.report(RequestReceived(request))
+
+    # What the lanes and the control loop call
+
+    @property
+    def machine(self) -> Machine:
+        if self._machine is None:
+            raise RuntimeError("no batch has arrived yet")
+        return self._machine
+
+    @property
+    def progress(self) -> Progress:
+        machine = self._machine
+        return machine.progress if machine is not None else Progress()
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        with self._lock:
+            return tuple(self._machine.windows.values()) if self._machine is not None else ()
+
+    @property
+    def started(self) -> bool:
+        return self._machine is not None
+
+    @property
+    def buffers(self) -> Mapping[WindowId, Buffer]:
+        return self.lane.buffers
+
+    def report(self, happened: Input) -> None:
+        self.step(happened)
+
+    def step(self, happened: Input) -> tuple[Effect, ...]:
+        """Step the machine and carry out everything but landings, in order."""
+        with self._lock:
+            effects = self.machine.step(happened)
+            for effect in effects:
+                self._carry_out(effect)
+        return effects
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case LandBatch():
+                return  # by the batch lane, which gets it returned
+            case SaveProgress(progress):
+                self.world.store.save(progress)
+                self.world.journal.forget(r.id for r in progress.requests if r.ended)
+            case Announce():
+                self.world.announce(effect)
+            case MakeBatch():
+                self.world.hints.bump()
+            case _:
+                self.lane.submit(effect)
+
+    def receive_signal(self, document: bytes) -> None:
+        self.world.accept(document)
+
+    def request(self, request: SnapshotRequest) -> None:
+        """A request that the journal holds; before the first batch it waits there."""
+        with self._lock:
+            if self._machine is not None:
+                self.report(RequestReceived(request))
+
+    def check_lock(self) -> int:
+        return self.world.check_lock()
+
+    def head(self) -> ClusterTime:
+        return self.known_head
+
+    # How it ends
+
+    def drain(self) -> None:
+        with self._lock:
+            if self._machine is not None:
+                self.report(Draining())
+
+    @property
+    def quiet(self) -> bool:
+        with self._lock:
+            return self._machine is None or self._machine.quiet
+
+    def refuse(self) -> None:
+        """No batch begins from here on; returns once none is under way."""
+        self._refusing.set()
+        with self._in_batch:
+            return
+
+    def close(self) -> None:
+        self.lane.stop()

@@ -1,0 +1,84 @@
+"""The state tables of one engine: opened once, with their plans at hand.
+
+A table is landed by one thread at a time, while chunk readers only ask for its plan; so the plan is kept beside it, and
+changes under the table's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from streaming.columns import TablePlan
+from streaming.namespaces import Namespace
+from streaming.state_table import StateTable
+from streaming.table_paths import state_path, under
+
+
+@dataclass(slots=True)
+class OpenTable:
+    """A state table and its plan; None while there is no table."""
+
+    table: StateTable
+    plan: TablePlan | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def grow(self, plan: TablePlan) -> TablePlan:
+        """Add what ``plan`` has and the table lacks; returns the plan that the table has then."""
+        if self.plan is None:
+            self.table.create(plan)
+            self.plan = self.table.open() or plan
+        elif self.plan.merge(plan) != self.plan:
+            self.plan = self.table.evolve(plan)
+        return self.plan
+
+
+class Tables:
+    """``sample`` looks at a collection, to plan the columns of a table that does not exist yet."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: str,
+        app_id: Callable[[], str],
+        sample: Callable[[Namespace], TablePlan],
+    ) -> None:
+        self._spark = spark
+        self._warehouse = warehouse
+        self._app_id = app_id
+        self._sample = sample
+        self._lock = threading.Lock()
+        self._open: dict[Namespace, OpenTable] = {}
+
+    def of(self, namespace: Namespace) -> OpenTable:
+        with self._lock:
+            if namespace not in self._open:
+                path = under(self._warehouse, state_path(namespace))
+                table = StateTable(self._spark, path, namespace, self._app_id())
+                self._open[namespace] = OpenTable(table, table.open())
+            return self._open[namespace]
+
+    def plan(self, namespace: Namespace) -> TablePlan:
+        """The plan of the table, which is made first if there is none."""
+        opened = self.of(namespace)
+        if opened.plan is None:
+            with opened.lock:
+                self.make(namespace, opened)
+        assert opened.plan is not None
+        return opened.plan
+
+    @contextmanager
+    def landing(self, namespace: Namespace) -> Iterator[OpenTable]:
+        """The table, made if need be, for one landing."""
+        opened = self.of(namespace)
+        with opened.lock:
+            self.make(namespace, opened)
+            yield opened
+
+    def make(self, namespace: Namespace, opened: OpenTable) -> None:
+        if opened.plan is None:
+            opened.grow(self._sample(namespace))
