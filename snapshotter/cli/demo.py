@@ -12,9 +12,8 @@ from snapshotter.cli.common import set_up_logging
 def demo(
     ctx: typer.Context,
     docs: Annotated[int, typer.Option(help="Orders in the shop.", min=1_000)] = 200_000,
-    seconds: Annotated[
-        int | None, typer.Option(help="Keep the writers on for at least so long.", min=1)
-    ] = None,
+    rate: Annotated[int, typer.Option(help="Changes a second that the writers make.", min=1)] = 500,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the tables where they are.")] = False,
 ) -> None:
     """Show the whole on this machine, with nothing set up beforehand."""
     set_up_logging(ctx)
@@ -22,5 +21,5 @@ def demo(
     from snapshotter.progress_view import open_view
 
     with open_view() as view:
-        code = run_demo(documents=docs, seconds=seconds, view=view)
+        code = run_demo(docs, view, rate=rate, keep=keep)
     raise typer.Exit(code)

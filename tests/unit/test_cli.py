@@ -1,0 +1,245 @@
+"""The command line's frame: arguments, messages, exit codes, and what is written where."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from signals.actions import Condition, ExecuteSnapshot
+from signals.inbox_channel import InboxChannel
+from snapshotter.cli.app import app
+from snapshotter.cli.signal_commands import only
+from snapshotter.cli.status import silent_seconds
+from snapshotter.status import (
+    STATUS_FILE,
+    EngineState,
+    ErrorReport,
+    RequestReport,
+    RequestState,
+    Status,
+)
+from snapshotter.storage import LocalStorage
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration whose warehouse is this test's own."""
+    path = tmp_path / "shop.json"
+    options = {
+        "name": "shop",
+        "mongodb.connection.string": "mongodb://me:s3cret@localhost:1/",
+        "delta.warehouse": str(tmp_path / "lake"),
+        "key.converter": "x",
+    }
+    path.write_text(json.dumps(options), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> LocalStorage:
+    """The state folder of that engine."""
+    return LocalStorage(tmp_path / "lake" / "_snapshotter" / "shop")
+
+
+def invoke(*arguments: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def report(state: LocalStorage, **fields: Any) -> Status:
+    """Write a status as the engine does."""
+    status = Status(
+        **{"name": "shop", "state": EngineState.RUNNING, "updated_at": datetime.now(UTC), **fields}
+    )
+    state.write_text(STATUS_FILE, status.to_json())
+    return status
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    """Help names every command, and imports neither Spark nor the MongoDB driver nor pydantic."""
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from snapshotter.cli.app import app\n"
+        "result = CliRunner().invoke(app, ['--help'])\n"
+        "heavy = {'pyspark', 'pymongo', 'pyarrow'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "print(result.output)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for command in ("run", "execute-snapshot", "status", "verify", "demo", "config"):
+        assert command in done.stdout
+    assert invoke("--version").output.startswith("snapshotter ")
+
+
+def test_config_prints_the_settings_masked(config: Path) -> None:
+    """Every option in force on standard output, warnings on standard error, secrets nowhere."""
+    result = invoke("config", "-c", config)
+    assert result.exit_code == 0
+    assert "capture.mode = change_streams_update_full\n" in result.stdout
+    assert "mongodb.connection.string = mongodb://***:***@localhost:1/\n" in result.stdout
+    assert "warning: key.converter has no effect here" in result.stderr
+    assert "s3cret" not in result.output
+    values = json.loads(invoke("config", "-c", config, "--json").stdout)
+    assert values["incremental.snapshot.watermarking.strategy"] == "cluster_time"
+
+
+def test_config_lists_all_options() -> None:
+    """The catalogue needs no file."""
+    rows = json.loads(invoke("config", "--options", "--json").stdout)
+    assert {"supported", "planned", "meaningless"} == {row["status"] for row in rows}
+    assert "delta.warehouse  [supported, required]" in invoke("config", "--options").stdout
+
+
+@pytest.mark.parametrize("command", ["run", "status", "verify", "execute-snapshot shop.orders", "config"])
+def test_a_wrong_configuration_exits_2(tmp_path: Path, command: str) -> None:
+    """All problems on standard error, and nothing is started or written."""
+    path = tmp_path / "bad.json"
+    path.write_text(
+        '{"name": "x", "snapshot.mode": "always", "mongodb.conection.string": "y"}', encoding="utf-8"
+    )
+    result = invoke(*command.split(), "-c", path)
+    assert result.exit_code == 2
+    assert "snapshot.mode = always: is not supported yet" in result.stderr
+    assert "did you mean mongodb.connection.string?" in result.stderr
+    assert "delta.warehouse: is required" in result.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["config"], ["run"], ["nonsense"], ["--log-level", "loud", "config"], ["execute-snapshot"]]
+)
+def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+    """Missing files and arguments, unknown commands and values."""
+    assert invoke(*arguments).exit_code == 2
+
+
+def test_execute_snapshot_puts_the_signal_into_the_inbox(config: Path, state: LocalStorage) -> None:
+    """Without a signal collection the request waits beside the state, whether an engine runs or not."""
+    result = invoke(
+        "execute-snapshot", "-c", config, "shop.orders", "shop.c.*", "--filter", "{a: 1}", "--id", "r1"
+    )
+    assert (result.exit_code, result.stdout) == (0, "r1\n")
+    assert "inbox of the engine 'shop'" in result.stderr
+    (received,) = InboxChannel(state).poll()
+    conditions = (Condition("shop.orders", '{"a": 1}'), Condition("shop.c.*", '{"a": 1}'))
+    assert received.action == ExecuteSnapshot(
+        "r1", ("shop.orders", "shop.c.*"), additional_conditions=conditions
+    )
+
+
+def test_execute_snapshot_makes_an_id(config: Path, state: LocalStorage) -> None:
+    """Without ``--id`` each call is a request of its own, and prints its id."""
+    ids = {invoke("execute-snapshot", "-c", config, "a.b").stdout.strip() for _ in range(2)}
+    assert {received.id for received in InboxChannel(state).poll()} == ids
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expectation"),
+    [
+        (["a.b", "--filter", "{a: "], "not a query document"),
+        (["a.b", "--type", "blocking"], "blocking is not supported yet"),
+        (["a.b", "--type", "full"], "one of incremental, blocking, got 'full'"),
+        ([" "], "names no collection"),
+        (["a.b", "--id", "known"], "waits already"),
+    ],
+)
+def test_a_wrong_signal_exits_2(
+    config: Path, state: LocalStorage, arguments: list[str], expectation: str
+) -> None:
+    """The arguments are checked as any signal is, before anything is sent."""
+    InboxChannel(state).send(ExecuteSnapshot("known", ("x.y",)))
+    result = invoke("execute-snapshot", "-c", config, *arguments)
+    assert result.exit_code == 2
+    assert expectation in result.stderr
+    assert [r.id for r in InboxChannel(state).poll()] == ["known"]
+
+
+def test_waiting_ends_with_the_request(config: Path, state: LocalStorage) -> None:
+    """Completed exits 0; failed exits 3 with the reason; out of time exits 3 and says that it goes on."""
+    report(state, requests=(RequestReport(id="good", state=RequestState.COMPLETED),))
+    assert invoke("execute-snapshot", "-c", config, "a.b", "--wait", "--id", "good").exit_code == 0
+    report(state, requests=(RequestReport(id="bad", state=RequestState.FAILED, error="no such collection"),))
+    failed = invoke("execute-snapshot", "-c", config, "a.b", "--wait", "--id", "bad")
+    assert failed.exit_code == 3
+    assert "request bad failed: no such collection" in failed.stderr
+    slow = invoke("execute-snapshot", "-c", config, "a.b", "--wait", "--id", "slow", "--timeout", "0")
+    assert slow.exit_code == 3
+    assert "has not ended after 0 s" in slow.stderr
+
+
+def test_waiting_says_that_no_engine_runs(config: Path) -> None:
+    """A person who waits for nothing is told so."""
+    result = invoke("execute-snapshot", "-c", config, "a.b", "--wait", "--timeout", "0")
+    assert "the engine is absent; the signal waits until it runs" in result.stderr
+
+
+def test_status(config: Path, state: LocalStorage) -> None:
+    """For a person and as JSON; the same facts."""
+    missing = invoke("status", "-c", config)
+    assert missing.exit_code == 3
+    assert "no engine named 'shop' has run" in missing.stderr
+    written = report(state, lag_seconds=2.0, error=ErrorReport(kind="X", message="boom"))
+    shown = invoke("status", "-c", config)
+    assert shown.exit_code == 0
+    assert "shop running · lag=2.0s" in shown.stdout
+    fields = json.loads(invoke("status", "-c", config, "--json").stdout)
+    assert Status.model_validate(fields) == written
+    assert fields["error"]["class"] == "X"
+
+
+def test_a_silent_engine_is_doubted(config: Path, state: LocalStorage) -> None:
+    """A status that says "running" and is old is told to be old."""
+    now = datetime.now(UTC)
+    old = report(state, updated_at=now - timedelta(seconds=90), pid=5, host="h")
+    assert silent_seconds(old, now) == 90
+    assert silent_seconds(old.model_copy(update={"state": EngineState.STOPPED}), now) is None
+    assert "it may be gone (process 5 on h)" in invoke("status", "-c", config).stderr
+
+
+def test_a_broken_status_exits_3(config: Path, state: LocalStorage) -> None:
+    """What is no status is said to be none."""
+    state.write_text(STATUS_FILE, '{"name": 5}')
+    result = invoke("status", "-c", config)
+    assert result.exit_code == 3
+    assert "status.json is not a status: name:" in result.stderr
+
+
+def test_a_warehouse_that_cannot_be_written_exits_3(config: Path, tmp_path: Path) -> None:
+    """The message names the folder, and the option to look at."""
+    (tmp_path / "lake").write_text("a file in the way", encoding="utf-8")
+    result = invoke("execute-snapshot", "-c", config, "a.b")
+    assert result.exit_code == 3
+    assert str(tmp_path / "lake") in result.stderr
+    assert "next: check delta.warehouse" in result.stderr
+
+
+def test_an_unreachable_mongodb_exits_4(tmp_path: Path) -> None:
+    """With a signal collection the signal goes to MongoDB; nobody there is a matter of trying again."""
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        f'name = "shop"\n"mongodb.connection.string" = "mongodb://me:s3cret@127.0.0.1:1/"\n'
+        f'"signal.data.collection" = "shop.signals"\n"delta.warehouse" = "{tmp_path}"\n'
+        '"mongodb.server.selection.timeout.ms" = 50\n"mongodb.heartbeat.frequency.ms" = 500\n',
+        encoding="utf-8",
+    )
+    result = invoke("execute-snapshot", "-c", path, "shop.orders")
+    assert result.exit_code == 4, result.output
+    assert "127.0.0.1:1" in result.stderr
+    assert "mongodb.connection.string" in result.stderr
+    assert "s3cret" not in result.output
+    assert "SNAPSHOTTER-ERROR" not in result.output
+
+
+def test_only_one_request_is_watched(state: LocalStorage) -> None:
+    """``--wait`` shows the request that was sent, not all that ever were."""
+    status = report(state, requests=(RequestReport(id="a"), RequestReport(id="b")))
+    assert [r.id for r in only(status, "b").requests] == ["b"]

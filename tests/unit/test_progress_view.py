@@ -1,0 +1,186 @@
+"""Progress on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from snapshotter.progress_view import LineView, LiveView, SilentView, duration, line, open_view, render
+from snapshotter.status import (
+    CollectionReport,
+    EngineState,
+    ErrorReport,
+    RequestReport,
+    RequestState,
+    Status,
+    WindowReport,
+)
+
+ORDERS = CollectionReport(
+    name="shop.orders",
+    state=RequestState.RUNNING,
+    chunks_done=12,
+    rows=45_000,
+    dropped=5_000,
+    estimated_total=200_000,
+    rows_per_second=51_234.4,
+    eta_seconds=125.0,
+)
+DONE = CollectionReport(name="shop.customers", state=RequestState.COMPLETED, chunks_done=1, rows=10)
+RUNNING = Status(
+    name="shop",
+    state=EngineState.RUNNING,
+    lag_seconds=1.26,
+    events_total=1_000,
+    events_per_second=99.6,
+    requests=(RequestReport(id="r1", state=RequestState.RUNNING, collections=(ORDERS, DONE)),),
+    windows=(WindowReport(collection="shop.orders", number=13, state="open"),),
+)
+
+
+def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
+    """A console that records, and what it recorded."""
+    out = io.StringIO()
+    return Console(file=out, width=120, force_terminal=terminal, color_system=None), out
+
+
+def drawn(status: Status) -> str:
+    """What the live display draws for a status."""
+    screen, out = console(terminal=True)
+    screen.print(render(status))
+    return out.getvalue()
+
+
+def test_the_display_has_a_row_a_collection_and_the_stream() -> None:
+    """Bar, share, rows, speed, chunks, dropped, time left; below them lag, events, windows."""
+    text = drawn(RUNNING)
+    orders, customers = (next(r for r in text.splitlines() if name in r) for name in (ORDERS.name, DONE.name))
+    assert orders.split()[-6:] == ["25%", "45,000", "51,234", "12", "5,000", "2m05s"]
+    assert "━" in orders
+    assert customers.split()[-5:] == ["100%", "10", "completed", "1", "0"]
+    assert "shop running · lag=1.3s events/s=100 events=1000 windows=1" in text
+
+
+def test_an_estimate_that_was_short_does_not_end_a_collection() -> None:
+    """The bar is full when the collection is done, not when the estimate is reached."""
+    short = ORDERS.model_copy(update={"estimated_total": 10})
+    request = RequestReport(id="r1", state=RequestState.RUNNING, collections=(short,))
+    assert "99%" in drawn(RUNNING.model_copy(update={"requests": (request,)}))
+
+
+def test_a_collection_without_estimate_has_no_share() -> None:
+    """With a filter nobody knows how many there will be: a dash, not a number."""
+    unknown = ORDERS.model_copy(update={"estimated_total": None, "eta_seconds": None})
+    request = RequestReport(id="r1", state=RequestState.RUNNING, collections=(unknown,))
+    text = drawn(RUNNING.model_copy(update={"requests": (request,)}))
+    assert "%" not in text
+    assert " - " in text
+
+
+def test_failures_are_shown_with_the_next_step() -> None:
+    """A failed request and a failed engine say why, and what to do."""
+    failed = Status(
+        name="shop",
+        state=EngineState.FAILED,
+        error=ErrorReport(kind="Unauthorized", message="not authorized on shop", next_step="grant read"),
+        requests=(RequestReport(id="r9", state=RequestState.FAILED, error="shop.x is not captured"),),
+    )
+    text = drawn(failed)
+    for expected in (
+        "request r9 failed: shop.x is not captured",
+        "Unauthorized: not authorized",
+        "next: grant read",
+    ):
+        assert expected in text
+    assert "lag=unknown" in line(failed)
+    assert "Unauthorized: not authorized on shop" in line(failed)
+    assert "r9 failed" in line(failed)
+
+
+def test_old_requests_make_room() -> None:
+    """Of many that have ended the newest are shown; those that are not over are always shown."""
+    ended = tuple(
+        RequestReport(
+            id=f"e{n}",
+            state=RequestState.COMPLETED,
+            collections=(CollectionReport(name=f"old.c{n}", state=RequestState.COMPLETED),),
+        )
+        for n in range(20)
+    )
+    text = drawn(RUNNING.model_copy(update={"requests": (*ended, *RUNNING.requests)}))
+    assert "shop.orders" in text
+    assert "old.c19" in text
+    assert "old.c15 " not in text
+
+
+def test_lines_come_now_and_then() -> None:
+    """One at once, no more until the pause is over; a request that begins or ends does not wait."""
+    clock = [0.0]
+    screen, out = console(terminal=False)
+    ended = RUNNING.model_copy(
+        update={"requests": (RUNNING.requests[0].model_copy(update={"state": RequestState.COMPLETED}),)}
+    )
+    with LineView(screen, every_seconds=5, now=lambda: clock[0]) as view:
+        for moment in (0.0, 1.0, 4.9, 5.0):
+            clock[0] = moment
+            view.update(RUNNING)
+        assert len(out.getvalue().splitlines()) == 2
+        view.update(ended)
+        assert len(out.getvalue().splitlines()) == 3
+        view.update(ended.model_copy(update={"events_total": 2_000}))
+        assert len(out.getvalue().splitlines()) == 3
+        view.message("signal [r1] sent")
+    lines = out.getvalue().splitlines()
+    assert lines[3] == "signal [r1] sent"
+    assert "events=2000" in lines[4], "what was held back is said at the end"
+    assert len(lines) == 5
+
+
+def test_a_line_has_the_facts() -> None:
+    """Stream and collections in one line, however long, without control characters."""
+    screen, out = console(terminal=False)
+    with LineView(screen) as view:
+        view.update(RUNNING)
+    assert out.getvalue() == (
+        "shop running | lag=1.3s events/s=100 events=1000 windows=1"
+        " | shop.orders running rows=45000/200000 chunks=12 dropped=5000 rows/s=51234 eta=2m05s"
+        " | shop.customers completed rows=10 chunks=1 dropped=0\n"
+    )
+
+
+def test_the_live_display_keeps_messages_and_the_last_state() -> None:
+    """Messages scroll above; when the view is left, the last table stays."""
+    screen, out = console(terminal=True)
+    with LiveView(screen) as view:
+        view.update(RUNNING)
+        view.message("signal sent")
+    assert "signal sent" in out.getvalue()
+    assert "shop.orders" in out.getvalue().rpartition("signal sent")[2]
+
+
+def test_the_view_fits_the_stream() -> None:
+    """What is no terminal gets lines."""
+    out = io.StringIO()
+    with open_view(out) as view:
+        assert isinstance(view, LineView)
+        view.message("hello")
+    assert out.getvalue() == "hello\n"
+
+
+def test_the_silent_view_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs that embed an engine."""
+    with SilentView() as view:
+        view.update(RUNNING)
+        view.message("x")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "-"), (0.4, "0s"), (59.6, "1m00s"), (125, "2m05s"), (3_720, "1h02m"), (-1, "0s")],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    """As a person says them."""
+    assert duration(seconds) == text
