@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, set_up_logging
+from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK, ConfigurationError
+
+if TYPE_CHECKING:
+    from snapshotter.settings import Settings
+    from streaming.namespaces import Namespace
 
 
 def verify(
@@ -20,6 +26,48 @@ def verify(
     """Compare tables with their collections, document by document. Exit 0: equal, 1: different."""
     set_up_logging(ctx)
     settings = load_settings(config)
-    from snapshotter.verify_runner import verify_all
+    chosen = chosen_collections(settings, collections or [])
+    from snapshotter.assembly import spark_session
+    from snapshotter.verify import verify_collection
+    from streaming.table_paths import state_path, under
 
-    raise typer.Exit(verify_all(settings, collections or [], as_json=as_json))
+    uri, spark = settings.connection_uri(), spark_session(settings)
+    reports: list[dict[str, object]] = []
+    try:
+        for namespace in chosen:
+            table = under(settings.warehouse(), state_path(namespace))
+            result = verify_collection(spark, uri, namespace, table)
+            report = {"collection": str(namespace), "equal": result.equal, "documents": result.documents}
+            reports.append({**report, "report": str(result)})
+            if not as_json:
+                typer.echo(f"{namespace}: {'equal' if result.equal else 'DIFFERENT'}\n{result}")
+    finally:
+        spark.stop()
+    if as_json:
+        typer.echo(json.dumps(reports, indent=2, ensure_ascii=False))
+    raise typer.Exit(EXIT_OK if all(report["equal"] for report in reports) else EXIT_DIFFERENT)
+
+
+def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespace]:
+    """The captured collections that the patterns name, or all of them. Raises ConfigurationError for a
+    pattern that names none: nothing compared must never look like everything equal.
+    """
+    from signals.selection import expand, unmatched
+    from snapshotter.catalogue import captured_collections
+    from streaming.mongo import check_deployment, connect
+    from streaming.namespaces import Namespace
+    from streaming.scope import CaptureScope
+
+    client = connect(settings.connection_uri())
+    check_deployment(client)
+    scope = CaptureScope.parse(settings.source_options())
+    captured = [
+        n for n in captured_collections(client, scope.captures) if str(n) != settings.signal_collection
+    ]
+    names = [str(namespace) for namespace in captured]
+    known = ", ".join(names) or "none"
+    if unknown := unmatched(patterns, names):
+        raise ConfigurationError(f"{', '.join(unknown)} is no captured collection; captured are: {known}")
+    if not names:
+        raise ConfigurationError("no collection is captured, so there is nothing to compare")
+    return [Namespace.parse(name) for name in (expand(patterns, names) if patterns else names)]
