@@ -1,0 +1,48 @@
+# Every target builds the virtual environment it needs, so none has to be run first.
+# PYTHON=/path/to/python chooses the interpreter for it.
+
+PYTEST := .venv/bin/python -m pytest
+PURE := tests/unit tests/property tests/simulation tests/tidy
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench bench-peers constraints clean
+
+help: ## show what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+.venv/.installed: pyproject.toml constraints.txt scripts/bootstrap
+	@scripts/bootstrap
+
+demo: .venv/.installed ## the whole main job on this machine, in about three minutes (DOCS=N for more orders)
+	@.venv/bin/snapshotter demo $(if $(DOCS),--docs $(DOCS))
+
+test: .venv/.installed ## all tests, on a real MongoDB and Spark, in less than 30 minutes
+	@$(PYTEST)
+
+check: .venv/.installed ## lint, types, import rules and the pure tests, in less than two minutes
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@$(PYTEST) -q $(PURE)
+
+format: .venv/.installed ## put the code into its form, and fix what can be fixed without thinking
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+bench: .venv/.installed ## our own figures (bench/README.md)
+	@$(PYTEST) bench --benchmark-only -o timeout=3600
+
+bench-peers: .venv/.installed ## the same work by other products, beside ours in one run
+	@.venv/bin/python -m bench.peers
+
+constraints: .venv/.installed ## write constraints.txt from what is installed
+	@sed -n '/^#/p' constraints.txt > constraints.new
+	@.venv/bin/python -m pip freeze --exclude-editable >> constraints.new
+	@mv constraints.new constraints.txt && touch .venv/.installed
+
+clean: ## remove the environment and everything that was built
+	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	@rm -rf spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
