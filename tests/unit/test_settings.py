@@ -12,6 +12,7 @@ from snapshotter.option_groups import CaptureMode, FullUpdate, SnapshotMode
 from snapshotter.options import Status, catalogue, find, nearest
 from snapshotter.settings import Settings
 from snapshotter.watermark_ids import Strategy
+from streaming.change_options import ChangeOptions
 from streaming.scope import CaptureScope, Level
 
 LEAST: dict[str, object] = {
@@ -333,3 +334,20 @@ def test_the_catalogue_is_whole() -> None:
     assert find("transforms.x.y") == options["transforms.*"]
     assert find("signal.file") == options["signal.file"]
     assert nearest("mongodb.user ") == "mongodb.user"
+
+
+def test_the_source_takes_its_options_as_they_are() -> None:
+    """What settings hand over is what the source knows, by the same names and with the same meaning."""
+    settings = made(
+        collection_include_list="shop.o{1,2}.*",
+        signal_data_collection="shop.signals",
+        capture_mode="change_streams_update_full_with_pre_image",
+        capture_mode_full_update_type="post_image",
+        cursor_max_await_time_ms="250",
+        engine_batch_max_events="7",
+    )
+    read = ChangeOptions.parse(settings.source_options())
+    assert read.uri == settings.connection_uri()
+    assert read.max_events == 7
+    assert read.needs_images
+    assert ChangeOptions.parse(made().source_options()).max_events == 200_000
