@@ -106,7 +106,7 @@ class Buffer:
 
 def free_checkpoint(frame: DataFrame) -> None:
     """Drop the blocks of a locally checkpointed frame; Spark would only do so when its JVM object is collected."""
-    frame._jdf.logicalPlan().rdd().unpersist(False)  # type: ignore[operator]
+    frame._jdf.logicalPlan().rdd().unpersist(False)
 
 
 def read_schema(plan: TablePlan) -> StructType:

@@ -11,33 +11,26 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TypeVar
 
 from bson import ObjectId
 from pymongo import MongoClient
 
 from snapshotter import assembly
-from snapshotter.core.progress import RequestProgress
+from snapshotter.api import Snapshotter
 from snapshotter.demo_shop import COLLECTION, DATABASE, Writer, load
-from snapshotter.engine import Engine
-from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK, DefiniteError
+from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK
 from snapshotter.progress_view import View
 from snapshotter.settings import Settings
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.verify import verify_collection
-from streaming.mongo import majority_time
 from streaming.namespaces import Namespace
-from streaming.positions import ORIGIN, ClusterTime
 from streaming.table_paths import state_path, under
 
-T = TypeVar("T")
 _ORDERS = Namespace(DATABASE, COLLECTION)
 _SIGNALS = "shop.signals"
-_PATIENCE_SECONDS = 1_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,106 +95,63 @@ def _demo(uri: str, documents: int, rate: int, folder: Path, view: View) -> Summ
     settings = settings_for(uri, folder)
     spark = assembly.spark_session(settings)
     try:
-        engine = assembly.assemble(settings, spark, view)
-        running = _Running(engine)
+        engine = Snapshotter(settings, spark, view)
         writer = Writer(uri, documents, rate)
         view.message(f"writers start: inserts, updates, replaces, deletes, about {rate} changes a second")
         writer.start()
+        lag = _Lag(engine)
         try:
-            running.wait_for("its first batch", lambda: engine.run_state is not None and engine.run_state.started)
+            engine.start()
             started = time.monotonic()
-            signal = _send_signal(uri, view)
-            request = running.wait_for("the end of the backfill", lambda: running.ended(signal))
+            request = engine.wait(_send_signal(uri, view))
             seconds = time.monotonic() - started
         finally:
             changes = writer.stop()
+            lag_max = lag.stop()
         view.message("writers stop; the stream catches up")
-        head = running.head()
-        running.wait_for("the stream to catch up", lambda: running.position() >= head)
-        running.stop()
+        engine.catch_up()
+        engine.stop()
         view.message("verify: every document of the collection against its row in the table")
-        path = under(settings.warehouse(), state_path(_ORDERS))
-        result = verify_collection(spark, uri, _ORDERS, path)
+        result = verify_collection(spark, uri, _ORDERS, under(settings.warehouse(), state_path(_ORDERS)))
         if not result.equal:
             view.message(str(result))
         task = request.tasks[0]
         return Summary(
-            documents=result.documents,
-            rows=task.rows,
-            dropped=task.dropped,
-            chunks=task.chunks,
-            seconds=seconds,
-            changes=changes,
-            lag_max_seconds=running.lag_max,
-            equal=result.equal,
+            result.documents, task.rows, task.dropped, task.chunks, seconds, changes, lag_max, result.equal
         )
     finally:
         spark.stop()
 
 
-class _Running:
-    """The engine on a thread, and what the demo waits for."""
+class _Lag:
+    """The greatest lag of the stream, looked at twice a second."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.error: BaseException | None = None
-        self.lag_max = 0.0
-        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+    def __init__(self, engine: Snapshotter) -> None:
+        self._engine = engine
+        self._stop = threading.Event()
+        self._max = 0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
-        try:
-            self.engine.run()
-        except BaseException as error:
-            self.error = error  # raised by whoever waits
+    def _watch(self) -> None:
+        while not self._stop.wait(0.5):
+            self._max = max(self._max, self._engine.lag_seconds())
 
-    def wait_for(self, what: str, ready: Callable[[], T | None]) -> T:
-        """Poll until ``ready`` gives something true. Raises what ended the engine, or a DefiniteError in the end."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            if self.error is not None:
-                raise self.error
-            found = ready()
-            if found:
-                return found
-            self._note_lag()
-            time.sleep(0.05)
-        raise DefiniteError(f"the demo waited {_PATIENCE_SECONDS} s for {what} in vain")
-
-    def ended(self, request_id: str) -> RequestProgress | None:
-        run = self.engine.run_state
-        refused = dict(self.engine.refused).get(request_id)
-        if refused is not None:
-            raise DefiniteError(refused)
-        request = run.progress.request(request_id) if run is not None else None
-        return request if request is not None and request.ended else None
-
-    def head(self) -> ClusterTime:
-        return majority_time(self.engine.client)
-
-    def position(self) -> ClusterTime:
-        return self.engine.run_state.progress.position if self.engine.run_state is not None else ORIGIN
-
-    def stop(self) -> None:
-        self.engine.stop()
+    def stop(self) -> int:
+        self._stop.set()
         self._thread.join()
-        if self.error is not None:
-            raise self.error
-
-    def _note_lag(self) -> None:
-        run = self.engine.run_state
-        if run is not None and run.started and run.known_head > ORIGIN:
-            self.lag_max = max(self.lag_max, run.known_head.t - run.progress.position.t)
+        return self._max
 
 
 def _send_signal(uri: str, view: View) -> str:
-    document = {
-        "_id": str(ObjectId()),
+    signal_id = str(ObjectId())
+    document: dict[str, object] = {
+        "_id": signal_id,
         "type": "execute-snapshot",
         "data": {"data-collections": [str(_ORDERS)], "type": "incremental"},
     }
     view.message(f"an operator inserts into {_SIGNALS}: {json.dumps(document)}")
     database, _, collection = _SIGNALS.partition(".")
-    with MongoClient(uri) as client:
+    with MongoClient[dict[str, object]](uri) as client:
         client[database][collection].insert_one(document)
-    return document["_id"]
+    return signal_id

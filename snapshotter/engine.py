@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from signals.actions import Action, ExecuteSnapshot, SnapshotType
-from signals.errors import SignalError
+from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
 from signals.source_channel import decode
 from snapshotter import preflight
@@ -215,6 +215,8 @@ class Engine:
             signal = decode(document)
             signal_id = signal.id
             self._obey(signal.parse())
+        except NotASignal:
+            return  # a watermark of another engine, Debezium's for example, that shares the collection
         except SignalError as error:
             self._refuse(signal_id, str(error))
 

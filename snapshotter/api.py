@@ -1,0 +1,157 @@
+"""An engine inside a program or a notebook.
+
+    from snapshotter import Snapshotter
+
+    with Snapshotter("snapshotter.toml") as engine:
+        request = engine.execute_snapshot("shop.orders")
+        engine.wait(request)
+        engine.catch_up()
+
+It runs on a thread of this process, and in this process's Spark session if there is one to give it. What ends it is
+raised by whatever waits for it, never lost on its thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from bson import ObjectId
+from pyspark.sql import SparkSession
+
+from signals.actions import Condition, ExecuteSnapshot
+from snapshotter import assembly
+from snapshotter.core.progress import RequestProgress
+from snapshotter.errors import DefiniteError
+from snapshotter.progress_view import View
+from snapshotter.settings import Settings
+from streaming.mongo import majority_time
+from streaming.positions import ORIGIN, ClusterTime
+
+T = TypeVar("T")
+_POLL_SECONDS = 0.05
+
+
+class Snapshotter:
+    """``settings``: a file's path, options by their dotted names, or Settings. Without ``spark`` it makes a session from
+    the ``spark.*`` options, and stops it in the end."""
+
+    def __init__(
+        self,
+        settings: Settings | Mapping[str, object] | Path | str,
+        spark: SparkSession | None = None,
+        view: View | None = None,
+    ) -> None:
+        if isinstance(settings, Mapping):
+            settings = Settings.from_options(settings)
+        elif not isinstance(settings, Settings):
+            settings = Settings.load(settings)
+        self.settings = settings
+        self._owns_spark = spark is None
+        self.spark = spark if spark is not None else assembly.spark_session(settings)
+        self.engine = assembly.assemble(settings, self.spark, view)
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Start, and return once the first batch has come. Raises what keeps it from starting."""
+        if self._thread is not None:
+            raise DefiniteError(
+                "this engine has been started already", "make a new Snapshotter to start again"
+            )
+        self._thread = threading.Thread(
+            target=self._run, name=f"snapshotter-{self.settings.name}", daemon=True
+        )
+        self._thread.start()
+        self.until("the first batch", lambda: self.progress_batch() >= 0)
+        return self
+
+    def stop(self) -> None:
+        """End cleanly: windows in flight close and land first. Raises what ended the engine before."""
+        self.engine.stop()
+        if self._thread is not None:
+            self._thread.join()
+        if self._owns_spark:
+            self.spark.stop()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def execute_snapshot(
+        self, *collections: str, filters: Mapping[str, str] | None = None, request_id: str | None = None
+    ) -> str:
+        """Read collections (names or regular expressions) again while changes flow; returns the request's id.
+
+        ``filters``: of a collection a query document as Extended JSON text. Raises RequestRefused, which says why.
+        """
+        conditions = tuple(Condition(name, text) for name, text in (filters or {}).items())
+        signal_id = request_id or str(ObjectId())
+        self.engine.execute_snapshot(
+            ExecuteSnapshot(signal_id, collections, additional_conditions=conditions)
+        )
+        return signal_id
+
+    def wait(self, request_id: str, timeout_seconds: float = 3_600) -> RequestProgress:
+        """Until the request has ended; returns how. Raises if it was refused, or the engine has ended."""
+
+        def ended() -> RequestProgress | None:
+            refused = dict(self.engine.refused).get(request_id)
+            if refused is not None:
+                raise DefiniteError(refused)
+            run = self.engine.run_state
+            request = run.progress.request(request_id) if run is not None else None
+            return request if request is not None and request.ended else None
+
+        return self.until(f"the end of request {request_id}", ended, timeout_seconds)
+
+    def catch_up(self, timeout_seconds: float = 3_600) -> ClusterTime:
+        """Until everything committed at the source by now has landed; returns that moment."""
+        head = majority_time(self.engine.client)
+        self.until(f"the stream to reach {head}", lambda: self.position() >= head, timeout_seconds)
+        return head
+
+    def position(self) -> ClusterTime:
+        """All up to here has landed."""
+        run = self.engine.run_state
+        return run.progress.position if run is not None else ORIGIN
+
+    def progress_batch(self) -> int:
+        run = self.engine.run_state
+        return run.progress.batch_id if run is not None and run.started else -1
+
+    def lag_seconds(self) -> int:
+        """How far what has landed is behind the head of the stream."""
+        run = self.engine.run_state
+        return max(0, run.known_head.t - run.progress.position.t) if run is not None and run.started else 0
+
+    def until(self, what: str, ready: Callable[[], T | None], timeout_seconds: float = 3_600) -> T:
+        """Wait until ``ready`` gives something true. Raises what ended the engine, or a DefiniteError in the end."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = ready()
+            if found:
+                return found
+            if self._error is not None:
+                raise self._error
+            if self._thread is None or not self._thread.is_alive():
+                raise DefiniteError(f"the engine has ended while waiting for {what}")
+            if time.monotonic() > deadline:
+                raise DefiniteError(f"waited {timeout_seconds:.0f} s for {what} in vain")
+            time.sleep(_POLL_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self.engine.run()
+        except BaseException as error:
+            self._error = error
