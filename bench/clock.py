@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from bson import Timestamp
 from pymongo import MongoClient
+from pymongo.errors import PyMongoError
 
 TICK_S = 0.1
 DATABASE = "bench_clock"
@@ -30,14 +31,14 @@ def ticking(uri: str) -> Iterator[None]:
     """Write to one document of `bench_clock`, a database of its own, until the block ends. A failure to is
     raised at its end."""
     stop = threading.Event()
-    failures: list[Exception] = []
+    failures: list[PyMongoError] = []
 
     def tick() -> None:
         try:
             with MongoClient[dict[str, object]](uri) as client:
                 while not stop.wait(TICK_S):
                     client[DATABASE].ticks.update_one({"_id": 1}, {"$inc": {"ticks": 1}}, upsert=True)
-        except Exception as error:
+        except PyMongoError as error:
             failures.append(error)
 
     thread = threading.Thread(target=tick, name="clock", daemon=True)

@@ -28,6 +28,14 @@ _PLACES = (
     *(("Linz", "AT"), ("Porto", "PT"), ("Turin", "IT"), ("Uppsala", "SE"), ("Vilnius", "LT")),
 )
 
+# An order as a table: what every table of the benchmarks has for columns.
+ORDER_DDL = """
+    _id STRING, number STRING, status STRING, placed_at TIMESTAMP, revision INT,
+    customer STRUCT<number: INT, address: STRUCT<city: STRING, country: STRING>>,
+    items ARRAY<STRUCT<sku: STRING, quantity: INT, price: DECIMAL(18, 2)>>,
+    total DECIMAL(18, 2), gift BOOLEAN
+"""
+
 
 def order_id(seed: int, index: int, ids: IdKind = "objectid") -> ObjectId | Int64:
     """The `_id` of order `index`: rising with it; for "int" it is the index itself."""

@@ -115,8 +115,8 @@ def _mixed_operations(
     mine = range(part, existing, PARTS)
     if len(mine) < 2 * shares.deletes:
         raise ValueError(
-            f"{n} changes delete {shares.deletes} orders, of {len(mine)} that a part may touch (one in {PARTS} "
-            f"of {existing}): load at least {2 * shares.deletes * PARTS} orders, or make fewer changes"
+            f"{n} changes delete {shares.deletes} orders, of {len(mine)} that a part may touch, "
+            f"one in {PARTS} of {existing}: load {2 * shares.deletes * PARTS} orders or more, or change fewer"
         )
     random = Random(f"{seed}:mixed:{part}")
     doomed = random.sample(mine, shares.deletes)

@@ -18,6 +18,8 @@ from bench.peers.process import Round, run_rounds
 
 VERSION = "3.6.1.Final"
 DEFAULT_CHUNK, TUNED_CHUNK = 1024, 10_000
+# The queue holds more than a chunk, so that reading one does not wait for the consumer of the one before.
+TUNED = {"max.batch.size": "8192", "max.queue.size": "32768"}
 _HEAP = "-Xmx1g"
 _TIMEOUT_S = 1800
 
@@ -42,6 +44,12 @@ def incremental_snapshot(
     return measurement(
         name, "backfill", documents, found[-1]["seconds"], cold_seconds=found[0]["seconds"], sink="none"
     )
+
+
+def tuned_snapshot(uri: str, db: str, coll: str, documents: int, *, rounds: int = 2) -> Measurement:
+    """`incremental_snapshot` with what makes it fastest here: large chunks, and room for a chunk in its
+    queues."""
+    return incremental_snapshot(uri, db, coll, documents, chunk=TUNED_CHUNK, rounds=rounds, options=TUNED)
 
 
 def streaming(

@@ -18,17 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.measurement import timed
+from bench.orders import ORDER_DDL
 from bench.spark import session
 
-ORDER = """
-    _id STRING, number STRING, status STRING, placed_at TIMESTAMP, revision INT,
-    customer STRUCT<number: INT, address: STRUCT<city: STRING, country: STRING>>,
-    items ARRAY<STRUCT<sku: STRING, quantity: INT, price: DECIMAL(18, 2)>>,
-    total DECIMAL(18, 2), gift BOOLEAN
-"""
 EVENT = f"""
     _id STRUCT<_data: STRING>, operationType STRING, documentKey STRUCT<_id: STRING>, fullDocument
-    STRUCT<{ORDER}>
+    STRUCT<{ORDER_DDL}>
 """
 _PATIENCE_S = 600
 
@@ -54,7 +49,7 @@ def _copy(spark: SparkSession, plan: dict[str, Any], folder: Path) -> float:
     table = folder / "table"
 
     def copy() -> None:
-        orders = spark.read.format("mongodb").options(**_options(plan)).schema(ORDER).load()
+        orders = spark.read.format("mongodb").options(**_options(plan)).schema(ORDER_DDL).load()
         orders.write.format("delta").mode("append").save(str(table))
 
     _, seconds = timed(copy)

@@ -47,7 +47,7 @@ final class Counter {
         while (!complete.await(patienceSeconds, TimeUnit.SECONDS)) {
             engine.check();
             if (seen == before) {
-                throw new IllegalStateException("stuck at " + seen + " of " + wanted + " records of " + topic);
+                throw new IllegalStateException("stuck at " + seen + " of " + wanted + " of " + topic);
             }
             before = seen;
         }

@@ -11,7 +11,7 @@ import org.bson.Document;
 import org.bson.types.ObjectId;
 
 /**
- * Runs one kind of work on Debezium, several rounds in one JVM (the first warms it up); prints a JSON line a round.
+ * Runs one kind of work on Debezium, several rounds in one JVM (the first warms it up); a JSON line a round.
  *
  * <pre>
  * work=snapshot uri= database= collection= documents=N rounds=2 chunk=1024    signal inserted -> last READ
@@ -24,6 +24,7 @@ public final class Peer {
     private static final long PATIENCE_SECONDS = 60;
     private static final long READY_MILLIS = 250;
     private static final int READY_TRIES = 240;
+    private static final String REQUEST = "{\"type\": \"incremental\", \"data-collections\": [\"%s\"]}";
 
     private Peer() {
     }
@@ -66,7 +67,7 @@ public final class Peer {
             })) {
                 awaitStreaming(engine, collection, signals);
                 long asked = System.nanoTime();
-                String what = "{\"type\": \"incremental\", \"data-collections\": [\"" + arguments.namespace() + "\"]}";
+                String what = String.format(REQUEST, arguments.namespace());
                 collection.insertOne(signal("execute-snapshot", what));
                 reads.await(engine, PATIENCE_SECONDS);
                 System.out.println(reads.line(round, asked));

@@ -1,0 +1,118 @@
+"""`python -m bench.peers`: every peer and every reference figure, on one mongod and one collection, in one
+run.
+
+Prints figures as they come and the tables at the end, and writes `peers.json` and `peers.png` into
+`--output`. Without `--uri` a MongoDB is started and thrown away. The order matters: copies first, then the
+changes are made, once, and everyone drains the same ones. A peer that fails is named, and does not take the
+others' figures with it.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench import plot, reference
+from bench.clock import next_position
+from bench.measurement import Measurement
+from bench.peers import debezium, mongo_spark
+from bench.peers.build import PeerBuildError
+from bench.peers.process import PeerRunError
+from bench.spark import session
+from bench.workload import load_orders, mixed_changes
+from snapshotter.testing.mongodb import start_mongodb
+
+DATABASE, COLLECTION = "bench_shop", "orders"
+BASELINES = (f"chunk {debezium.DEFAULT_CHUNK:,}", "Debezium")
+
+
+class Run:
+    """One run: what has been measured and what has failed so far."""
+
+    def __init__(self, uri: str, folder: Path, arguments: argparse.Namespace) -> None:
+        self.figures: list[Measurement] = []
+        self.failures: list[str] = []
+        self._place = (uri, DATABASE, COLLECTION)
+        self._folder = folder
+        self._documents: int = arguments.documents
+        self._changes: int = arguments.changes
+        self._rounds: int = arguments.rounds
+
+    def everything(self, *, peers: bool, references: bool) -> None:
+        load_orders(*self._place, self._documents)
+        if peers:
+            self._copy_peers()
+        if references:
+            self._references()
+        start = next_position(self._place[0])
+        events = mixed_changes(*self._place, self._changes, existing=self._documents).events
+        if peers:
+            table, rounds = self._folder / "copy", self._rounds
+            self._take(lambda: debezium.streaming(*self._place, start, events, rounds=rounds))
+            self._take(lambda: mongo_spark.streaming(*self._place, start, events, table, rounds=rounds))
+        if references:
+            self._take(lambda: reference.change_stream(*self._place, start, events))
+            self._take(lambda: reference.change_stream(*self._place, start, events, lookup=True))
+
+    def _copy_peers(self) -> None:
+        table, documents, rounds = self._folder / "copy", self._documents, self._rounds
+        self._take(lambda: debezium.incremental_snapshot(*self._place, documents, rounds=rounds))
+        self._take(lambda: debezium.tuned_snapshot(*self._place, documents, rounds=rounds))
+        self._take(lambda: mongo_spark.bulk_copy(*self._place, documents, table, rounds=rounds))
+
+    def _references(self) -> None:
+        self._take(lambda: reference.raw_cursor(*self._place))
+        rows = min(reference.COMMIT_ROWS, self._documents // 4)
+        spark = session("references", self._folder)
+        try:
+            self._take(lambda: reference.spark_read(spark, *self._place, rounds=self._rounds))
+            for how in reference.LANDINGS:
+                table = str(self._folder / how.replace(" ", "-"))
+                self._take(partial(reference.landing, spark, *self._place, table, how, rows=rows))
+        finally:
+            spark.stop()
+
+    def _take(self, work: Callable[[], Measurement]) -> None:
+        try:
+            figure = work()
+        except (PeerBuildError, PeerRunError) as error:
+            self.failures.append(str(error))
+            print(f"FAILED: {error}", flush=True)
+            return
+        self.figures.append(figure)
+        print(f"{figure['what']}: {figure['name']}: {figure['rate']:,.0f}/s", flush=True)
+
+
+def main() -> int:
+    """Exit 1 when a peer could not be built or run."""
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__.splitlines()[0])
+    parser.add_argument("--documents", type=int, default=1_000_000)
+    parser.add_argument("--changes", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=2, help="each peer repeats its work; the last counts")
+    parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
+    parser.add_argument("--output", type=Path, default=plot.RESULTS)
+    parser.add_argument("--only", choices=("peers", "references"))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        if arguments.uri:
+            run = measure(arguments.uri, Path(folder), arguments)
+        else:
+            with start_mongodb() as mongodb:
+                run = measure(mongodb.uri, Path(folder), arguments)
+    about = {"documents": arguments.documents, "changes": arguments.changes, "failures": run.failures}
+    plot.save(run.figures, arguments.output / "peers.json", **about)
+    plot.plot(run.figures, arguments.output / "peers.png", baselines=BASELINES)
+    print("\n" + plot.table(run.figures, baselines=BASELINES))
+    return 1 if run.failures else 0
+
+
+def measure(uri: str, folder: Path, arguments: argparse.Namespace) -> Run:
+    run = Run(uri, folder, arguments)
+    run.everything(peers=arguments.only != "references", references=arguments.only != "peers")
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(main())
