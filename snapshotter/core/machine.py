@@ -85,6 +85,7 @@ class Machine:
 
     def step(self, happened: Input) -> tuple[Effect, ...]:
         """Take one input; return what is to be done because of it, in order."""
+        effects: list[Effect] = []
         match happened:
             case RequestReceived():
                 effects = self._request_received(happened)
@@ -110,7 +111,6 @@ class Machine:
                 effects = self._buffers_lost(happened)
             case Draining():
                 self.draining = True
-                effects = []
         return (*effects, *self._next_requests())
 
     # What the engine may ask

@@ -144,12 +144,27 @@ class Oracles:
             early = [key for key in table.rows if unreached.holds(key)]
             demand("O5", not early, f"{namespace}: {early} are in the table, but lie in {unreached}")
         self.skipped[namespace] -= touched
+        self.reads_are_visible(namespace, landing)
         if self.world.scenario.exact:
             for key in sorted(touched):
                 row, state = table.rows.get(key), self.collection(namespace).state(key, end)
                 held = row.doc if row else None
                 message = f"{namespace} {key} is {held} in version {table.version} of batch {landing.batch_id}"
                 demand("O4", held == state, f"{message}, but was {state} at its end {end}")
+
+    def reads_are_visible(self, namespace: Namespace, landing: LandBatch) -> None:
+        """A READ has landed, or something newer has: only an event that lands something may supersede it (O1)."""
+        process = self.world.process
+        assert process is not None
+        for closing in landing.closings:
+            if closing.window.namespace == namespace:
+                for key, doc in process.buffers[closing.window.id].items():
+                    row = self.world.tables[namespace].rows.get(key)
+                    since = self.collection(namespace).states(key, when(closing.low), self.world.source.clock)
+                    fits = (row.doc if row else None) in since
+                    # Within one transaction a key may have had several states; only the last is in its history.
+                    fits = fits or (row is not None and self.world.source.written[row.doc] > when(closing.low))
+                    demand("O1", fits, f"{namespace} {key}: READ {doc} was dropped, but the table holds {row}")
 
     # Progress
 
@@ -253,6 +268,9 @@ class Oracles:
         for request in world.sink.journal:
             known = saved.request(request.id)
             demand("O2", known is not None and known.ended, f"request {request.id} has not ended: {known}")
+            causes = ("read_fails", "read_fails_definitely", "open_fails", "hidden", "buffers_lost", "open_document_lost")
+            innocent = world.scenario.in_stream and not any(world.faults.get(cause) for cause in causes)
+            demand("O2", not (innocent and known and known.failed), f"{known} failed, but nothing went wrong")
         for namespace, table in world.tables.items():
             collection = self.collection(namespace)
             tasks = [t for r in saved.requests for t in r.tasks if t.namespace == namespace]

@@ -78,6 +78,7 @@ class Source:
         self.clock = 0
         self.log: list[Entry] = []
         self.open_documents: dict[WindowId, int] = {}
+        self.written: dict[int, int] = {}
         self._times: list[int] = []
         self._doc = 0
 
@@ -95,6 +96,7 @@ class Source:
             if exists == (op == "c"):
                 continue
             self._doc += 1
+            self.written[self._doc] = time
             doc = None if op == "d" else self._doc
             collection.change(key, time, doc)
             self._append(Entry(time, len(self.log), namespace, key, op, doc))

@@ -1,8 +1,8 @@
 """The simulated world: one seed decides everything that happens in it.
 
 ``World(scenario).run()`` lets writers, requests, faults, and one engine process interleave for a while, then lets
-everything come to rest, with the oracles watching. ``crash_at=n`` crashes the process at its n-th boundary: a world that
-has run to the end tells how many there are, so that a sweep can try every one of them.
+everything come to rest, with the oracles watching. ``crash_at=n`` crashes the process at its n-th boundary: a world
+that has run to the end tells how many there are, so that a sweep can try every one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .process import Job, Process
 from .sink import Durable, Table
 from .source import Collection, Entry, Source
 
-_SETTLING_MAX = 20_000
+_SETTLING_MAX = 5_000
 
 
 class World:
@@ -37,6 +37,7 @@ class World:
         self.missing: set[int] = set()
         self.vanished: set[tuple[Namespace, str, int]] = set()
         self.boundaries = self.restarts = self.runs = 0
+        self.settling = self.draining = 0
         self.last_fault = ""
         self.faulty = True
         self.faults: dict[str, int] = {}
@@ -99,7 +100,7 @@ class World:
                 self.request()
             self.tick(self.scenario.writes)
         self.faulty = False
-        for _ in range(_SETTLING_MAX):
+        for self.settling in range(_SETTLING_MAX):
             if self.at_rest():
                 self.oracles.at_rest()
                 return self
@@ -184,7 +185,7 @@ class World:
         if process.machine is None:
             return
         process.step(Draining())
-        for _ in range(_SETTLING_MAX):
+        for self.draining in range(_SETTLING_MAX):
             if process.machine.quiet and self.sink.committed + 1 == len(self.sink.offsets):
                 break
             self.source.tick()

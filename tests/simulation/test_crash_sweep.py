@@ -1,0 +1,38 @@
+"""A crash at every boundary of a scenario: between any two things that the engine does, one after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from .faults import Scenario
+from .test_swarm import survive
+from .world import World
+
+_SCENARIOS = {
+    "first loads": Scenario(seed=1, preloaded=0.9, mode="post-image"),
+    "first loads, by lookup": Scenario(seed=2, preloaded=0.5, strategy="insert_delete"),
+    "loaded again": Scenario(seed=3, requests=3, preloaded=0.4, mode="post-image", strategy="cluster_time", lag=3),
+    "single ids": Scenario(seed=4, missing=0.3, collections=1, writes=0.5),
+    "failed reads and lost buffers": Scenario(seed=5, read_fails=0.2, buffers_lost=0.3, collections=1),
+}
+
+
+@pytest.mark.parametrize("name", _SCENARIOS)
+def test_a_crash_at_any_boundary_loses_nothing(name: str) -> None:
+    """The scenario is run once to count its boundaries, then once for each with a crash there."""
+    scenario = _SCENARIOS[name]
+    small = Scenario(**{**_fields(scenario), "keys": 6, "chunk_docs": 2, "ticks": 70})
+    boundaries = survive(small).boundaries
+    assert boundaries > 100
+    for boundary in range(1, boundaries + 1):
+        world = World(small, crash_at=boundary)
+        try:
+            world.run()
+        except Exception as error:
+            error.add_note(f"World({small}, crash_at={boundary}).run() replays it")
+            raise
+        assert world.restarts == 1
+
+
+def _fields(scenario: Scenario) -> dict[str, object]:
+    return {name: getattr(scenario, name) for name in Scenario.__dataclass_fields__}

@@ -1,0 +1,34 @@
+"""Each rule-breaking change is noticed: by an oracle, or by the machine's own refusal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from .faults import swarm
+from .mutations import MUTATIONS, Mutation
+from .world import World
+
+_WORLDS_MAX = 120
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_broken_rule_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world of the kind in which the rule matters survives as it is, and fails once the rule is broken."""
+    for seed in range(_WORLDS_MAX):
+        scenario = replace(swarm(seed), **mutation.tuned)
+        with monkeypatch.context() as patch:
+            mutation.plant(patch)
+            try:
+                World(scenario).run()
+            except (AssertionError, ValueError, LookupError):
+                break
+    else:
+        pytest.fail(f"rule {mutation.rule}: nothing noticed {mutation.name} in {_WORLDS_MAX} worlds")
+    World(scenario).run()
+
+
+def test_every_rule_that_the_core_keeps_is_broken_once() -> None:
+    """The rules of docs/ARCHITECTURE.md that the pure core keeps, or shares with the engine around it."""
+    assert {mutation.rule for mutation in MUTATIONS} >= {"1", "2", "3", "4", "5", "6", "9", "11", "12"}
