@@ -85,7 +85,7 @@ def grouped(figures: Iterable[Measurement]) -> list[tuple[str, list[Measurement]
 
 
 def reference(group: Sequence[Measurement], baselines: Sequence[str] = ()) -> Measurement:
-    """The figure that is 1.0 ×: the first whose name has one of `baselines`, in their order, else the slowest."""
+    """The figure that is 1.0 ×: the first whose name has the first of `baselines` found, else the slowest."""
     for baseline in baselines:
         for figure in group:
             if baseline in figure["name"]:
