@@ -13,6 +13,7 @@ from random import Random
 
 from pymongo import DeleteOne, InsertOne, MongoClient, UpdateOne
 from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
 
 from bench.orders import BLOCK, STATUSES, IdKind, Order, order_id, orders
 
@@ -94,7 +95,13 @@ def mixed_changes(
     inserted = updated = deleted = 0
     with open_collection(uri, db, coll) as collection:
         for start in range(0, n, bulk):
-            result = collection.bulk_write(operations[start : start + bulk], ordered=False)
+            try:
+                result = collection.bulk_write(operations[start : start + bulk], ordered=False)
+            except BulkWriteError as error:
+                first = error.details["writeErrors"][:1]
+                raise RuntimeError(
+                    f"{db}.{coll}: part {part} was made before? load_orders first: {first}"
+                ) from error
             inserted += result.inserted_count
             updated += result.modified_count
             deleted += result.deleted_count
