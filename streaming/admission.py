@@ -29,7 +29,7 @@ SAMPLES_MIN = 1_000
 
 
 def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> bool:
-    """Whether a lag of so many seconds of cluster time surely holds no more than ``limit`` events (rule 1)."""
+    """Whether a lag of so many seconds surely holds no more than ``limit`` events (rule 1)."""
     if lag_seconds * PEAK_EVENTS_PER_SECOND <= limit:
         return True
     if events_per_second is None or lag_seconds > DENSITY_HOLDS_SECONDS:
@@ -38,7 +38,7 @@ def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> 
 
 
 def stride_for(limit: int) -> int:
-    """One of how many times to look at, so that ``limit`` events still give SAMPLES_MIN samples: a power of two."""
+    """One of how many times to look at, with SAMPLES_MIN samples left in ``limit``: a power of two."""
     return 1 << max((limit // SAMPLES_MIN).bit_length() - 1, 0)
 
 

@@ -1,4 +1,4 @@
-"""Reading a range of the change stream: every event with ``start < cluster time <= end``, and a proof that it is all.
+"""Reading a range of the change stream: every event with ``start < cluster time <= end``, and proof of it.
 
     (start, end]  ->  startAtOperationTime = start.next(), read concern majority, afterClusterTime = end
 
@@ -35,7 +35,7 @@ from pymongo.errors import PyMongoError
 
 from streaming.mongo_errors import Kind, TransientError, as_source_error, classify
 from streaming.positions import ClusterTime
-from streaming.raw_events import Event, parse_event, value_of
+from streaming.raw_events import Event, parse_event
 from streaming.scope import CaptureScope, Level
 from streaming.server_cursor import Reply, ServerCursor, token_time
 
@@ -44,17 +44,20 @@ RESUME_WAIT_S = 0.1
 SMALLEST_AWAIT_MS = 1
 
 POSITION_LOST = (
-    "the oplog no longer holds the changes after position {start}. Either this reader stood still for longer than"
-    " the oplog reaches back, or its position was a stored resume token that did not move while the captured"
-    " collections were quiet. What to do: take a new position (a new checkpoint, with start.position=now or oldest)"
-    " and snapshot again what may have been missed. To prevent it, let the oplog reach further back"
-    " (replSetResizeOplog, storage.oplogMinRetentionHours)"
+    "the oplog no longer holds the changes after position {start}. Either this reader stood still for longer"
+    " than the oplog reaches back, or its position was a stored resume token that did not move while the"
+    " captured collections were quiet. What to do: take a new position (a new checkpoint, with"
+    " start.position=now or oldest) and snapshot again what may have been missed. To prevent it, let the"
+    " oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)"
 )
 
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """What to watch, and how: ``full_document`` is null, "updateLookup" or "whenAvailable"; ``stages`` come last."""
+    """What to watch, and how.
+
+    ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline.
+    """
 
     scope: CaptureScope
     full_document: str | None = None
@@ -126,8 +129,7 @@ class ChangeRange:
 
     def _keep_token(self, reply: Reply, events: list[Event], run: _Run) -> None:
         if run.ended_inside and events:
-            _, _, raw, spans = events[-1]
-            self.token = value_of(raw, spans, b"_id")
+            self.token = events[-1][3][b"_id"]
         elif run.invalidated is not None:
             self.token = run.invalidated
         elif not run.ended_inside and reply.token is not None:
@@ -206,7 +208,7 @@ class _Run:
                 self.complete = self.ended_inside = True
                 return events
             if event[0] == b"invalidate":
-                self.invalidated = value_of(raw, event[3], b"_id")
+                self.invalidated = event[3][b"_id"]
                 return events
             events.append(event)
         if not reply.events:

@@ -38,7 +38,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from streaming.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.raw_events import Event, fields_of, int64_of, string_of, value_of
+from streaming.raw_events import Event, fields_of, integer_of, string_of
 
 SCHEMA = StructType(
     [
@@ -75,7 +75,6 @@ _OPERATIONS = {
     b"drop": (None, "drop"),
     b"rename": (None, "rename"),
 }
-_WIDE = ("before", "update_description", "lsid", "txn_number")
 
 
 class RowBuilder:
@@ -120,41 +119,43 @@ class RowBuilder:
         return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 
     def _append(self, event: Event) -> None:
-        operation, time, raw, spans = event
-        place = value_of(raw, spans, b"ns")
+        operation, time, size, fields = event
+        get = fields.get
+        place = get(b"ns")
         database, collection, captured = self._places.get(place) or self._place(place)
         renamed_to = None
         if operation == b"rename":
-            to_database, to_collection, to_captured = self._place(value_of(raw, spans, b"to"))
+            to_database, to_collection, to_captured = self._place(fields[b"to"])
             renamed_to, captured = f"{to_database}.{to_collection}", captured or to_captured
         if not captured:
             return
         op, word = _OPERATIONS[operation]
-        key = value_of(raw, spans, b"documentKey")
+        key = get(b"documentKey")
+        wall = get(b"wallTime")
         self._op.append(op)
         self._word.append(word)
         self._db.append(database)
         self._collection.append(collection)
         self._key.append(None if key is None else key_of_document(key))
         self._document_key.append(key)
-        self._document.append(value_of(raw, spans, b"fullDocument"))
+        self._document.append(get(b"fullDocument"))
         self._time.append(time)
-        millis = int64_of(raw, spans, b"wallTime")
-        self._wall.append(None if millis is None else millis * 1000)
+        self._wall.append(None if wall is None else integer_of(wall) * 1000)
         self._renamed.append(renamed_to)
         if self._wide:
-            self._before.append(value_of(raw, spans, b"fullDocumentBeforeChange"))
-            self._update.append(value_of(raw, spans, b"updateDescription"))
-            self._lsid.append(value_of(raw, spans, b"lsid"))
-            self._txn.append(int64_of(raw, spans, b"txnNumber"))
+            transaction = get(b"txnNumber")
+            self._before.append(get(b"fullDocumentBeforeChange"))
+            self._update.append(get(b"updateDescription"))
+            self._lsid.append(get(b"lsid"))
+            self._txn.append(None if transaction is None else integer_of(transaction))
         self._counts[place] += 1
-        self._size += len(raw)
+        self._size += size
 
     def _place(self, place: bytes | None) -> tuple[str | None, str | None, bool]:
         """Database, collection, captured? Asked once for each namespace."""
         fields = {} if place is None else fields_of(place)
-        database = string_of(place or b"", fields, b"db")
-        collection = string_of(place or b"", fields, b"coll")
+        database = string_of(fields[b"db"]) if b"db" in fields else None
+        collection = string_of(fields[b"coll"]) if b"coll" in fields else None
         captured = bool(database and collection and self._captures(Namespace(database, collection)))
         self._places[place] = database, collection, captured
         return database, collection, captured

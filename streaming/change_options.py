@@ -5,7 +5,7 @@
 | mongodb.connection.string | required | |
 | capture.mode | change_streams_update_full | change_streams, and either with `_with_pre_image` |
 | capture.mode.full.update.type | lookup | or post_image |
-| capture.scope, capture.target, filters.match.mode, signal.data.collection, the four lists | | `streaming.scope` |
+| capture.scope, .target, filters.match.mode, signal.data.collection, lists | | `streaming.scope` |
 | start.position | now | oldest, timestamp, token; implied by one of the next two |
 | capture.start.op.time | -1 | a 64-bit BSON timestamp: the first operation to be read |
 | start.resume.token | | the token after which to start: base64 of BSON, or JSON `{"_data": "..."}` |
@@ -66,7 +66,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class ChangeOptions:
-    """Checked options. ``start_time`` is the first operation to be read; ``start_token`` a raw resume token."""
+    """Checked options. ``start_time``: the first operation to be read; ``start_token``: a raw token."""
 
     uri: str
     stream: StreamSpec
@@ -176,7 +176,7 @@ def _start_time(given: Mapping[str, str]) -> ClusterTime | None:
         raise ConfigurationError(f"{name}={given[name]!r}: not a 64-bit BSON timestamp: {error}") from error
     if time.t == 0:
         raise ConfigurationError(
-            f"{name}={given[name]!r}: not a 64-bit BSON timestamp (seconds << 32 | increment), the seconds are 0."
+            f"{name}={given[name]!r}: not a 64-bit BSON timestamp (seconds << 32 | increment): 0 seconds."
             f" For a time in seconds write {value << 32}"
         )
     return time

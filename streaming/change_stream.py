@@ -68,7 +68,7 @@ class MongoChangesDataSource(DataSource):
     def schema(self) -> StructType:
         return SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         if schema != SCHEMA:
             raise ConfigurationError(f"{NAME} has a schema of its own; leave out .schema(...)")
         return MongoChangesReader(self._parsed)
@@ -108,21 +108,21 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offset | None = None
         self._checked = False
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
         with _explaining("cannot tell where to start"):
             self._check()
         first = self._options.start_time
         return Offset(ORIGIN if first is None else first.previous()).to_json()
 
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._options.max_events)
 
-    def prepareForTriggerAvailableNow(self) -> None:
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with _explaining("cannot tell the end of the change stream"):
             self._check()
             self._target = self._now()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The end of the next batch. Never before ``start``, even if a node that lags behind is asked."""
         begin = Offset.from_json(start)
         with _explaining(f"cannot tell the end of the batch after {begin.time}"):
@@ -136,7 +136,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = self._admit(begin.time, latest.time, limit)
         return Offset(max(begin.time, end), max(begin.nonce, latest.nonce)).to_json()
 
-    def reportLatestOffset(self) -> dict[str, int] | None:
+    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
@@ -173,7 +173,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_deployment(client)
         if self._options.needs_images and wire_version(client) < WIRE_VERSION_6_0:
             raise ConfigurationError(
-                "capture.mode=..._with_pre_image and capture.mode.full.update.type=post_image need MongoDB 6.0"
+                "capture.mode=..._with_pre_image and capture.mode.full.update.type=post_image"
+                " need MongoDB 6.0 or later"
             )
         self._checked = True
 

@@ -110,13 +110,11 @@ def check_deployment(client: RawClient) -> DeploymentKind:
     try:
         hello = client.admin.command("hello")
     except PyMongoError as error:
-        raise as_source_error(
-            error, f"cannot reach MongoDB at {_address(client)} ({CONNECTION_OPTION})"
-        ) from error
+        raise as_source_error(error, f"cannot reach {_named(client)}") from error
     version = int(hello.get("maxWireVersion", 0))
     if version < WIRE_VERSION_5_0:
         raise ConfigurationError(
-            f"MongoDB at {_address(client)} ({CONNECTION_OPTION}) is older than 5.0 (its wire version is {version},"
+            f"{_named(client)} is older than 5.0 (its wire version is {version},"
             f" 5.0 has {WIRE_VERSION_5_0}). Upgrade the server."
         )
     if hello.get("msg") == "isdbgrid":
@@ -125,10 +123,10 @@ def check_deployment(client: RawClient) -> DeploymentKind:
         return "replica_set"
     if hello.get("isreplicaset"):
         raise ConfigurationError(
-            f"the replica set at {_address(client)} ({CONNECTION_OPTION}) has not been initiated. Run rs.initiate()."
+            f"{_named(client)} is a replica set that has not been initiated. Run rs.initiate()."
         )
     raise ConfigurationError(
-        f"MongoDB at {_address(client)} ({CONNECTION_OPTION}) is a standalone server, and has no change stream."
+        f"{_named(client)} is a standalone server, and has no change stream."
         " Start it with --replSet and run rs.initiate(): a replica set of one node is enough."
     )
 
@@ -143,9 +141,7 @@ def majority_time(client: RawClient) -> ClusterTime:
     if "lastWrite" in hello and "majorityOpTime" in hello["lastWrite"]:
         return _time(hello["lastWrite"]["majorityOpTime"]["ts"])
     if hello.get("msg") != "isdbgrid":
-        raise ConfigurationError(
-            f"MongoDB at {_address(client)} ({CONNECTION_OPTION}) names no majority-committed time: not a replica set?"
-        )
+        raise ConfigurationError(f"{_named(client)} names no majority-committed time: not a replica set?")
     gossip = hello.get("$clusterTime")
     return _time(gossip["clusterTime"] if gossip else hello["operationTime"])
 
@@ -195,6 +191,7 @@ def _time(stamp: Timestamp) -> ClusterTime:
     return ClusterTime(stamp.time, stamp.inc)
 
 
-def _address(client: RawClient) -> str:
+def _named(client: RawClient) -> str:
     seeds = client.topology_description.server_descriptions()
-    return ",".join(f"{host}:{port}" for host, port in sorted(seeds)) or "(no address)"
+    address = ",".join(f"{host}:{port}" for host, port in sorted(seeds))
+    return f"MongoDB at {address or '(no address)'} ({CONNECTION_OPTION})"

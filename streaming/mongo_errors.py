@@ -10,7 +10,7 @@ the change stream carries one line that a machine can read, and ``classify`` fin
                                    ├─ AccessDeniedError        credentials or privileges
                                    ├─ ConfigurationError       an option, or the deployment, has to change
                                    ├─ EventTooLargeError       an event above 16 MB
-                                   └─ UnexpectedError          none of these: a bug, or a server we do not know
+                                   └─ UnexpectedError          none of these: a bug, or an unknown server
 """
 
 from __future__ import annotations

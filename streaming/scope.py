@@ -94,7 +94,7 @@ class CaptureScope:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> CaptureScope:
-        """From options by their documented names (``OPTIONS``); others are not looked at. Raises ScopeError."""
+        """From options by their documented names (``OPTIONS``); ignores others. Raises ScopeError."""
         level, database, collection = _target(options)
         mode = options.get("filters.match.mode", "").strip() or "regex"
         if mode not in ("regex", "literal"):
