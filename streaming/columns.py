@@ -307,9 +307,11 @@ def _type_to_json(type_: ColumnType) -> Any:
 
 
 def _column_from_json(value: Any) -> Column:
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        raise ValueError(f"not a column of a table plan: {value!r}")
-    return Column(value["name"], _type_from_json(value.get("type")))
+    match value:
+        case {"name": str(name), "type": type_}:
+            return Column(name, _type_from_json(type_))
+        case _:
+            raise ValueError(f"not a column of a table plan: {value!r}")
 
 
 def _type_from_json(value: Any) -> ColumnType:

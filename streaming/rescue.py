@@ -168,13 +168,17 @@ def _timestamp(raw: bytes, at: int) -> str:
     return f'{{"$timestamp":{{"t":{seconds},"i":{increment}}}}}'
 
 
+def _constant(text: str) -> Callable[[bytes, int], str]:
+    return lambda _raw, _at: text
+
+
 _RENDERERS: dict[int, Callable[[bytes, int], str]] = {
     DOUBLE: _double,
     STRING: _string,
     DOCUMENT: _document,
     ARRAY: _array,
     BINARY: _binary,
-    UNDEFINED: lambda raw, at: '{"$undefined":true}',
+    UNDEFINED: _constant('{"$undefined":true}'),
     OBJECT_ID: lambda raw, at: f'{{"$oid":"{raw[at : at + 12].hex()}"}}',
     BOOL: lambda raw, at: "true" if raw[at] else "false",
     DATE: lambda raw, at: f'{{"$date":{{"$numberLong":"{_INT64.unpack_from(raw, at)[0]}"}}}}',
@@ -187,6 +191,6 @@ _RENDERERS: dict[int, Callable[[bytes, int], str]] = {
     TIMESTAMP: _timestamp,
     INT64: lambda raw, at: f'{{"$numberLong":"{_INT64.unpack_from(raw, at)[0]}"}}',
     DECIMAL: lambda raw, at: f'{{"$numberDecimal":"{Decimal128.from_bid(raw[at : at + 16])}"}}',
-    MIN_KEY: lambda raw, at: '{"$minKey":1}',
-    MAX_KEY: lambda raw, at: '{"$maxKey":1}',
+    MIN_KEY: _constant('{"$minKey":1}'),
+    MAX_KEY: _constant('{"$maxKey":1}'),
 }
