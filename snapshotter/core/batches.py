@@ -1,4 +1,5 @@
-"""What a micro-batch does to the windows: which it shows, which it closes, which streamed events need not land.
+"""What a micro-batch does to the windows: which it shows, which it closes, which streamed events need not
+land.
 
 Pure: standard library only.
 """
@@ -63,8 +64,8 @@ def closable(
     end: ClusterTime,
     limits: Limits,
 ) -> list[Window]:
-    """The windows that a batch up to ``end`` may close: of each scan an unbroken run from the next chunk to land on,
-    as many as one commit takes; and every window of single ids."""
+    """The windows that a batch up to ``end`` may close: of each scan an unbroken run from the next chunk to
+    land on, as many as one commit takes; and every window of single ids."""
     chosen: list[Window] = []
     for (request_id, namespace), scan in scans.items():
         in_order = {
@@ -86,9 +87,10 @@ def unreached(
     reached: Mapping[Namespace, Bound | None],
     landed_upto: Mapping[Namespace, str],
 ) -> dict[Namespace, Unreached]:
-    """Of each first load among the active ``tasks``, the keys whose events need not land, because a window still to
-    be registered will read them. ``reached``: how far windows have been registered in this run; ``landed_upto``: how
-    far the table held rows when the run began, for what an earlier run landed must follow the stream."""
+    """Of each first load among the active ``tasks``, the keys whose events need not land, because a window
+    still to be registered will read them. ``reached``: how far windows have been registered in this run;
+    ``landed_upto``: how far the table held rows when the run began, for what an earlier run landed must
+    follow the stream."""
     found = {}
     for task in tasks:
         if not task.first_load or task.last is None:
@@ -110,8 +112,8 @@ def plan_landing(
     first_loads: Iterable[Namespace],
     landed_upto: Mapping[Namespace, str],
 ) -> LandBatch:
-    """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its commit would be
-    skipped without a word), so none of its windows close."""
+    """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its
+    commit would be skipped without a word), so none of its windows close."""
     loading = frozenset(first_loads)
     return LandBatch(
         batch_id=arrived.batch_id,
@@ -128,8 +130,9 @@ def plan_landing(
 
 
 def _proven_new(window: Window, landed_upto: str | None) -> bool:
-    """In a first load, events beyond the registered windows do not land, nor do single READs, so a chunk read at the
-    first attempt meets an empty range, unless an earlier run of the engine had reached further (``landed_upto``)."""
+    """In a first load, events beyond the registered windows do not land, nor do single READs, so a chunk read
+    at the first attempt meets an empty range, unless an earlier run of the engine had reached further
+    (``landed_upto``)."""
     if window.attempt > 1 or not isinstance(window.target, KeyRange):
         return False
     after = window.target.after
@@ -137,10 +140,11 @@ def _proven_new(window: Window, landed_upto: str | None) -> bool:
 
 
 def without(landing: LandBatch, lost: frozenset[WindowId]) -> LandBatch:
-    """The same landing without the windows that were lost, and without those that stood behind one of them in a scan.
+    """The same landing without the windows that were lost, and without those that stood behind one of them in
+    a scan.
 
-    Everything else stays as it was, and no window joins: some tables may be committed already. (Nor may the unreached
-    ranges shrink: windows registered since have their floor at the end of this very batch.)
+    Everything else stays as it was, and no window joins: some tables may be committed already. (Nor may the
+    unreached ranges shrink: windows registered since have their floor at the end of this very batch.)
     """
     broken: dict[tuple[str, Namespace], int] = {}
     for window in (c.window for c in landing.closings if c.window.id in lost):

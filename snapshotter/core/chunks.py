@@ -1,8 +1,8 @@
 """Chunks: the ranges of ``_id`` that windows guard.
 
 An id is opaque here. A ``Bound`` carries it as BSON, so that its type is never lost, beside its ``_key``: the
-order-preserving text of `streaming.keys`, which is what tables are keyed and pruned by. This module never compares
-two BSON ids; where an order is needed it is the order of keys.
+order-preserving text of `streaming.keys`, which is what tables are keyed and pruned by. This module never
+compares two BSON ids; where an order is needed it is the order of keys.
 
 Pure: standard library only.
 """
@@ -34,8 +34,9 @@ class Bound:
 class KeyRange:
     """The ids with ``after < id <= upto``; None leaves that end open.
 
-    The order is that of the collection's ids. Keys are ordered alike unless the collection has a collation, so whether
-    ``after`` lies before ``upto`` is checked where that is known (`core.scan`), and ``holds`` is only asked there.
+    The order is that of the collection's ids. Keys are ordered alike unless the collection has a collation,
+    so whether ``after`` lies before ``upto`` is checked where that is known (`core.scan`), and ``holds`` is
+    only asked there.
     """
 
     after: Bound | None

@@ -1,11 +1,12 @@
 """Which rows a commit holds: the rule in plain Python, and the streamed keys that it is asked about.
 
-The engine states the same rule as a Spark plan. These few lines are what the plan is held against on generated
-histories (tests/property, tests/integration); nothing in production calls ``commit_rows``.
+The engine states the same rule as a Spark plan. These few lines are what the plan is held against on
+generated histories (tests/property, tests/integration); nothing in production calls ``commit_rows``.
 
-The rule (docs/ARCHITECTURE.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a cluster time
-after its window's low watermark, that lands something. Of the events of one key in a batch the latest that lands
-something counts. So a commit holds one row a key: the latest such event, else the READ of the latest window.
+The rule (docs/ARCHITECTURE.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a
+cluster time after its window's low watermark, that lands something. Of the events of one key in a batch the
+latest that lands something counts. So a commit holds one row a key: the latest such event, else the READ of
+the latest window.
 
 Pure: standard library only.
 """
@@ -44,8 +45,8 @@ class Read:
 
 
 def surviving(reads: Iterable[Read], events: Iterable[StreamedEvent]) -> list[Read]:
-    """The READs that no event supersedes. ``events`` are all that streamed since the windows were registered, up to
-    the end of the batch that closes them."""
+    """The READs that no event supersedes. ``events`` are all that streamed since the windows were registered,
+    up to the end of the batch that closes them."""
     latest: dict[str, ClusterTime] = {}
     for event in events:
         if event.lands:
@@ -82,8 +83,8 @@ def _rank(event: StreamedEvent) -> tuple[ClusterTime, int]:
 class StreamedKeys(Generic[Keys]):
     """Keys of streamed events, kept by batch while a window may ask for them.
 
-    What is kept for a batch is opaque here (the engine keeps Arrow tables of key and time). The memory held grows
-    with the events streamed while windows are open, never with the collection.
+    What is kept for a batch is opaque here (the engine keeps Arrow tables of key and time). The memory held
+    grows with the events streamed while windows are open, never with the collection.
     """
 
     _batches: dict[Namespace, dict[int, tuple[ClusterTime, Keys]]] = field(default_factory=dict)
@@ -96,8 +97,8 @@ class StreamedKeys(Generic[Keys]):
         return [keys for _, keys in self._batches.get(namespace, {}).values()]
 
     def forget(self, needed: Mapping[Namespace, ClusterTime]) -> None:
-        """Drop what no open window can ask for: ``needed`` holds, of each collection with windows, the floor of its
-        earliest one."""
+        """Drop what no open window can ask for: ``needed`` holds, of each collection with windows, the floor
+        of its earliest one."""
         for namespace in list(self._batches):
             if namespace not in needed:
                 del self._batches[namespace]

@@ -1,8 +1,9 @@
 """What the machine asks for, in the order it must be done.
 
-Two lanes. Requests (everything but the last three) may be executed at once, side by side, and answer with an input.
-The durable lane belongs to the batch: ``LandBatch``, then ``SaveProgress``, and only then may Spark commit the batch's
-offset and may ``Announce`` be heard. Nothing in that lane may overtake what stands before it.
+Two lanes. Requests (everything but the last three) may be executed at once, side by side, and answer with an
+input. The durable lane belongs to the batch: ``LandBatch``, then ``SaveProgress``, and only then may Spark
+commit the batch's offset and may ``Announce`` be heard. Nothing in that lane may overtake what stands before
+it.
 
 Pure: standard library only.
 """
@@ -23,8 +24,8 @@ from streaming.positions import ClusterTime
 class OpenCollection:
     """Find the largest id under the filter -> ``CollectionOpened`` or ``CollectionFailed``.
 
-    To be read at or after ``after_time``, the end of the newest batch: ids beyond the largest one reach the table by
-    the stream alone, so each of them must have been inserted after the stream began.
+    To be read at or after ``after_time``, the end of the newest batch: ids beyond the largest one reach the
+    table by the stream alone, so each of them must have been inserted after the stream began.
     """
 
     request_id: str
@@ -35,7 +36,8 @@ class OpenCollection:
 
 @dataclass(frozen=True, slots=True)
 class PlanChunks:
-    """Find the ends of the next ``count`` chunks of ``docs`` documents in ``(after, upto]`` -> ``ChunksPlanned``."""
+    """Find the ends of the next ``count`` chunks of ``docs`` documents in ``(after, upto]`` ->
+    ``ChunksPlanned``."""
 
     request_id: str
     namespace: Namespace
@@ -56,7 +58,8 @@ class WriteLow:
 
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
-    """Read the target with read concern majority, at or after ``after_time``, into the READ buffer -> ``ChunkRead``."""
+    """Read the target with read concern majority, at or after ``after_time``, into the READ buffer ->
+    ``ChunkRead``."""
 
     window: WindowId
     namespace: Namespace
@@ -90,10 +93,11 @@ class MakeBatch:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A window that closes in a batch. A READ is superseded by an event on its key in ``(low, end of the batch]``.
+    """A window that closes in a batch. A READ is superseded by an event on its key in ``(low, end of the
+    batch]``.
 
-    ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered, at or
-    before ``low``, put it there.
+    ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered,
+    at or before ``low``, put it there.
     """
 
     window: Window
@@ -103,7 +107,8 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Unreached:
-    """Keys of a first load that no window has reached: ``after < key <= upto``. Events on them need not land."""
+    """Keys of a first load that no window has reached: ``after < key <= upto``. Events on them need not
+    land."""
 
     after: str | None
     upto: str
@@ -116,7 +121,8 @@ class Unreached:
 class LandBatch:
     """Land the batch: one commit for each table with events or closing windows -> ``BatchLanded``.
 
-    ``keep``: collections whose streamed keys are to be kept, with their times, because a window may ask for them.
+    ``keep``: collections whose streamed keys are to be kept, with their times, because a window may ask for
+    them.
     """
 
     batch_id: int
@@ -136,7 +142,8 @@ class SaveProgress:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED, ...)."""
+    """Tell operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED,
+    ...)."""
 
     kind: str
     request_id: str

@@ -1,8 +1,9 @@
 """The windows in flight of one run.
 
-Invariant: no id is read by two windows at once. Two chunks of a scan are disjoint, so this is about single ids that are
-read again (``KeyList``) beside a range: such an id waits while a range that may hold it is in flight, and where a scan
-reaches it first, the window of single ids gives way. Otherwise the older of two READs could land last.
+Invariant: no id is read by two windows at once. Two chunks of a scan are disjoint, so this is about single
+ids that are read again (``KeyList``) beside a range: such an id waits while a range that may hold it is in
+flight, and where a scan reaches it first, the window of single ids gives way. Otherwise the older of two
+READs could land last.
 
 Pure: standard library only.
 """
@@ -22,7 +23,8 @@ from streaming.positions import ORIGIN, ClusterTime
 
 @dataclass(slots=True)
 class Flight:
-    """``floor`` is the end of the newest batch: what streamed up to there was not kept for windows yet to come."""
+    """``floor`` is the end of the newest batch: what streamed up to there was not kept for windows yet to
+    come."""
 
     run: str
     in_stream: bool
@@ -68,7 +70,9 @@ class Flight:
 
     def reading_ids(self, namespace: Namespace) -> list[Window]:
         """Windows that read single ids of the collection."""
-        return [w for w in self.windows.values() if w.namespace == namespace and isinstance(w.target, KeyList)]
+        return [
+            w for w in self.windows.values() if w.namespace == namespace and isinstance(w.target, KeyList)
+        ]
 
     def giving_way(self, namespace: Namespace, taken: Callable[[str], bool]) -> list[Window]:
         """Windows of single ids one of which is now ``taken`` by something else."""

@@ -24,8 +24,8 @@ class RequestReceived:
 
 @dataclass(frozen=True, slots=True)
 class CollectionOpened:
-    """Answers ``OpenCollection``. ``last`` is the largest id (None: nothing there); ``ordered_keys`` says that the
-    collection orders its ids as keys are ordered (a simple collation)."""
+    """Answers ``OpenCollection``. ``last`` is the largest id (None: nothing there); ``ordered_keys`` says
+    that the collection orders its ids as keys are ordered (a simple collation)."""
 
     request_id: str
     namespace: Namespace
@@ -45,8 +45,8 @@ class CollectionFailed:
 
 @dataclass(frozen=True, slots=True)
 class ChunksPlanned:
-    """Answers ``PlanChunks``: the ends of the next chunks. ``exhausted``: no document lies between the last of them and
-    the end of the scan."""
+    """Answers ``PlanChunks``: the ends of the next chunks. ``exhausted``: no document lies between the last
+    of them and the end of the scan."""
 
     request_id: str
     namespace: Namespace
@@ -62,7 +62,8 @@ class LowWritten:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRead:
-    """Every cursor of the chunk is exhausted. ``ended`` is the latest cluster time any of its readers reported."""
+    """Every cursor of the chunk is exhausted. ``ended`` is the latest cluster time any of its readers
+    reported."""
 
     window: WindowId
     ended: ClusterTime
@@ -93,8 +94,8 @@ class BatchArrived:
     ``incomplete``: ids whose latest event of the batch has no full document.
     ``empty_tables``: collections whose table does not exist or holds no row.
     ``recorded``: collections whose table already carries this batch.
-    ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the table holds.
-    ``behind``: the batch ends far behind the head of the stream.
+    ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the
+    table holds. ``behind``: the batch ends far behind the head of the stream.
     """
 
     batch_id: int
@@ -126,7 +127,8 @@ class BatchLanded:
 
 @dataclass(frozen=True, slots=True)
 class BuffersLost:
-    """READ buffers of these windows were recomputed after their high watermark: land the batch without them."""
+    """READ buffers of these windows were recomputed after their high watermark: land the batch without
+    them."""
 
     batch_id: int
     windows: frozenset[WindowId]

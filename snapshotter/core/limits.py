@@ -1,7 +1,8 @@
 """How much at once: chunk sizes, windows in flight, commit sizes.
 
-The chunk (what one window guards) and the commit (what one MERGE writes) are sized apart, because a commit costs
-seconds whatever it carries. A chunk size that was set is exact; one that was not follows bytes and time.
+The chunk (what one window guards) and the commit (what one MERGE writes) are sized apart, because a commit
+costs seconds whatever it carries. A chunk size that was set is exact; one that was not follows bytes and
+time.
 
 Pure: standard library only.
 """

@@ -1,22 +1,24 @@
 """The machine: what to read next, and what closes in which batch.
 
-``step(input)`` is the only door. It changes the machine and returns effects; it never waits, never reads a clock and
-never draws a random number, so the same inputs always give the same effects (tests/traces shows them).
+``step(input)`` is the only door. It changes the machine and returns effects; it never waits, never reads a
+clock and never draws a random number, so the same inputs always give the same effects (tests/traces shows
+them).
 
-Theory of operation. Requests stand in one queue; for each collection only the first unfinished task is active, so the
-READs of one commit never hold a key twice. A task is *opened* (its largest id is read), *begun* by the next batch
-(only there is it known, between two landings, whether its table is empty), and then scanned: chunk ends are planned
-ahead, windows are registered and run while batches land, and each batch closes the windows whose high watermark
-lies at or before its end, in the order of the scan. What landed moves the frontier, which is saved with the batch.
+Theory of operation. Requests stand in one queue; for each collection only the first unfinished task is
+active, so the READs of one commit never hold a key twice. A task is *opened* (its largest id is read),
+*begun* by the next batch (only there is it known, between two landings, whether its table is empty), and then
+scanned: chunk ends are planned ahead, windows are registered and run while batches land, and each batch
+closes the windows whose high watermark lies at or before its end, in the order of the scan. What landed moves
+the frontier, which is saved with the batch.
 
 Invariants
-- Nothing is asked for before the first batch of the run: only it tells how far the tables reach, and from when on the
-  stream carries every change.
+- Nothing is asked for before the first batch of the run: only it tells how far the tables reach, and from
+  when on the stream carries every change.
 - low before read before high: each is asked for only in answer to the one before.
 - land before save before announce: they are returned in this order, in one tuple.
 - A window that fails takes nothing with it: its chunk waits for a new window.
-- What cannot be (a batch that progress already covers, an answer nobody asked for) is refused with ValueError or
-  ``WindowMisuse`` before anything has changed.
+- What cannot be (a batch that progress already covers, an answer nobody asked for) is refused with ValueError
+  or ``WindowMisuse`` before anything has changed.
 
 Pure: standard library only.
 """
@@ -25,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapshotter.core import announcements, batches, queue
+from snapshotter.core import announcements, batches, inputs, queue
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.effects import (
     Discard,
@@ -41,21 +43,6 @@ from snapshotter.core.effects import (
     WriteLow,
 )
 from snapshotter.core.flight import Flight
-from snapshotter.core.inputs import (
-    BatchArrived,
-    BatchLanded,
-    BuffersLost,
-    ChunkRead,
-    ChunksPlanned,
-    CollectionFailed,
-    CollectionOpened,
-    Draining,
-    HighWritten,
-    Input,
-    LowWritten,
-    RequestReceived,
-    WindowFailed,
-)
 from snapshotter.core.limits import Limits
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.scan import Planned, Scan
@@ -64,7 +51,8 @@ from streaming.namespaces import Namespace
 
 
 class Machine:
-    """One run of the engine. ``run`` names it; ``in_stream`` says that watermarks travel in the change stream."""
+    """One run of the engine. ``run`` names it; ``in_stream`` says that watermarks travel in the change
+    stream."""
 
     def __init__(self, run: str, progress: Progress, limits: Limits, *, in_stream: bool) -> None:
         self.run = run
@@ -75,7 +63,7 @@ class Machine:
         self.landed_upto: dict[Namespace, str] = {}
         self.landing: LandBatch | None = None
         self.draining = False
-        self._arrived: BatchArrived | None = None
+        self._arrived: inputs.BatchArrived | None = None
         self._opening: set[tuple[str, Namespace]] = set()
         self._missed: dict[WindowId, frozenset[str]] = {}
         self._rereads_rest: set[Namespace] = set()
@@ -83,33 +71,33 @@ class Machine:
         self._ready = False
         self._behind = False
 
-    def step(self, happened: Input) -> tuple[Effect, ...]:
+    def step(self, happened: inputs.Input) -> tuple[Effect, ...]:
         """Take one input; return what is to be done because of it, in order."""
         effects: list[Effect] = []
         match happened:
-            case RequestReceived():
+            case inputs.RequestReceived():
                 effects = self._request_received(happened)
-            case CollectionOpened():
+            case inputs.CollectionOpened():
                 effects = self._collection_opened(happened)
-            case CollectionFailed():
+            case inputs.CollectionFailed():
                 effects = self._fail_task(happened.request_id, happened.namespace, happened.error)
-            case ChunksPlanned():
+            case inputs.ChunksPlanned():
                 effects = self._chunks_planned(happened)
-            case LowWritten():
+            case inputs.LowWritten():
                 effects = self._low_written(happened)
-            case ChunkRead():
+            case inputs.ChunkRead():
                 effects = self._chunk_read(happened)
-            case HighWritten():
+            case inputs.HighWritten():
                 effects = self._high_written(happened)
-            case WindowFailed():
+            case inputs.WindowFailed():
                 effects = self._window_failed(happened)
-            case BatchArrived():
+            case inputs.BatchArrived():
                 effects = self._batch_arrived(happened)
-            case BatchLanded():
+            case inputs.BatchLanded():
                 effects = self._batch_landed(happened)
-            case BuffersLost():
+            case inputs.BuffersLost():
                 effects = self._buffers_lost(happened)
-            case Draining():
+            case inputs.Draining():
                 self.draining = True
         return (*effects, *self._next_requests())
 
@@ -140,13 +128,13 @@ class Machine:
 
     # Requests
 
-    def _request_received(self, happened: RequestReceived) -> list[Effect]:
+    def _request_received(self, happened: inputs.RequestReceived) -> list[Effect]:
         if self.progress.request(happened.request.id) is not None:
             return []
         self.progress = self.progress.with_request(RequestProgress.accepted(happened.request))
         return []
 
-    def _collection_opened(self, happened: CollectionOpened) -> list[Effect]:
+    def _collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
         task = self._task(happened.request_id, happened.namespace)
         task = task.opened(happened.last, happened.estimated, ordered_keys=happened.ordered_keys)
         self._put(happened.request_id, task)
@@ -154,21 +142,21 @@ class Machine:
         # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.
         return [MakeBatch()]
 
-    def _chunks_planned(self, happened: ChunksPlanned) -> list[Effect]:
+    def _chunks_planned(self, happened: inputs.ChunksPlanned) -> list[Effect]:
         if (scan := self.scans.get((happened.request_id, happened.namespace))) is not None:
             scan.plan(happened.bounds, exhausted=happened.exhausted)
         return []
 
     # Windows
 
-    def _low_written(self, happened: LowWritten) -> list[Effect]:
+    def _low_written(self, happened: inputs.LowWritten) -> list[Effect]:
         window = self.windows.get(happened.window)
         if window is None:
             return []
         window = self.windows[window.id] = window.low_written(happened.time)
         return [ReadChunk(window.id, window.namespace, window.target, window.filter, window.read_after)]
 
-    def _chunk_read(self, happened: ChunkRead) -> list[Effect]:
+    def _chunk_read(self, happened: inputs.ChunkRead) -> list[Effect]:
         window = self.windows.get(happened.window)
         if window is None:
             return []
@@ -180,7 +168,7 @@ class Machine:
             )
         return [WriteHigh(window.id, window.namespace, happened.ended)]
 
-    def _high_written(self, happened: HighWritten) -> list[Effect]:
+    def _high_written(self, happened: inputs.HighWritten) -> list[Effect]:
         window = self.windows.get(happened.window)
         if window is None:
             return []
@@ -191,14 +179,15 @@ class Machine:
         # The batch that showed the high watermark may be over already, or no write moved the stream at all.
         return [MakeBatch()] if window.high_seen is not None else []
 
-    def _window_failed(self, happened: WindowFailed) -> list[Effect]:
+    def _window_failed(self, happened: inputs.WindowFailed) -> list[Effect]:
         window = self.windows.get(happened.window)
         return [] if window is None else self._fail_window(window, happened.error, definite=happened.definite)
 
     def _fail_window(self, window: Window, error: str, *, definite: bool) -> list[Effect]:
         effects = self._drop(window)
         if window.request_id is None:
-            # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must not spin.
+            # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must
+            # not spin.
             self._rereads_rest.add(window.namespace)
         elif definite or window.attempt >= self.limits.attempts:
             effects += self._fail_task(window.request_id, window.namespace, error)
@@ -229,11 +218,11 @@ class Machine:
 
     # Batches
 
-    def _batch_arrived(self, happened: BatchArrived) -> list[Effect]:
+    def _batch_arrived(self, happened: inputs.BatchArrived) -> list[Effect]:
         if self.landing is not None or happened.batch_id <= self.progress.batch_id:
             raise ValueError(
-                f"batch {happened.batch_id} arrived, but progress is that of batch {self.progress.batch_id} and "
-                f"{self.landing} is being landed: a batch starts from the state saved for one before it, in a new run"
+                f"batch {happened.batch_id} arrived, but progress is that of batch {self.progress.batch_id}, "
+                f"landing {self.landing}: a batch starts, in a new run, from the state of one before it"
             )
         for namespace in self.beginning():
             self._begin(namespace, table_empty=namespace in happened.empty_tables)
@@ -274,8 +263,8 @@ class Machine:
         return batches.unreached(tasks, reached, self.landed_upto)
 
     def _leave_to_first_loads(self, unreached: dict[Namespace, Unreached]) -> list[Effect]:
-        """Ids to read again that a first load will read anyway: landed by themselves, ahead of it, they would miss the
-        events that it keeps from landing, and its append would meet them."""
+        """Ids to read again that a first load will read anyway: landed by themselves, ahead of it, they would
+        miss the events that it keeps from landing, and its append would meet them."""
         effects: list[Effect] = []
         for namespace, keys in unreached.items():
             known = [b.key for n, b in self.progress.rereads if n == namespace and keys.holds(b.key)]
@@ -284,9 +273,11 @@ class Machine:
                 effects += self._drop(window)
         return effects
 
-    def _buffers_lost(self, happened: BuffersLost) -> list[Effect]:
+    def _buffers_lost(self, happened: inputs.BuffersLost) -> list[Effect]:
         if self.landing is None or self.landing.batch_id != happened.batch_id:
-            raise ValueError(f"buffers lost for batch {happened.batch_id}, but {self.landing} is being landed")
+            raise ValueError(
+                f"buffers lost for batch {happened.batch_id}, but {self.landing} is being landed"
+            )
         self.landing = batches.without(self.landing, happened.windows)
         effects: list[Effect] = []
         for lost in sorted(happened.windows):
@@ -295,7 +286,7 @@ class Machine:
                 effects += self._fail_window(window, error, definite=False)
         return [*effects, self.landing]
 
-    def _batch_landed(self, happened: BatchLanded) -> list[Effect]:
+    def _batch_landed(self, happened: inputs.BatchLanded) -> list[Effect]:
         landing, arrived = self.landing, self._arrived
         if landing is None or arrived is None or landing.batch_id != happened.batch_id:
             raise ValueError(f"batch {happened.batch_id} landed, but {landing} was to be landed")
@@ -322,10 +313,12 @@ class Machine:
     def _window_landed(self, window: Window, kept: int, dropped: int) -> None:
         if isinstance(window.target, KeyList):
             # An id that the stream missed again, meanwhile, was perhaps read before that change.
-            keys = frozenset(bound.key for bound in window.target.ids) - self._missed.pop(window.id, frozenset())
+            missed = self._missed.pop(window.id, frozenset())
+            keys = frozenset(bound.key for bound in window.target.ids) - missed
             self.progress = self.progress.without_rereads(window.namespace, keys)
             return
-        assert window.request_id is not None and window.target.upto is not None
+        assert window.request_id is not None
+        assert window.target.upto is not None
         scan = self.scans[window.request_id, window.namespace]
         scan.next_close = window.order + 1
         task = self._task(window.request_id, window.namespace)
@@ -366,22 +359,29 @@ class Machine:
         effects: list[Effect] = []
         # While draining, a chunk that failed still gets its window: those behind it in the scan wait for it.
         begun_only = self.draining
-        while not self._behind and len(self.windows) < slots and (planned := scan.take(begun_only=begun_only)):
+        while (
+            not self._behind and len(self.windows) < slots and (planned := scan.take(begun_only=begun_only))
+        ):
             window = self.flight.chunk(request_id, task, planned)
             for other in self.flight.giving_way(task.namespace, window.may_read):
                 effects += self._drop(other)
             effects.append(WriteLow(window.id, window.namespace))
         if not (scan.planning or scan.exhausted or self.draining) and len(scan.ready) < slots:
             scan.planning = True
-            namespace, filter = task.namespace, task.filter
-            effects.append(PlanChunks(request_id, namespace, filter, scan.tail, task.last, scan.docs, slots))
+            effects.append(
+                PlanChunks(request_id, task.namespace, task.filter, scan.tail, task.last, scan.docs, slots)
+            )
         return effects
 
     def _reread(self) -> list[Effect]:
         """One window of single ids at a time for a collection."""
         waiting: dict[Namespace, list[Bound]] = {}
         for namespace, bound in self.progress.rereads:
-            if not self._behind and namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
+            if (
+                not self._behind
+                and namespace not in self._rereads_rest
+                and self.flight.free(namespace, bound.key)
+            ):
                 waiting.setdefault(namespace, []).append(bound)
         effects: list[Effect] = []
         for namespace, bounds in waiting.items():

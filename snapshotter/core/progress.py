@@ -1,8 +1,8 @@
 """How far each request has come: the durable half of the machine.
 
-A ``Progress`` is a value, saved after the commits of a batch and named by that batch. Batch N always starts from the
-progress of a batch before it, so a replayed batch repeats its decisions instead of standing on its own effects.
-Everything that moves a value forward is a named transition that refuses an impossible step.
+A ``Progress`` is a value, saved after the commits of a batch and named by that batch. Batch N always starts
+from the progress of a batch before it, so a replayed batch repeats its decisions instead of standing on its
+own effects. Everything that moves a value forward is a named transition that refuses an impossible step.
 
 Invariants
 - ``frontier`` is the end of the last chunk whose rows are visible; a restart goes on right after it.
@@ -39,8 +39,8 @@ class TaskState(StrEnum):
 class TaskProgress:
     """One collection of one request.
 
-    ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window has
-    reached yet need not land, because their window will read a state at or after them.
+    ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window
+    has reached yet need not land, because their window will read a state at or after them.
     """
 
     namespace: Namespace

@@ -1,7 +1,8 @@
 """The queue of requests: whose turn it is.
 
-Requests are carried out in the order in which they were accepted. Of each collection only the first unfinished task
-is active, so that the READs of one commit never hold a key twice; different collections go side by side.
+Requests are carried out in the order in which they were accepted. Of each collection only the first
+unfinished task is active, so that the READs of one commit never hold a key twice; different collections go
+side by side.
 
 Pure: standard library only.
 """

@@ -22,7 +22,8 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One collection of a request; ``filter`` is a query document as Extended JSON text, or None for all of it."""
+    """One collection of a request; ``filter`` is a query document as Extended JSON text, or None for all of
+    it."""
 
     namespace: Namespace
     filter: str | None = None

@@ -1,12 +1,12 @@
 """The moving part of one task: which chunks are planned, which are in flight, which close next.
 
-Lives in memory only. After a restart a new scan starts at the task's frontier, so whatever was planned or in flight
-is planned anew.
+Lives in memory only. After a restart a new scan starts at the task's frontier, so whatever was planned or in
+flight is planned anew.
 
 Invariants
-- Chunks join without a gap, from the frontier to the end of the scan: the last of them always ends at ``last``, also
-  when the document there is gone, for an id that appears between the last document found and ``last`` must lie in
-  some window (a first load does not land its events).
+- Chunks join without a gap, from the frontier to the end of the scan: the last of them always ends at
+  ``last``, also when the document there is gone, for an id that appears between the last document found and
+  ``last`` must lie in some window (a first load does not land its events).
 - Chunks close in ``order``, one after the other, so the frontier is always the end of an unbroken run.
 
 Pure: standard library only.
@@ -31,8 +31,8 @@ class Planned:
 
 @dataclass(slots=True)
 class Scan:
-    """``tail`` is the end of the last planned chunk, ``last`` that of the scan. ``reached`` is the end of the last
-    chunk that has had a window; ``docs`` the size of the chunks to plan next."""
+    """``tail`` is the end of the last planned chunk, ``last`` that of the scan. ``reached`` is the end of the
+    last chunk that has had a window; ``docs`` the size of the chunks to plan next."""
 
     tail: Bound | None
     last: Bound
@@ -61,7 +61,9 @@ class Scan:
         planned = []
         tail = self.tail
         for order, bound in enumerate(bounds, self.next_order):
-            if self.ordered_keys and not ((tail is None or tail.key < bound.key) and bound.key <= self.last.key):
+            if self.ordered_keys and not (
+                (tail is None or tail.key < bound.key) and bound.key <= self.last.key
+            ):
                 raise ValueError(f"chunk ends {[b.key for b in bounds]} do not rise up to {self.last.key!r}")
             planned.append(Planned(order, KeyRange(tail, bound)))
             tail = bound
@@ -72,7 +74,8 @@ class Scan:
         self.exhausted = tail is not None and tail.key == self.last.key
 
     def take(self, *, begun_only: bool = False) -> Planned | None:
-        """The next chunk to open a window for; a chunk that failed comes first, for others wait for it to close."""
+        """The next chunk to open a window for; a chunk that failed comes first, for others wait for it to
+        close."""
         if self.retries:
             return self.retries.popleft()
         if begun_only or not self.ready:
@@ -82,7 +85,8 @@ class Scan:
         return planned
 
     def retry(self, planned: Planned) -> None:
-        """Windows may fail in any order, but the earliest chunk is always the one that the frontier waits for."""
+        """Windows may fail in any order, but the earliest chunk is always the one that the frontier waits
+        for."""
         self.retries = deque(sorted([*self.retries, planned], key=lambda p: p.order))
 
     @property

@@ -1,18 +1,21 @@
 """The watermark window: the rule file of one chunk's read.
 
-A window guards one chunk. Its two watermarks bound the time in which the chunk was read, so that a streamed event
-with a time after the low watermark is known to be newer than, or already part of, what was read (DBLog, section 3.3).
+A window guards one chunk. Its two watermarks bound the time in which the chunk was read, so that a streamed
+event with a time after the low watermark is known to be newer than, or already part of, what was read (DBLog,
+section 3.3).
 
-    REGISTERED --low written--> OPEN --chunk read--> READ --high written--> CLOSING --batch end >= high--> closed
+    REGISTERED --low written--> OPEN --chunk read--> READ --high written--> CLOSING --batch end >= high-->
+    closed
 
 Rules (each has its test; see docs/ARCHITECTURE.md)
-- A window is registered before its low watermark is written, and keys are kept from then on. ``floor`` is the end of
-  the newest batch that arrived before: its keys were not kept, so the effective low is never below it.
-- The high watermark is written only once every cursor of the chunk is exhausted, and must not lie before the time at
-  which any reader ended.
-- Watermarks travel in the stream (``insert_insert``, ``insert_delete``) and must be seen there; with ``cluster_time``
-  the acknowledged time is the watermark.
-- An acknowledged watermark that a batch passed without showing it was filtered out of the stream: fail closed.
+- A window is registered before its low watermark is written, and keys are kept from then on. ``floor`` is the
+  end of the newest batch that arrived before: its keys were not kept, so the effective low is never below it.
+- The high watermark is written only once every cursor of the chunk is exhausted, and must not lie before the
+  time at which any reader ended.
+- Watermarks travel in the stream (``insert_insert``, ``insert_delete``) and must be seen there; with
+  ``cluster_time`` the acknowledged time is the watermark.
+- An acknowledged watermark that a batch passed without showing it was filtered out of the stream: fail
+  closed.
 - An open document that vanishes before the window closes invalidates the window.
 
 A window that fails is thrown away whole; its chunk is read again in a new window with a new number.
@@ -71,11 +74,13 @@ class WindowError(Exception):
 
 
 class WindowMisuse(Exception):
-    """The caller's fault: a step that the window's state does not allow. The message shows both; nothing changed."""
+    """The caller's fault: a step that the window's state does not allow. The message shows both; nothing
+    changed."""
 
 
 class WatermarkHidden(WindowError):
-    """An acknowledged watermark never came through the stream: something filters the signal collection out."""
+    """An acknowledged watermark never came through the stream: something filters the signal collection
+    out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +140,12 @@ class Window:
         return replace(self, high_seen=sighting.time)
 
     def check_passed(self, end: ClusterTime) -> None:
-        """A batch up to ``end`` must have shown every watermark acknowledged at or before ``end``, and a high one must
-        not lie before a reader's end (somebody else deleted the open document of ``insert_delete``)."""
+        """A batch up to ``end`` must have shown every watermark acknowledged up to there. A high one must not lie
+        before a reader's end (somebody else deleted the open document of ``insert_delete``)."""
         if self.ended is not None and self.high_seen is not None and self.high_seen < self.ended:
             raise WindowError(
-                f"window {self.id}: its high watermark was seen at {self.high_seen}, before a reader's end {self.ended}"
+                f"window {self.id}: its high watermark was seen at {self.high_seen}, "
+                f"before a reader's end {self.ended}"
             )
         for edge, acknowledged, seen in (
             (Edge.LOW, self.low_acknowledged, self.low_seen),
@@ -147,10 +153,10 @@ class Window:
         ):
             if acknowledged is not None and acknowledged <= end and seen is None:
                 raise WatermarkHidden(
-                    f"window {self.id} of {self.namespace}: its {edge} watermark was acknowledged at {acknowledged}, "
-                    f"but the stream has passed {end} without showing it. Check signal.data.collection against "
-                    f"capture.scope, capture.target, skipped.operations and cursor.pipeline: inserts into it, and "
-                    f"deletes with insert_delete, must reach the stream."
+                    f"window {self.id} of {self.namespace}: its {edge} watermark was acknowledged at "
+                    f"{acknowledged}, but the stream has passed {end} without it. Check "
+                    f"signal.data.collection against capture.scope, capture.target, skipped.operations and "
+                    f"cursor.pipeline: inserts, and deletes with insert_delete, must reach the stream."
                 )
 
     @property

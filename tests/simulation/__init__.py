@@ -1,1 +1,2 @@
-"""A simulated world around the machine: a source with a log, tables, crashes, and oracles that judge the history."""
+"""A simulated world around the machine: a source with a log, tables, crashes, and oracles that judge the
+history."""

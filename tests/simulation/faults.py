@@ -1,6 +1,7 @@
 """Scenarios: how a simulated world is built, and how often what goes wrong in it.
 
-A swarm draws a different mix for every seed, so that rare faults also meet in worlds where nothing else hides them.
+A swarm draws a different mix for every seed, so that rare faults also meet in worlds where nothing else hides
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Chances are per opportunity. ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
+    """Chances are per opportunity. ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are
+    written."""
 
     seed: int = 0
     strategy: str = "insert_insert"
@@ -49,7 +51,8 @@ class Scenario:
 
     @property
     def exact(self) -> bool:
-        """Every event carries its own state, so that each table version must be the collection at one moment."""
+        """Every event carries its own state, so that each table version must be the collection at one
+        moment."""
         return self.mode == "post-image" and not self.missing
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Rule-breaking changes, planted one at a time, to show that the oracles notice.
 
-Each names the rule it breaks (docs/ARCHITECTURE.md), where it lives, and the kind of world in which it can matter.
-``plant`` patches the machine, or the simulated engine around it.
+Each names the rule it breaks (docs/ARCHITECTURE.md), where it lives, and the kind of world in which it can
+matter. ``plant`` patches the machine, or the simulated engine around it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest import MonkeyPatch
+import pytest
 
 from snapshotter.core import batches, collisions
 from snapshotter.core import effects as eff
@@ -27,7 +27,7 @@ from .sink import Durable
 from .source import at
 from .world import World
 
-Plant = Callable[[MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +53,30 @@ def mutation(rule: str, **tuned: Any) -> Callable[[Plant], Plant]:
 
 
 @mutation("1")
-def only_the_closing_batch_supersedes(patch: MonkeyPatch) -> None:
+def only_the_closing_batch_supersedes(patch: pytest.MonkeyPatch) -> None:
     """Streamed keys of earlier batches are not asked for."""
     patch.setattr(collisions.StreamedKeys, "asked", lambda self, namespace: [])
 
 
 @mutation("1")
-def only_events_after_the_high_watermark_supersede(patch: MonkeyPatch) -> None:
+def only_events_after_the_high_watermark_supersede(patch: pytest.MonkeyPatch) -> None:
     """The READ is taken for the state at its high watermark."""
     patch.setattr(Window, "low", property(lambda self: self.high_seen))
 
 
 @mutation("2", missing=0.3, writes=0.5)
-def an_update_without_its_document_supersedes(patch: MonkeyPatch) -> None:
+def an_update_without_its_document_supersedes(patch: pytest.MonkeyPatch) -> None:
     original = collisions.surviving
     patch.setattr(collisions, "surviving", lambda r, e: original(r, [replace(x, lands=True) for x in e]))
 
 
 @mutation("2", missing=0.3)
-def an_update_without_its_document_is_not_read_again(patch: MonkeyPatch) -> None:
+def an_update_without_its_document_is_not_read_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Progress, "with_reread", lambda self, namespace, bounds: self)
 
 
 @mutation("2", missing=0.5, writes=0.5, mode="post-image")
-def an_update_missed_while_its_id_is_read_is_forgotten(patch: MonkeyPatch) -> None:
+def an_update_missed_while_its_id_is_read_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = Machine._batch_arrived
 
     def arrived(self: Machine, happened: inp.BatchArrived) -> list[eff.Effect]:
@@ -88,14 +88,14 @@ def an_update_missed_while_its_id_is_read_is_forgotten(patch: MonkeyPatch) -> No
 
 
 @mutation("3", missing=0.3, writes=0.5)
-def single_ids_are_read_beside_a_range_that_holds_them(patch: MonkeyPatch) -> None:
+def single_ids_are_read_beside_a_range_that_holds_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Flight, "free", lambda self, namespace, key: True)
     patch.setattr(Flight, "giving_way", lambda self, namespace, taken: [])
     patch.setattr("tests.simulation.oracles.Oracles.disjoint", lambda self, one, two: None)
 
 
 @mutation("3", mode="post-image")
-def the_first_event_of_a_key_lands(patch: MonkeyPatch) -> None:
+def the_first_event_of_a_key_lands(patch: pytest.MonkeyPatch) -> None:
     original = collisions.latest_events
     patch.setattr(collisions, "latest_events", lambda events: original(list(events)[:1]))
 
@@ -104,7 +104,7 @@ def the_first_event_of_a_key_lands(patch: MonkeyPatch) -> None:
 
 
 @mutation("4", writes=0.5)
-def the_high_watermark_is_written_before_the_last_reader_ends(patch: MonkeyPatch) -> None:
+def the_high_watermark_is_written_before_the_last_reader_ends(patch: pytest.MonkeyPatch) -> None:
     original = Process.read_chunk
 
     def read(self: Process, ask: eff.ReadChunk) -> Job:
@@ -126,13 +126,13 @@ def the_high_watermark_is_written_before_the_last_reader_ends(patch: MonkeyPatch
 
 
 @mutation("5", strategy="cluster_time", lag=10, writes=0.5, hidden=0.0)
-def a_low_watermark_from_behind_counts(patch: MonkeyPatch) -> None:
+def a_low_watermark_from_behind_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Window, "low", property(lambda self: self.low_seen))
     patch.setattr(Window, "read_after", property(lambda self: self.low_acknowledged))
 
 
 @mutation("5", writes=0.5, windows_in_flight=1, chunk_docs=5, mode="post-image")
-def keys_are_kept_only_once_the_chunk_is_read(patch: MonkeyPatch) -> None:
+def keys_are_kept_only_once_the_chunk_is_read(patch: pytest.MonkeyPatch) -> None:
     original = batches.plan_landing
 
     def plan(arrived: Any, windows: Any, *rest: Any) -> eff.LandBatch:
@@ -143,7 +143,7 @@ def keys_are_kept_only_once_the_chunk_is_read(patch: MonkeyPatch) -> None:
 
 
 @mutation("6", strategy="insert_insert", crash=0.03, restart=0.03, zombie=1.0, read_fails=0.0, attempts=1)
-def watermarks_of_another_run_count(patch: MonkeyPatch) -> None:
+def watermarks_of_another_run_count(patch: pytest.MonkeyPatch) -> None:
     original = batches.sight
 
     def sight(windows: Any, sightings: Any, end: Any) -> Any:
@@ -155,17 +155,19 @@ def watermarks_of_another_run_count(patch: MonkeyPatch) -> None:
 
 
 @mutation("6", hidden=0.2, strategy="insert_insert")
-def a_hidden_watermark_is_waited_for(patch: MonkeyPatch) -> None:
+def a_hidden_watermark_is_waited_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Window, "check_passed", lambda self, end: None)
 
 
 @mutation("6", strategy="insert_delete", open_document_lost=0.1, writes=0.5)
-def a_high_watermark_before_the_readers_end_counts(patch: MonkeyPatch) -> None:
+def a_high_watermark_before_the_readers_end_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Window, "check_passed", lambda self, end: None)
     patch.setattr(
         Window,
         "closes_by",
-        lambda self, end: self.state == "closing" and bool(self.low_seen and self.high_seen) and self.high_seen <= end,
+        lambda self, end: (
+            self.state == "closing" and bool(self.low_seen and self.high_seen) and self.high_seen <= end
+        ),
     )
 
 
@@ -173,17 +175,20 @@ def a_high_watermark_before_the_readers_end_counts(patch: MonkeyPatch) -> None:
 
 
 @mutation("9", crash=0.02)
-def progress_is_saved_before_the_batch_lands(patch: MonkeyPatch) -> None:
+def progress_is_saved_before_the_batch_lands(patch: pytest.MonkeyPatch) -> None:
     commit = Process.commit
 
     def batch(self: Process, batch_id: int, start: int, end: int) -> Job:
         if self.machine is None:
             self.start_machine(batch_id)
         events, arrived = self.arrive(batch_id, start, end)
+        self.events = {namespace: events.get(namespace, []) for namespace in self.world.tables}
         landing = self.step(arrived)[-1]
         assert isinstance(landing, eff.LandBatch)
         self.world.oracles.planned(landing)
-        lane = self.step(inp.BatchLanded(batch_id, {c.window.id: inp.Outcome(0, 0) for c in landing.closings}))
+        lane = self.step(
+            inp.BatchLanded(batch_id, {c.window.id: inp.Outcome(0, 0) for c in landing.closings})
+        )
         yield from self.finish(batch_id, lane)
         for namespace in self.world.tables:
             yield "commit"
@@ -193,7 +198,7 @@ def progress_is_saved_before_the_batch_lands(patch: MonkeyPatch) -> None:
 
 
 @mutation("9", crash=0.03)
-def spark_commits_the_batch_before_progress_is_saved(patch: MonkeyPatch) -> None:
+def spark_commits_the_batch_before_progress_is_saved(patch: pytest.MonkeyPatch) -> None:
     original = Process.finish
 
     def finish(self: Process, batch_id: int, lane: list[eff.Effect]) -> Job:
@@ -205,7 +210,7 @@ def spark_commits_the_batch_before_progress_is_saved(patch: MonkeyPatch) -> None
 
 
 @mutation("9")
-def announced_before_it_is_saved(patch: MonkeyPatch) -> None:
+def announced_before_it_is_saved(patch: pytest.MonkeyPatch) -> None:
     original = Process.finish
 
     def finish(self: Process, batch_id: int, lane: list[eff.Effect]) -> Job:
@@ -218,12 +223,12 @@ def announced_before_it_is_saved(patch: MonkeyPatch) -> None:
 
 
 @mutation("9", crash=0.03)
-def a_replayed_batch_starts_from_its_own_state(patch: MonkeyPatch) -> None:
+def a_replayed_batch_starts_from_its_own_state(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Durable, "load", lambda self, batch_id: self.newest_below(batch_id + 1))
 
 
 @mutation("9", restart=0.05, zombie=0.0, writes=0.5)
-def windows_survive_a_restart_of_the_query(patch: MonkeyPatch) -> None:
+def windows_survive_a_restart_of_the_query(patch: pytest.MonkeyPatch) -> None:
     original = World.start
 
     def start(self: World) -> None:
@@ -232,7 +237,11 @@ def windows_survive_a_restart_of_the_query(patch: MonkeyPatch) -> None:
         assert self.process is not None
         if dead is not None and dead.machine is not None:
             dead.machine.landing = dead.machine._arrived = None
-            self.process.machine, self.process.buffers, self.process.keys = dead.machine, dead.buffers, dead.keys
+            self.process.machine, self.process.buffers, self.process.keys = (
+                dead.machine,
+                dead.buffers,
+                dead.keys,
+            )
             self.process.first = False
 
     crash = World.crash
@@ -246,7 +255,7 @@ def windows_survive_a_restart_of_the_query(patch: MonkeyPatch) -> None:
 
 
 @mutation("9", windows_in_flight=4, chunk_docs=1, crash=0.02)
-def chunks_close_out_of_order(patch: MonkeyPatch) -> None:
+def chunks_close_out_of_order(patch: pytest.MonkeyPatch) -> None:
     def closable(windows: Any, scans: Any, end: Any, limits: Any) -> list[Window]:
         return [w for w in windows.values() if w.closes_by(end)]
 
@@ -254,7 +263,7 @@ def chunks_close_out_of_order(patch: MonkeyPatch) -> None:
 
 
 @mutation("9", buffers_lost=0.5, windows_in_flight=4, chunk_docs=1)
-def windows_behind_a_lost_one_close(patch: MonkeyPatch) -> None:
+def windows_behind_a_lost_one_close(patch: pytest.MonkeyPatch) -> None:
     def without(landing: eff.LandBatch, lost: frozenset[WindowId]) -> eff.LandBatch:
         return replace(landing, closings=tuple(c for c in landing.closings if c.window.id not in lost))
 
@@ -265,24 +274,26 @@ def windows_behind_a_lost_one_close(patch: MonkeyPatch) -> None:
 
 
 @mutation("12", preloaded=0.9, requests=4)
-def a_first_load_into_a_table_that_holds_rows(patch: MonkeyPatch) -> None:
+def a_first_load_into_a_table_that_holds_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        TaskProgress, "begun", lambda self, table_empty: replace(self, state=TaskState.RUNNING, first_load=True)
+        TaskProgress,
+        "begun",
+        lambda self, table_empty: replace(self, state=TaskState.RUNNING, first_load=True),
     )
 
 
 @mutation("12", read_fails=0.4, attempts=6, collation=0.0, writes=0.5, windows_in_flight=4, preloaded=0.3)
-def a_second_attempt_is_proven_new(patch: MonkeyPatch) -> None:
+def a_second_attempt_is_proven_new(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(batches, "_proven_new", lambda window, upto: isinstance(window.target, KeyRange))
 
 
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.3, windows_in_flight=4)
-def an_id_that_streamed_in_ahead_of_the_read_is_appended(patch: MonkeyPatch) -> None:
+def an_id_that_streamed_in_ahead_of_the_read_is_appended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Process, "put_there", staticmethod(lambda closing, events: False))
 
 
 @mutation("12", crash=0.03, collation=0.0, writes=0.5, preloaded=0.6, chunk_docs=1)
-def what_an_earlier_run_landed_is_unreached(patch: MonkeyPatch) -> None:
+def what_an_earlier_run_landed_is_unreached(patch: pytest.MonkeyPatch) -> None:
     original = Process.arrive
 
     def arrive(self: Process, *batch: int) -> Any:
@@ -293,7 +304,7 @@ def what_an_earlier_run_landed_is_unreached(patch: MonkeyPatch) -> None:
 
 
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.6, chunk_docs=1)
-def events_within_windows_in_flight_do_not_land(patch: MonkeyPatch) -> None:
+def events_within_windows_in_flight_do_not_land(patch: pytest.MonkeyPatch) -> None:
     def unreached(self: Machine) -> Any:
         tasks = [task for _, task in self._active()]
         return batches.unreached(tasks, {task.namespace: task.frontier for task in tasks}, self.landed_upto)
@@ -301,13 +312,15 @@ def events_within_windows_in_flight_do_not_land(patch: MonkeyPatch) -> None:
     patch.setattr(Machine, "_unreached", unreached)
 
 
-@mutation("12", missing=0.9, collation=0.0, writes=0.15, preloaded=0.9, requests=4, crash=0.02, mode="post-image")
-def single_ids_land_ahead_of_a_first_load(patch: MonkeyPatch) -> None:
+@mutation(
+    "12", missing=0.9, collation=0.0, writes=0.15, preloaded=0.9, requests=4, crash=0.02, mode="post-image"
+)
+def single_ids_land_ahead_of_a_first_load(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Machine, "_leave_to_first_loads", lambda self, unreached: [])
 
 
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.6, keys=20)
-def a_scan_ends_at_the_last_document_found(patch: MonkeyPatch) -> None:
+def a_scan_ends_at_the_last_document_found(patch: pytest.MonkeyPatch) -> None:
     original = Scan.plan
 
     def plan(self: Scan, bounds: Any, *, exhausted: bool) -> None:
@@ -321,7 +334,7 @@ def a_scan_ends_at_the_last_document_found(patch: MonkeyPatch) -> None:
 
 
 @mutation("5", writes=0.5, preloaded=0.6)
-def the_largest_id_is_read_before_the_stream_begins(patch: MonkeyPatch) -> None:
+def the_largest_id_is_read_before_the_stream_begins(patch: pytest.MonkeyPatch) -> None:
     original = Process.open_collection
     patch.setattr(
         Process, "open_collection", lambda self, ask: original(self, replace(ask, after_time=at(0)))
@@ -332,7 +345,7 @@ def the_largest_id_is_read_before_the_stream_begins(patch: MonkeyPatch) -> None:
 
 
 @mutation("11", drain=0.05, read_fails=0.3, attempts=6, windows_in_flight=4)
-def a_chunk_that_failed_waits_while_draining(patch: MonkeyPatch) -> None:
+def a_chunk_that_failed_waits_while_draining(patch: pytest.MonkeyPatch) -> None:
     original = Scan.take
     patch.setattr(
         Scan, "take", lambda self, begun_only=False: None if begun_only else original(self, begun_only=False)
@@ -340,7 +353,7 @@ def a_chunk_that_failed_waits_while_draining(patch: MonkeyPatch) -> None:
 
 
 @mutation("11", missing=0.4, writes=0.5)
-def ids_to_read_again_are_forgotten_when_their_window_fails(patch: MonkeyPatch) -> None:
+def ids_to_read_again_are_forgotten_when_their_window_fails(patch: pytest.MonkeyPatch) -> None:
     original = Machine._fail_window
 
     def fail(self: Machine, window: Window, error: str, *, definite: bool) -> list[eff.Effect]:

@@ -3,11 +3,12 @@
 O1 every READ is a state of its document between the watermarks of its window, and no document is overlooked
 O2 at rest table and collection are equal, and every request has ended
 O3 nothing at or below the saved position or frontier is un-landed
-O4 where events carry their own state: each table version is the collection as of the end of the batch (so no half
-   transaction, and no key goes back), outside unreached ranges; in every mode: a READ never replaces a newer READ
-O5 one READ a key in a commit; an append never adds a key that is there; no row lies in an unreached range
-O6 what Spark counts as done is never undone, and a restart lands again no more chunks than were in flight
-O7 nothing is announced that is not saved and committed; a request that ended is never opened again
+O4 where events carry their own state: each table version is the collection as of the end of the batch (so no
+half transaction, and no key goes back), outside unreached ranges; in every mode: a READ never replaces a
+newer READ O5 one READ a key in a commit; an append never adds a key that is there; no row lies in an
+unreached range O6 what Spark counts as done is never undone, and a restart lands again no more chunks than
+were in flight O7 nothing is announced that is not saved and committed; a request that ended is never opened
+again
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from streaming.namespaces import Namespace
 from .source import Collection, when
 
 if TYPE_CHECKING:
+    from .process import Process
     from .world import World
 
 
@@ -35,11 +37,6 @@ class Violation(AssertionError):
     def __init__(self, oracle: str, message: str) -> None:
         super().__init__(f"{oracle}: {message}")
         self.oracle = oracle
-
-
-def demand(oracle: str, holds: bool, message: str) -> None:
-    if not holds:
-        raise Violation(oracle, message)
 
 
 class Oracles:
@@ -55,6 +52,11 @@ class Oracles:
     def collection(self, namespace: Namespace) -> Collection:
         return self.world.source.collections[namespace]
 
+    @property
+    def process(self) -> Process:
+        assert self.world.process is not None
+        return self.world.process
+
     # Windows
 
     def stepped(self, machine: Machine) -> None:
@@ -69,15 +71,18 @@ class Oracles:
                     self.disjoint(window, other)
 
     def disjoint(self, one: Window, two: Window) -> None:
-        process = self.world.process
-        assert process is not None
-        shared = set(process.members(one.namespace, one.target)) & set(process.members(two.namespace, two.target))
-        demand("O5", not shared, f"{shared} are in two windows in flight: {one} and {two}")
+        process = self.process
+        shared = set(process.members(one.namespace, one.target)) & set(
+            process.members(two.namespace, two.target)
+        )
+        if shared:
+            raise Violation("O5", f"{shared} are in two windows in flight: {one} and {two}")
 
     # Commits
 
     def planned(self, landing: LandBatch) -> None:
-        """A batch is about to land: events in unreached ranges do not, whatever an earlier attempt did with them."""
+        """A batch is about to land: events in unreached ranges do not, whatever an earlier attempt did with
+        them."""
         for namespace, unreached in landing.unreached.items():
             held = {key for key in self.collection(namespace).keys if unreached.holds(key)}
             self.touched[namespace] -= held
@@ -98,36 +103,50 @@ class Oracles:
         table = self.world.tables[namespace]
         seen: set[str] = set()
         for closing in closings:
-            demand("O1", closing.window.id in buffers, f"{closing.window.id} closes, but its buffer is gone")
+            if closing.window.id not in buffers:
+                raise Violation("O1", f"{closing.window.id} closes, but its buffer is gone")
             buffer = buffers[closing.window.id]
             twice = seen & set(buffer)
-            demand("O5", not twice, f"{twice} have two READs in the commit of batch {landing.batch_id}")
+            if twice:
+                raise Violation("O5", f"{twice} have two READs in the commit of batch {landing.batch_id}")
             seen |= set(buffer)
             self.reads_are_of_their_window(closing, buffer)
         for key, row in rows.items():
             before = table.rows.get(key)
-            demand("O5", not (append and before is not None), f"{namespace} {key} is appended, but {before} is there")
+            if append and before is not None:
+                raise Violation("O5", f"{namespace} {key} is appended, but {before} is there")
             if isinstance(row, Read) and before is not None and before.from_read:
                 older = row.content != before.doc and self.is_older(namespace, key, row.content, before.doc)
-                demand("O4", not older, f"{namespace} {key}: READ {row} would replace the newer READ {before}")
+                if older:
+                    raise Violation(
+                        "O4", f"{namespace} {key}: READ {row} would replace the newer READ {before}"
+                    )
 
     def is_older(self, namespace: Namespace, key: str, one: object, two: object) -> bool:
         docs = self.collection(namespace).history[key][1]
-        assert isinstance(one, int) and isinstance(two, int)
+        assert isinstance(one, int)
+        assert isinstance(two, int)
         return docs.index(one) < docs.index(two)
 
     def reads_are_of_their_window(self, closing: Closing, buffer: Mapping[str, int]) -> None:
-        window, process = closing.window, self.world.process
-        assert process is not None and window.high_seen is not None
+        window, process = closing.window, self.process
+        assert window.high_seen is not None
+        assert process.machine is not None
+        assert process.machine.landing is not None
         low, high = when(closing.low), when(window.high_seen)
-        demand("O1", high <= when(process.machine.landing.end), f"{window} closes before its high watermark")
+        if high > when(process.machine.landing.end):
+            raise Violation("O1", f"{window} closes before its high watermark")
         for key in process.members(window.namespace, window.target):
             states = self.collection(window.namespace).states(key, low, high)
             if key in buffer:
                 fits = buffer[key] in states
             else:
                 fits = any(s is None or (window.filter is not None and s % 2) for s in states)
-            demand("O1", fits, f"{key}: READ {buffer.get(key)} but between {low} and {high} it was {states}: {window}")
+            if not fits:
+                raise Violation(
+                    "O1",
+                    f"{key}: READ {buffer.get(key)} but between {low} and {high} it was {states}: {window}",
+                )
 
     def landed(self, namespace: Namespace, landing: LandBatch) -> None:
         """Right after a commit."""
@@ -138,33 +157,42 @@ class Oracles:
                 touched.add(entry.key)
         for closing in landing.closings:
             if closing.window.namespace == namespace and closing.window.filter is None:
-                touched.update(self.world.process.members(namespace, closing.window.target))
+                touched.update(self.process.members(namespace, closing.window.target))
         touched |= set(table.rows)
         if unreached is not None:
             early = [key for key in table.rows if unreached.holds(key)]
-            demand("O5", not early, f"{namespace}: {early} are in the table, but lie in {unreached}")
+            if early:
+                raise Violation("O5", f"{namespace}: {early} are in the table, but lie in {unreached}")
         self.skipped[namespace] -= touched
         self.reads_are_visible(namespace, landing)
         if self.world.scenario.exact:
             for key in sorted(touched):
                 row, state = table.rows.get(key), self.collection(namespace).state(key, end)
                 held = row.doc if row else None
-                message = f"{namespace} {key} is {held} in version {table.version} of batch {landing.batch_id}"
-                demand("O4", held == state, f"{message}, but was {state} at its end {end}")
+                if held != state:
+                    where = f"in version {table.version} of batch {landing.batch_id}"
+                    raise Violation(
+                        "O4", f"{namespace} {key} is {held} {where}, but was {state} at its end {end}"
+                    )
 
     def reads_are_visible(self, namespace: Namespace, landing: LandBatch) -> None:
-        """A READ has landed, or something newer has: only an event that lands something may supersede it (O1)."""
-        process = self.world.process
-        assert process is not None
+        """A READ has landed, or something newer has: only an event that lands something may supersede it
+        (O1)."""
+        process = self.process
         for closing in landing.closings:
-            if closing.window.namespace == namespace:
-                for key, doc in process.buffers[closing.window.id].items():
-                    row = self.world.tables[namespace].rows.get(key)
-                    since = self.collection(namespace).states(key, when(closing.low), self.world.source.clock)
-                    fits = (row.doc if row else None) in since
-                    # Within one transaction a key may have had several states; only the last is in its history.
-                    fits = fits or (row is not None and self.world.source.written[row.doc] > when(closing.low))
-                    demand("O1", fits, f"{namespace} {key}: READ {doc} was dropped, but the table holds {row}")
+            if closing.window.namespace != namespace:
+                continue
+            for key, doc in process.buffers[closing.window.id].items():
+                row, low = self.world.tables[namespace].rows.get(key), when(closing.low)
+                since = self.collection(namespace).states(key, low, self.world.source.clock)
+                fits = (row.doc if row else None) in since
+                # Within one transaction a key may have had several states; only the last is in its history.
+                fits = fits or (row is not None and self.world.source.written[row.doc] > low)
+                # An event before the READ, then one without its document: the event lands, the id is read
+                # again.
+                fits = fits or {True, False} <= {e.lands for e in process.events[namespace] if e.key == key}
+                if not fits:
+                    raise Violation("O1", f"{namespace} {key}: READ {doc} was dropped for {row}")
 
     # Progress
 
@@ -177,14 +205,16 @@ class Oracles:
             waiting = {b.key for n, b in progress.rereads if n == namespace}
             for key in collection.keys:
                 need = self.needed(collection, key, position, tasks)
-                # A lookup in vain, and in a replay not: the delete that it proves is still to come, and heals it.
+                # A lookup in vain, and in a replay not: the delete that it proves is still to come, and heals
+                # it.
                 vanished = (namespace, key, need) in self.world.vanished
                 if need < 0 or vanished or key in waiting or any(self.excused(key, t) for _, t in tasks):
                     continue
                 row = table.rows.get(key)
                 states = collection.states(key, need, self.world.source.clock)
-                message = f"{namespace} {key} is {row} in the table, but has been {states} since {need}"
-                demand("O3", (row.doc if row else None) in states, f"{message}; saving {progress}")
+                if (row.doc if row else None) not in states:
+                    message = f"{namespace} {key} is {row} in the table, but has been {states} since {need}"
+                    raise Violation("O3", f"{message}; saving {progress}")
 
     def needed(
         self, collection: Collection, key: str, position: int, tasks: list[tuple[str, TaskProgress]]
@@ -201,8 +231,9 @@ class Oracles:
     def excused(self, key: str, task: TaskProgress) -> bool:
         """A first load, running or given up, has not come to this key yet.
 
-        Where the table's commit survived a crash and the progress of its batch did not, the task may be no first load
-        any more, or not even be opened: the events that were skipped then come with its scan all the same.
+        Where the table's commit survived a crash and the progress of its batch did not, the task may be no
+        first load any more, or not even be opened: the events that were skipped then come with its scan all
+        the same.
         """
         if task.state is TaskState.DONE or task.filter is not None:
             return False
@@ -215,17 +246,20 @@ class Oracles:
     def committed(self, batch_id: int) -> None:
         """Spark counts the batch as done: from here on nothing of it may be undone."""
         saved = self.world.sink.newest_below(batch_id + 1)
-        demand("O6", saved.batch_id == batch_id, f"batch {batch_id} is committed, saved is {saved.batch_id}")
+        if saved.batch_id != batch_id:
+            raise Violation("O6", f"batch {batch_id} is committed, saved is {saved.batch_id}")
         order = list(TaskState)
         for request in self.durable.requests:
             after = saved.request(request.id)
-            demand("O6", after is not None, f"request {request.id} is forgotten")
+            if after is None:
+                raise Violation("O6", f"request {request.id} is forgotten")
             assert after is not None
             for old, new in zip(request.tasks, after.tasks, strict=True):
                 back = order.index(new.state) < order.index(old.state) or (old.ended and new != old)
                 rank = self.collection(old.namespace).rank
                 frontier = [rank[b.key] if b else -1 for b in (old.frontier, new.frontier)]
-                demand("O6", not back and frontier[0] <= frontier[1], f"went back from {old} to {new}")
+                if back or frontier[0] > frontier[1]:
+                    raise Violation("O6", f"went back from {old} to {new}")
         self.durable = saved
 
     def chunk_landed(self, window: Window) -> None:
@@ -243,7 +277,8 @@ class Oracles:
 
     def announced(self, announce: Announce) -> None:
         request = self.durable.request(announce.request_id)
-        demand("O7", request is not None, f"{announce}, but the request is not saved")
+        if request is None:
+            raise Violation("O7", f"{announce}, but the request is not saved")
         assert request is not None
         task = next((t for t in request.tasks if t.namespace == announce.namespace), None)
         truth = {
@@ -254,12 +289,14 @@ class Oracles:
             "FAILED": task is not None and task.state is TaskState.FAILED,
             "IN_PROGRESS": task is not None and task.chunks > 0,
         }
-        demand("O7", truth[announce.kind], f"{announce}, but saved is {request}")
+        if not truth[announce.kind]:
+            raise Violation("O7", f"{announce}, but saved is {request}")
 
     def opened(self, request_id: str, namespace: Namespace) -> None:
         request = self.durable.request(request_id)
         for task in request.tasks if request is not None else ():
-            demand("O7", task.namespace != namespace or not task.ended, f"{request_id} is opened again: {task}")
+            if task.namespace == namespace and task.ended:
+                raise Violation("O7", f"{request_id} is opened again: {task}")
 
     # The end
 
@@ -267,10 +304,19 @@ class Oracles:
         saved, world = self.durable, self.world
         for request in world.sink.journal:
             known = saved.request(request.id)
-            demand("O2", known is not None and known.ended, f"request {request.id} has not ended: {known}")
-            causes = ("read_fails", "read_fails_definitely", "open_fails", "hidden", "buffers_lost", "open_document_lost")
+            if known is None or not known.ended:
+                raise Violation("O2", f"request {request.id} has not ended: {known}")
+            causes = (
+                "read_fails",
+                "read_fails_definitely",
+                "open_fails",
+                "hidden",
+                "buffers_lost",
+                "open_document_lost",
+            )
             innocent = world.scenario.in_stream and not any(world.faults.get(cause) for cause in causes)
-            demand("O2", not (innocent and known and known.failed), f"{known} failed, but nothing went wrong")
+            if innocent and known and known.failed:
+                raise Violation("O2", f"{known} failed, but nothing went wrong")
         for namespace, table in world.tables.items():
             collection = self.collection(namespace)
             tasks = [t for r in saved.requests for t in r.tasks if t.namespace == namespace]
@@ -280,7 +326,11 @@ class Oracles:
                 if whole or (streamed and not any(self.excused(key, t) for t in tasks)):
                     row, state = table.rows.get(key), collection.state(key, world.source.clock)
                     equal = (row.doc if row else None) == state
-                    demand("O2", equal, f"{namespace} {key} is {row} in the table and {state} in the collection")
+                    if not equal:
+                        raise Violation(
+                            "O2", f"{namespace} {key} is {row} in the table and {state} in the collection"
+                        )
         lives = world.restarts
         most = lives * world.scenario.windows_in_flight * len(world.tables)
-        demand("O6", len(self.relanded) <= most, f"{self.relanded} landed again after {lives} restarts")
+        if len(self.relanded) > most:
+            raise Violation("O6", f"{self.relanded} landed again after {lives} restarts")

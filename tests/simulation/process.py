@@ -1,7 +1,7 @@
 """One life of the engine in the simulated world: it drives the machine exactly as the real engine does.
 
-Everything it does is a *job*, a generator that stops at every point where a crash may come or something else may
-happen in between. The batch is one job; every other effect of the machine is a job of its own beside it.
+Everything it does is a *job*, a generator that stops at every point where a crash may come or something else
+may happen in between. The batch is one job; every other effect of the machine is a job of its own beside it.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Process:
         self.dead = False
         self.first = True
         self.landing_windows: list[Window] = []
+        self.events: Batch = {}
         self.jobs: list[Job] = [self.stream(), self.tidy()]
 
     # Jobs that are always there
@@ -79,6 +80,7 @@ class Process:
             self.start_machine(batch_id)
         assert self.machine is not None
         events, arrived = self.arrive(batch_id, start, end)
+        self.events = {namespace: events.get(namespace, []) for namespace in world.tables}
         yield "batch read"
         landing = self.step(arrived)[-1]
         assert isinstance(landing, eff.LandBatch)
@@ -254,11 +256,14 @@ class Process:
         yield "opened"
         last = bound(alive[-1]) if alive else None
         self.step(
-            inp.CollectionOpened(ask.request_id, ask.namespace, last, len(alive), ordered_keys=collection.ordered)
+            inp.CollectionOpened(
+                ask.request_id, ask.namespace, last, len(alive), ordered_keys=collection.ordered
+            )
         )
 
     def plan_chunks(self, ask: eff.PlanChunks) -> Job:
-        """Chunk ends may be planned from an old state, and the last of them may be ``upto`` or the last document."""
+        """Chunk ends may be planned from an old state, and the last of them may be ``upto`` or the last
+        document."""
         yield "plan"
         collection = self.source.collections[ask.namespace]
         alive = set(collection.alive(self.rng.randint(0, self.source.clock)))
@@ -296,7 +301,8 @@ class Process:
         self.step(inp.LowWritten(window, at(self.rng.randint(time, self.source.clock))))
 
     def read_chunk(self, ask: eff.ReadChunk) -> Job:
-        """Not atomic: each reader reads document after document, at states that only move forward, perhaps behind."""
+        """Not atomic: each reader reads document after document, at states that only move forward, perhaps
+        behind."""
         yield "read"
         keys = self.members(ask.namespace, ask.target)
         collection, after = self.source.collections[ask.namespace], when(ask.after_time)
@@ -308,7 +314,11 @@ class Process:
             for key in part:
                 if self.rng.random() < 0.3:
                     yield "reading"
-                state = self.rng.randint(state, self.source.clock) if self.rng.random() < 0.3 else self.source.clock
+                state = (
+                    self.rng.randint(state, self.source.clock)
+                    if self.rng.random() < 0.3
+                    else self.source.clock
+                )
                 doc = collection.state(key, state)
                 if doc is not None and (ask.filter is None or doc % 2 == 0):
                     buffer[key] = doc
@@ -346,7 +356,8 @@ class Process:
         self.delete_open_document(window)
 
     def delete_open_document(self, window: WindowId) -> None:
-        """By the engine that tidies up, by a TTL index, by a user: the stream shows one and the same delete."""
+        """By the engine that tidies up, by a TTL index, by a user: the stream shows one and the same
+        delete."""
         if self.source.open_documents.pop(window, None) is not None:
             self.source.mark(window, Edge.HIGH if self.scenario.strategy == "insert_delete" else Edge.LOST)
 

@@ -1,4 +1,5 @@
-"""What outlives a process: tables with their recorded versions, saved progress, the journal, Spark's offset log."""
+"""What outlives a process: tables with their recorded versions, saved progress, the journal, Spark's offset
+log."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class Table:
 
 @dataclass(slots=True)
 class Durable:
-    """``offsets[n]`` is the range of batch n, logged before the batch runs; ``committed`` the last batch that Spark
-    counts as done; ``saved`` progress as JSON, by batch."""
+    """``offsets[n]`` is the range of batch n, logged before the batch runs; ``committed`` the last batch that
+    Spark counts as done; ``saved`` progress as JSON, by batch."""
 
     offsets: list[tuple[int, int]] = field(default_factory=list)
     committed: int = -1

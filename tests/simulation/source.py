@@ -1,7 +1,7 @@
 """The simulated deployment: documents, the log of their changes, and what was true when.
 
-Time is a counter. Every entry of the log has a time; the entries of one transaction share one. A document is an integer
-that is never used twice, so "which state is this?" always has an answer.
+Time is a counter. Every entry of the log has a time; the entries of one transaction share one. A document is
+an integer that is never used twice, so "which state is this?" always has an answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Entry:
 
 @dataclass(slots=True)
 class Collection:
-    """``keys``: every key that may ever exist, in the order of the ids (under a collation not that of the keys)."""
+    """``keys``: every key that may ever exist, in the order of the ids (under a collation not that of the
+    keys)."""
 
     namespace: Namespace
     keys: list[str]
@@ -88,7 +89,8 @@ class Source:
         return self.clock
 
     def write(self, *changes: tuple[Namespace, str, str]) -> None:
-        """One write, or one transaction: all changes carry one time. What cannot be (insert twice) is passed over."""
+        """One write, or one transaction: all changes carry one time. What cannot be (insert twice) is passed
+        over."""
         time = self.tick()
         for namespace, key, op in changes:
             collection = self.collections[namespace]

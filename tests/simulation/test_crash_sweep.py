@@ -1,4 +1,5 @@
-"""A crash at every boundary of a scenario: between any two things that the engine does, one after the other."""
+"""A crash at every boundary of a scenario: between any two things that the engine does, one after the
+other."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from .world import World
 _SCENARIOS = {
     "first loads": Scenario(seed=1, preloaded=0.9, mode="post-image"),
     "first loads, by lookup": Scenario(seed=2, preloaded=0.5, strategy="insert_delete"),
-    "loaded again": Scenario(seed=3, requests=3, preloaded=0.4, mode="post-image", strategy="cluster_time", lag=3),
+    "loaded again": Scenario(
+        seed=3, requests=3, preloaded=0.4, mode="post-image", strategy="cluster_time", lag=3
+    ),
     "single ids": Scenario(seed=4, missing=0.3, collections=1, writes=0.5),
     "failed reads and lost buffers": Scenario(seed=5, read_fails=0.2, buffers_lost=0.3, collections=1),
 }

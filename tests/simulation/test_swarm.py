@@ -22,7 +22,8 @@ def survive(scenario: Scenario) -> World:
 
 @pytest.mark.parametrize("part", range(8))
 def test_every_oracle_holds_in_random_worlds(seed: int, part: int) -> None:
-    """Whatever goes wrong, READs are of their windows, nothing is lost, and at rest tables equal collections."""
+    """Whatever goes wrong, READs are of their windows, nothing is lost, and at rest tables equal
+    collections."""
     for number in range(_WORLDS):
         survive(swarm((seed + part * _WORLDS + number) % 2**32))
 

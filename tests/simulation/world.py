@@ -1,8 +1,8 @@
 """The simulated world: one seed decides everything that happens in it.
 
-``World(scenario).run()`` lets writers, requests, faults, and one engine process interleave for a while, then lets
-everything come to rest, with the oracles watching. ``crash_at=n`` crashes the process at its n-th boundary: a world
-that has run to the end tells how many there are, so that a sweep can try every one of them.
+``World(scenario).run()`` lets writers, requests, faults, and one engine process interleave for a while, then
+lets everything come to rest, with the oracles watching. ``crash_at=n`` crashes the process at its n-th
+boundary: a world that has run to the end tells how many there are, so that a sweep can try every one of them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class World:
         return True
 
     def document_of(self, entry: Entry) -> int | None:
-        """The document that comes with an update: its post-image, or what a lookup finds now. A post-image that is
-        missing stays so (as a document that was sent to the dead letters does); one looked up in vain does not."""
+        """The document that comes with an update: its post-image, or what a lookup finds now. A post-image
+        that is missing stays so (as a document that was sent to the dead letters does); one looked up in vain
+        does not."""
         assert entry.namespace is not None
         if entry.ord in self.missing or self.happens("missing"):
             self.missing.add(entry.ord)
@@ -109,7 +110,12 @@ class World:
 
     def at_rest(self) -> bool:
         process = self.process
-        if process is None or process.machine is None or not process.machine.finished or len(process.jobs) > 1:
+        if (
+            process is None
+            or process.machine is None
+            or not process.machine.finished
+            or len(process.jobs) > 1
+        ):
             return False
         if len(process.machine.progress.requests) < len(self.sink.journal):
             return False
@@ -157,7 +163,8 @@ class World:
                 jobs.remove(job)
 
     def request(self) -> None:
-        """Somebody asks for some of the collections; the journal keeps it, and a running engine hears of it."""
+        """Somebody asks for some of the collections; the journal keeps it, and a running engine hears of
+        it."""
         chosen = self.rng.sample(list(self.tables), self.rng.randint(1, len(self.tables)))
         wanted = [Wanted(n, "even" if self.rng.random() < self.scenario.filtered else None) for n in chosen]
         request = SnapshotRequest(f"q{len(self.sink.journal) + 1}", tuple(wanted))
