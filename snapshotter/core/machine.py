@@ -221,11 +221,10 @@ class Machine:
     def _batch_arrived(self, happened: inputs.BatchArrived) -> list[Effect]:
         if self.landing is not None or happened.batch_id <= self.progress.batch_id:
             raise ValueError(
-                f"batch {happened.batch_id} arrived, but progress is that of batch {self.progress.batch_id}, "
-                f"landing {self.landing}: a batch starts, in a new run, from the state of one before it"
+                f"batch {happened.batch_id} arrived, but progress is of batch {self.progress.batch_id} and "
+                f"{self._in_hand}: a batch starts, in a new run, from the state of one before it"
             )
-        for namespace in self.beginning():
-            self._begin(namespace, table_empty=namespace in happened.empty_tables)
+        self._begin(happened.empty_tables)
         self.landed_upto = {**happened.landed_upto, **self.landed_upto}
         self.flight.windows, failed = batches.sight(self.windows, happened.sightings, happened.end)
         effects: list[Effect] = []
@@ -251,10 +250,10 @@ class Machine:
                 self._missed[window.id] = self._missed.get(window.id, frozenset()) | keys
         return [*effects, self.landing]
 
-    def _begin(self, namespace: Namespace, *, table_empty: bool) -> None:
+    def _begin(self, empty_tables: frozenset[Namespace]) -> None:
         for request, task in self._active():
-            if task.namespace == namespace and task.state is TaskState.OPENED:
-                self._put(request.id, task.begun(table_empty=table_empty))
+            if task.state is TaskState.OPENED:
+                self._put(request.id, task.begun(table_empty=task.namespace in empty_tables))
 
     def _unreached(self) -> dict[Namespace, Unreached]:
         tasks = [task for _, task in self._active()]
@@ -275,9 +274,7 @@ class Machine:
 
     def _buffers_lost(self, happened: inputs.BuffersLost) -> list[Effect]:
         if self.landing is None or self.landing.batch_id != happened.batch_id:
-            raise ValueError(
-                f"buffers lost for batch {happened.batch_id}, but {self.landing} is being landed"
-            )
+            raise ValueError(f"buffers lost for batch {happened.batch_id}, but {self._in_hand}")
         self.landing = batches.without(self.landing, happened.windows)
         effects: list[Effect] = []
         for lost in sorted(happened.windows):
@@ -289,7 +286,7 @@ class Machine:
     def _batch_landed(self, happened: inputs.BatchLanded) -> list[Effect]:
         landing, arrived = self.landing, self._arrived
         if landing is None or arrived is None or landing.batch_id != happened.batch_id:
-            raise ValueError(f"batch {happened.batch_id} landed, but {landing} was to be landed")
+            raise ValueError(f"batch {happened.batch_id} landed, but {self._in_hand}")
         if unknown := [str(c.window.id) for c in landing.closings if c.window.id not in happened.outcomes]:
             raise ValueError(f"batch {happened.batch_id} landed without an outcome of {', '.join(unknown)}")
         discards: list[Effect] = []
@@ -337,17 +334,13 @@ class Machine:
             return []
         effects: list[Effect] = []
         for request, task in self._active()[: self.limits.tasks_ahead]:
+            key = (request.id, task.namespace)
             if task.state is TaskState.RUNNING:
                 effects += self._scan(request.id, task)
-            elif task.state is TaskState.WAITING and not self.draining:
-                effects += self._open(request.id, task)
+            elif task.state is TaskState.WAITING and not self.draining and key not in self._opening:
+                self._opening.add(key)
+                effects.append(OpenCollection(*key, task.filter, self.flight.floor))
         return effects if self.draining else effects + self._reread()
-
-    def _open(self, request_id: str, task: TaskProgress) -> list[Effect]:
-        if (request_id, task.namespace) in self._opening:
-            return []
-        self._opening.add((request_id, task.namespace))
-        return [OpenCollection(request_id, task.namespace, task.filter, self.flight.floor)]
 
     def _scan(self, request_id: str, task: TaskProgress) -> list[Effect]:
         assert task.last is not None
@@ -389,6 +382,12 @@ class Machine:
                 window = self.flight.single_ids(namespace, tuple(bounds[: self.limits.reread_ids]))
                 effects.append(WriteLow(window.id, namespace))
         return effects
+
+    @property
+    def _in_hand(self) -> str:
+        return (
+            f"batch {self.landing.batch_id} is being landed" if self.landing else "no batch is being landed"
+        )
 
     def _active(self) -> list[tuple[RequestProgress, TaskProgress]]:
         return queue.active(self.progress)

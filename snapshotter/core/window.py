@@ -140,8 +140,8 @@ class Window:
         return replace(self, high_seen=sighting.time)
 
     def check_passed(self, end: ClusterTime) -> None:
-        """A batch up to ``end`` must have shown every watermark acknowledged up to there. A high one must not lie
-        before a reader's end (somebody else deleted the open document of ``insert_delete``)."""
+        """A batch up to ``end`` must have shown every watermark acknowledged up to there. A high one must not
+        lie before a reader's end (somebody else deleted the open document of ``insert_delete``)."""
         if self.ended is not None and self.high_seen is not None and self.high_seen < self.ended:
             raise WindowError(
                 f"window {self.id}: its high watermark was seen at {self.high_seen}, "
