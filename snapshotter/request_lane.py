@@ -139,7 +139,7 @@ class Lane:
         windows = [e.window for e in effects]
         try:
             time = self.writer.low(windows)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             return self._failed(windows, error)
         for window in windows:
             self._tell(LowWritten(window, time))
@@ -148,7 +148,7 @@ class Lane:
         windows = [e.window for e in effects]
         try:
             time = self.writer.high(windows, max(e.not_before for e in effects))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             return self._failed(windows, error)
         for window in windows:
             self._tell(HighWritten(window, time))
@@ -158,7 +158,7 @@ class Lane:
         started = time.monotonic()
         try:
             buffer = read(self.spark, self._job(effects))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             return self._failed(windows, error)
         self._failures = 0
         seconds = (time.monotonic() - started) / len(effects)
@@ -237,7 +237,7 @@ class Lane:
                     try:
                         handle(effect)
                         break
-                    except Exception as error:
+                    except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane
                         if not classify(error).retriable:
                             text = f"{type(error).__name__}: {error}"
                             self._tell(CollectionFailed(effect.request_id, effect.namespace, text))
@@ -257,7 +257,7 @@ class Lane:
                 self._given_up.add(effect.window)
         try:
             self.writer.discard([e.window for e in effects])
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - no window depends on it
             # They are removed at the next start at the latest; no window depends on it.
             _log.warning("watermark documents are left behind", error=str(error), count=len(effects))
 

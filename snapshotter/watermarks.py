@@ -164,15 +164,19 @@ class ClusterTimeWatermarks:
     def __init__(self, client: MongoClient[Any]) -> None:
         self._client = client
 
-    def low(self, windows: Sequence[WindowId]) -> ClusterTime:
+    def low(self, windows: Sequence[WindowId]) -> ClusterTime:  # noqa: ARG002 - the port's signature
         return majority_time(self._client)
 
-    def high(self, windows: Sequence[WindowId], not_before: ClusterTime) -> ClusterTime:
+    def high(
+        self,
+        windows: Sequence[WindowId],  # noqa: ARG002 - the port's signature
+        not_before: ClusterTime,
+    ) -> ClusterTime:
         # Readers reported majority times, so whatever they saw lies at or before the later of the two.
         return max(majority_time(self._client), not_before)
 
     def discard(self, windows: Sequence[WindowId]) -> None:
         """Nothing was written."""
 
-    def clean_up(self, run: str) -> int:
+    def clean_up(self, run: str) -> int:  # noqa: ARG002 - the port's signature
         return 0
