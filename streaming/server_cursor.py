@@ -23,7 +23,7 @@ from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 from pymongo.server_description import ServerDescription
 
-from streaming.mongo import RawClient, connect, new_client
+from streaming.mongo import connect, new_client
 from streaming.positions import ClusterTime
 
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
@@ -42,16 +42,17 @@ class ServerCursor:
     """``open`` once, then ``more`` until not alive; ``close`` in the end. Raises the driver's errors."""
 
     def __init__(self, uri: str, database: str | None, collection: str | None) -> None:
-        self._client, self._owned = _client_for_cursor(uri)
+        shared = connect(uri)
+        # Asked of the shared client: the question itself selects a server, and would pin the other to it.
+        self.is_sharded = shared.is_mongos
+        self._owned = self.is_sharded or shared.read_preference != ReadPreference.PRIMARY
+        self._pin = _Pin()
+        self._client = new_client(uri, server_selector=self._pin) if self._owned else shared
         self._database = self._client[database or "admin"]
         self._target: str | int = collection or 1
         self._session = self._client.start_session(causal_consistency=False)
         self._id = 0
         self._collection = ""
-
-    @property
-    def is_sharded(self) -> bool:
-        return self._client.is_mongos
 
     def open(
         self, pipeline: Sequence[Mapping[str, Any]], read_concern: Mapping[str, Any], batch_size: int
@@ -87,6 +88,7 @@ class ServerCursor:
         with contextlib.suppress(PyMongoError):
             self._session.end_session()
         if self._owned:
+            self._pin.release()  # closing ends the sessions at the primary, which has to be selected
             self._client.close()
 
     def _command(self, command: dict[str, Any], key: str | None = "cursor") -> Any:
@@ -123,17 +125,13 @@ class _Pin:
 
     def __init__(self) -> None:
         self._address: tuple[str, int | None] | None = None
+        self._armed = True
 
     def __call__(self, servers: list[ServerDescription]) -> list[ServerDescription]:
-        if self._address is None and servers:
+        if self._armed and self._address is None and servers:
             nearest = min(servers, key=lambda server: server.round_trip_time or 0.0)
             self._address = nearest.address
-        return [server for server in servers if server.address == self._address]
+        return [server for server in servers if self._address in (None, server.address)]
 
-
-def _client_for_cursor(uri: str) -> tuple[RawClient, bool]:
-    """A client all of whose commands reach one server, and whether it is to be closed."""
-    shared = connect(uri)
-    if shared.read_preference == ReadPreference.PRIMARY and not shared.is_mongos:
-        return shared, False
-    return new_client(uri, server_selector=_Pin()), True
+    def release(self) -> None:
+        self._address, self._armed = None, False

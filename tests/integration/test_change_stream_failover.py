@@ -1,39 +1,94 @@
-"""The primary of three nodes steps down, between batches and within one: nothing is lost or doubled."""
+"""Three nodes: the primary steps down, a secondary lags behind, a reader stays with its node."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
 
-from snapshotter.testing.mongodb import start_mongodb
-from streaming.change_stream import RangePartition
+import pytest
+from pymongo import MongoClient
+
+from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
+from streaming import change_cursor
+from streaming.change_stream import Offset, RangePartition
 from tests.support.changes import now, read, reader
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
-def test_the_primary_steps_down_between_batches_and_within_one() -> None:
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[MongoDeployment]:
+    """With fail points, so that replication to a node can be stopped."""
+    with start_mongodb(nodes=3, set_parameters={"enableTestCommands": 1}) as deployment:
+        yield deployment
+
+
+def ids(rows: list[dict[str, object]]) -> list[object]:
+    return [row["document_key"]["_id"] for row in rows]  # type: ignore[index]
+
+
+def test_the_primary_steps_down_between_batches_and_within_one(three_nodes: MongoDeployment) -> None:
     """Every batch is complete, whichever node it is read from, and read again it is the same."""
-    with start_mongodb(nodes=3) as mongo:
-        client = mongo.client(retryWrites=True)
-        items = client["shop"]["items"]
-        source = reader(mongo.uri, database__include__list="shop", capture__mode="change_streams")
-        position, ids = now(mongo.uri), []
+    items = three_nodes.client(retryWrites=True)["shop"]["items"]
+    uri = three_nodes.uri
+    source = reader(uri, database__include__list="shop", capture__mode="change_streams")
+    position = now(uri)
 
-        items.insert_many([{"_id": number} for number in range(100)])
-        end = now(mongo.uri)
-        first = read(source, position, end)
-        mongo.step_down()
-        assert read(source, position, end) == first
-        ids += [row["document_key"]["_id"] for row in first]
-        position = end
+    items.insert_many([{"_id": number} for number in range(100)])
+    end = now(uri)
+    first = read(source, position, end)
+    three_nodes.step_down()
+    assert read(source, position, end) == first
+    position = end
 
-        items.insert_many([{"_id": number} for number in range(100, 15_000)])
-        end = now(mongo.uri)
-        assert end > position
-        batches = source.read(RangePartition(position, end))
-        head = next(batches)
-        mongo.step_down()
-        rows = [*head.to_pylist(), *(row for batch in batches for row in batch.to_pylist())]
-        again = read(source, position, end)
-        assert [row["_key"] for row in rows] == [row["_key"] for row in again]
-        ids += [row["document_key"]["_id"] for row in again]
-        assert ids == list(range(15_000))
+    items.insert_many([{"_id": number} for number in range(100, 15_000)])
+    end = now(uri)
+    assert end > position
+    batches = source.read(RangePartition(position, end))
+    head = next(batches)
+    three_nodes.step_down()
+    rows = [*head.to_pylist(), *(row for batch in batches for row in batch.to_pylist())]
+    again = read(source, position, end)
+    assert [row["_key"] for row in rows] == [row["_key"] for row in again]
+    assert ids(first) + ids(again) == list(range(15_000))
+
+
+def test_a_node_that_lags_behind_is_waited_for(three_nodes: MongoDeployment) -> None:
+    """An empty reply proves nothing before the node has reached the end of the batch; so it must.
+
+    The same node, asked for the latest offset, answers with less than the position: that stays.
+    """
+    lagging = next(node for node in three_nodes.nodes if node.address != three_nodes.primary_address())
+    uri = f"mongodb://{lagging.address}/?directConnection=true&readPreference=secondary"
+    direct: MongoClient[dict[str, object]] = MongoClient(uri)
+    items = three_nodes.client()["shop"]["late"]
+    start = now(three_nodes.uri)
+    direct["admin"].command("configureFailPoint", "stopReplProducer", mode="alwaysOn")
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            items.insert_many([{"_id": number} for number in range(10)])
+            end = now(three_nodes.uri)
+            assert now(uri) < end
+            source = reader(uri, collection__include__list=r"shop\.late")
+            limit = source.getDefaultReadLimit()
+            assert source.latestOffset(Offset(end).to_json(), limit) == Offset(end).to_json()
+            reading = pool.submit(read, source, start, end)
+            with pytest.raises(NotYet):
+                reading.result(timeout=2)
+        finally:
+            direct["admin"].command("configureFailPoint", "stopReplProducer", mode="off")
+        assert ids(reading.result(timeout=60)) == list(range(10))
+    direct.close()
+
+
+def test_a_reader_of_secondaries_stays_with_one(
+    three_nodes: MongoDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cursor lives on one node: without resuming, every request of a batch has to find it there."""
+    monkeypatch.setattr(change_cursor, "RESUMES_MAX", 0)
+    uri = f"{three_nodes.uri}&readPreference=secondary&localThresholdMS=1000"
+    start = now(uri)
+    three_nodes.client()["shop"]["many"].insert_many([{"_id": number} for number in range(30_000)])
+    rows = read(reader(uri, collection__include__list=r"shop\.many"), start, now(uri))
+    assert ids(rows) == list(range(30_000))

@@ -16,6 +16,7 @@ from streaming.change_stream import RangePartition
 from streaming.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.server_cursor import ServerCursor, token_time
 from tests.support.changes import brief, now, read, read_since, reader, trailer
 
 Client = MongoClient[dict[str, Any]]
@@ -259,3 +260,39 @@ def test_the_trailer_says_what_was_read(
     token = bson.decode(base64.b64decode(content["token"]))
     with mongo_client[database].watch(resume_after=token) as stream:
         assert next(stream)["clusterTime"] == Timestamp(end.t, end.i + 1)
+
+
+def test_through_a_router_the_end_has_to_be_passed(
+    mongo_uri: str,
+    mongo_client: Client,
+    database: str,
+    start: ClusterTime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An empty reply proves nothing there: a token strictly past the end is waited for.
+
+    There is no mongos to test with; a replica set that is taken for one shows that the wait ends, and when.
+    """
+    always = property(lambda cursor: True, lambda cursor, value: None)
+    monkeypatch.setattr(ServerCursor, "is_sharded", always, raising=False)
+    mongo_client[database]["items"].insert_many([{"_id": number} for number in range(3)])
+    end = now(mongo_uri).previous()
+    source = reader(mongo_uri, database__include__list=database, trailer="true")
+    rows = read(source, start, end)
+    assert [row["kind"] for row in rows] == ["event", "event", "trailer"]
+    mongo_client["admin"].command("appendOplogNote", 1, data={"test": "moves the clock"})
+    end = now(mongo_uri).previous()
+    rows = read(source, start, end)
+    assert [row["kind"] for row in rows] == ["event", "event", "event", "trailer"]
+    assert token_time(base64.b64decode(trailer(rows)["token"])) > end
+
+
+def test_the_time_in_a_token(mongo_client: Client, database: str) -> None:
+    """The leading time of an event's token is its cluster time; anything else is refused, not misread."""
+    with mongo_client[database].watch() as stream:
+        mongo_client[database]["items"].insert_one({"_id": 1})
+        event = next(stream)
+    seen = event["clusterTime"]
+    assert token_time(bson.encode(event["_id"])) == ClusterTime(seen.time, seen.inc)
+    with pytest.raises(ValueError, match="timestamp"):
+        token_time(bson.encode({"_data": "99" * 20}))
