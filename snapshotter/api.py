@@ -37,8 +37,8 @@ _POLL_SECONDS = 0.05
 
 
 class Snapshotter:
-    """``settings``: a file's path, options by their dotted names, or Settings. Without ``spark`` it makes a session from
-    the ``spark.*`` options, and stops it in the end."""
+    """``settings``: a file's path, options by their dotted names, or Settings. Without ``spark`` it makes a session
+    from the ``spark.*`` options, and stops it in the end."""
 
     def __init__(
         self,
@@ -153,5 +153,5 @@ class Snapshotter:
     def _run(self) -> None:
         try:
             self.engine.run()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
             self._error = error

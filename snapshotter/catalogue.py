@@ -10,13 +10,13 @@ from typing import Any
 
 from bson import json_util
 from pymongo import MongoClient
-from streaming.decode import observe
 
 from signals.actions import ExecuteSnapshot
 from signals.errors import SignalError
 from signals.selection import expand, matches_name
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from streaming.columns import TablePlan
+from streaming.decode import observe
 from streaming.namespaces import Namespace
 
 _HIDDEN_DATABASES = ("admin", "local", "config")

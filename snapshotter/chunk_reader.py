@@ -32,12 +32,12 @@ from pymongo.read_concern import ReadConcern
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-from streaming.decode import Decoder
 
 from snapshotter.core.chunks import Target
 from snapshotter.core.window import WindowId
 from snapshotter.range_find import range_find
 from streaming.columns import TablePlan
+from streaming.decode import Decoder
 from streaming.decode_schema import arrow_schema, spark_schema
 from streaming.mongo import connect
 from streaming.mongo_errors import as_source_error
@@ -185,7 +185,7 @@ def _ahead(batches: Iterator[bytes]) -> Iterator[bytes]:
                 if stopped.is_set():
                     return
             fetched.put(None)
-        except BaseException as error:  # handed to the reader, who raises it
+        except BaseException as error:  # noqa: BLE001 - handed to the reader, who raises it
             fetched.put(error)
 
     thread = threading.Thread(target=fetch, name="chunk-fetch", daemon=True)

@@ -47,14 +47,13 @@ class Summary:
     equal: bool
 
     def lines(self) -> list[str]:
+        outcome = "equal" if self.equal else "DIFFERENT"
         speed = (self.rows + self.dropped) / self.seconds if self.seconds else 0.0
         return [
-            f"backfilled   {self.rows + self.dropped:,} documents in {self.chunks} windows, {self.seconds:.1f} s: "
-            f"{speed:,.0f} documents/s",
+            f"backfilled   {self.rows + self.dropped:,} documents, {self.chunks} windows, {self.seconds:.1f} s: {speed:,.0f}/s",
             f"READs        {self.rows:,} landed, {self.dropped:,} dropped because a streamed change was newer",
-            f"meanwhile    {self.changes:,} changes were written; the stream was at most "
-            f"{self.lag_max_seconds:.0f} s behind while the backfill ran",
-            f"verify       collection and table are {'equal' if self.equal else 'DIFFERENT'} ({self.documents:,} documents)",
+            f"meanwhile    {self.changes:,} changes were written; lag of the stream at most {self.lag_max_seconds:.0f} s",
+            f"verify       {self.documents:,} documents: collection and table are {outcome}",
         ]
 
 

@@ -38,7 +38,7 @@ def order_id(number: int) -> ObjectId:
 
 def order(number: int, version: int = 0) -> dict[str, Any]:
     """One order: a nested address, one to three items, dates and decimals."""
-    chance = random.Random(_SEED * 1_000_003 + number * 31 + version)  # noqa: S311 - a shop, not a secret
+    chance = random.Random(_SEED * 1_000_003 + number * 31 + version)
     items = [
         {
             "sku": f"{chance.choice(_ARTICLES)}-{chance.randrange(1000):03d}",
@@ -54,7 +54,11 @@ def order(number: int, version: int = 0) -> dict[str, Any]:
         "status": chance.choice(_STATES),
         "created": created,
         "version": version,
-        "address": {"street": f"Street {chance.randrange(400)}", "city": chance.choice(_CITIES), "zip": "10115"},
+        "address": {
+            "street": f"Street {chance.randrange(400)}",
+            "city": chance.choice(_CITIES),
+            "zip": "10115",
+        },
         "items": items,
         "paid": chance.random() < 0.8,
     }
@@ -88,7 +92,9 @@ def changes(chance: random.Random, documents: int, next_number: int) -> tuple[li
             operations.append(InsertOne(order(next_number)))
             next_number += 1
         elif kind < 0.75:
-            operations.append(UpdateOne(key, {"$set": {"status": chance.choice(_STATES)}, "$inc": {"version": 1}}))
+            operations.append(
+                UpdateOne(key, {"$set": {"status": chance.choice(_STATES)}, "$inc": {"version": 1}})
+            )
         elif kind < 0.85:
             operations.append(ReplaceOne(key, order(number, version=chance.randrange(1, 1000)), upsert=True))
         elif kind < 0.95:
@@ -100,7 +106,7 @@ def changes(chance: random.Random, documents: int, next_number: int) -> tuple[li
 
 def write(uri: str, documents: int, rate: int, stop: Event, written: Synchronized[int]) -> None:
     """Change orders, about ``rate`` a second, until ``stop`` is set. Runs in a process of its own."""
-    chance = random.Random(_SEED)  # noqa: S311 - a shop, not a secret
+    chance = random.Random(_SEED)
     next_number = documents
     with MongoClient[dict[str, Any]](uri) as client:
         orders = client[DATABASE][COLLECTION]

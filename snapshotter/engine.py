@@ -233,9 +233,8 @@ class Engine:
         if known is not None:
             return known
         request = resolve(action, self.client, self._captured())
-        if self.run_state is not None and self.run_state.started:
-            if self.run_state.machine.progress.request(action.id) is not None:
-                return request
+        if self.run_state is not None and self.run_state.progress.request(action.id) is not None:
+            return request
         self.journal.add(request)
         _log.info("request accepted", id=request.id, collections=[str(w.namespace) for w in request.wanted])
         if self.run_state is not None:

@@ -89,7 +89,7 @@ class StatusWriter:
         self.view.update(status)
         try:
             self.storage.write_text(STATUS_FILE, status.to_json())
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - see below
             # A report that cannot be written must not stop the data; the checkpoint's own writes will fail if
             # the storage is really gone.
             _log.warning("the status cannot be written", error=str(failure))

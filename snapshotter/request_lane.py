@@ -140,7 +140,8 @@ class Lane:
         try:
             time = self.writer.low(windows)
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
-            return self._failed(windows, error)
+            self._failed(windows, error)
+            return
         for window in windows:
             self._tell(LowWritten(window, time))
 
@@ -149,7 +150,8 @@ class Lane:
         try:
             time = self.writer.high(windows, max(e.not_before for e in effects))
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
-            return self._failed(windows, error)
+            self._failed(windows, error)
+            return
         for window in windows:
             self._tell(HighWritten(window, time))
 
@@ -159,7 +161,8 @@ class Lane:
         try:
             buffer = read(self.spark, self._job(effects))
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
-            return self._failed(windows, error)
+            self._failed(windows, error)
+            return
         self._failures = 0
         seconds = (time.monotonic() - started) / len(effects)
         for window in windows:
