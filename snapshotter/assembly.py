@@ -29,7 +29,9 @@ def engine_config(settings: Settings) -> EngineConfig:
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
         mode=settings.snapshot.mode,
-        initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode) if included else None,
+        initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
+        if included
+        else None,
         limits=settings.limits(),
         trigger_ms=settings.engine.trigger_interval_ms,
         poll_ms=min(settings.signal.poll_interval_ms, 1_000),

@@ -48,11 +48,13 @@ class Summary:
 
     def lines(self) -> list[str]:
         outcome = "equal" if self.equal else "DIFFERENT"
-        speed = (self.rows + self.dropped) / self.seconds if self.seconds else 0.0
+        read = self.rows + self.dropped
+        speed = read / self.seconds if self.seconds else 0.0
+        lag = f"{self.lag_max_seconds:.0f} s"
         return [
-            f"backfilled   {self.rows + self.dropped:,} documents, {self.chunks} windows, {self.seconds:.1f} s: {speed:,.0f}/s",
+            f"backfilled   {read:,} documents, {self.chunks} windows, {self.seconds:.1f} s: {speed:,.0f}/s",
             f"READs        {self.rows:,} landed, {self.dropped:,} dropped because a streamed change was newer",
-            f"meanwhile    {self.changes:,} changes were written; lag of the stream at most {self.lag_max_seconds:.0f} s",
+            f"meanwhile    {self.changes:,} changes were written; lag of the stream at most {lag}",
             f"verify       {self.documents:,} documents: collection and table are {outcome}",
         ]
 

@@ -275,7 +275,10 @@ class EngineOptions(Group):
         "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 32 << 20, ge=1
     )
     trigger_interval_ms: WholeNumber = option(
-        "engine.trigger.interval.ms", "shortest time between micro-batches; 0 is as soon as possible", 200, ge=0
+        "engine.trigger.interval.ms",
+        "shortest time between micro-batches; 0 is as soon as possible",
+        200,
+        ge=0,
     )
     commit_target_rows: WholeNumber = option(
         "engine.commit.target.rows", "rows that one commit of a backfill aims at", 400_000, ge=1

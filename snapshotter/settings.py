@@ -93,7 +93,7 @@ class Settings(BaseModel):
             raise ConfigurationError.of(source, problems)
         whole: dict[str, Any] = groups
         naming: NamingOptions = whole["naming"]
-        warnings.extend(checks.warnings(whole["snapshot"], whole["signal"], whole["capture"]))
+        warnings.extend(checks.warnings(whole["signal"], whole["capture"]))
         return cls(
             name=naming.name or naming.topic_prefix,
             topic_prefix=naming.topic_prefix or naming.name,

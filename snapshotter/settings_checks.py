@@ -115,7 +115,7 @@ def check_signals(
         yield Problem(SIGNALS, message, name)
 
 
-def warnings(snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions) -> Iterator[str]:
+def warnings(signal: SignalOptions, capture: CaptureOptions) -> Iterator[str]:
     """What works, but perhaps not as it was meant."""
     if signal.collection and capture.scope is Level.COLLECTION:
         yield (

@@ -22,7 +22,7 @@ _NO_TABLE = -1
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of a table: Delta's name of the operation, its metrics, and the writer's ``userMetadata``."""
+    """One version of a table: the operation by Delta's name, its metrics, the writer's ``userMetadata``."""
 
     version: int
     operation: str

@@ -108,7 +108,7 @@ def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:
     bucket of two characters more. Cache the source first.
     """
     least, greatest = source.agg(F.min(KEY), F.max(KEY)).first() or (None, None)
-    if least is None:
+    if least is None or greatest is None:
         return ()
     shared = len(_common_prefix(least, greatest))
     bucket = F.substring(F.col(KEY), 1, shared + 2)

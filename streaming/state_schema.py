@@ -47,7 +47,7 @@ def missing_columns(table: StructType, plan: TablePlan) -> list[str]:
 
 
 def type_differences(rows: StructType, table: StructType) -> list[str]:
-    """Why rows do not fit a table, one sentence a column; [] when they do. Nullability and order do not matter."""
+    """Why rows do not fit a table, by column; [] when they do. Nullability and order do not matter."""
     found = {field.name: field.dataType.simpleString() for field in rows.fields}
     wanted = {field.name: field.dataType.simpleString() for field in table.fields}
     differences = [f"no column {name!r} in the rows" for name in wanted if name not in found]

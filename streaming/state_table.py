@@ -25,7 +25,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import stamina
-from delta.exceptions import ConcurrentTransactionException, DeltaConcurrentModificationException
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
@@ -51,6 +58,16 @@ _PROPERTIES = {
 }
 _ENGINE = "snapshotter"
 _CONFLICT_ATTEMPTS = 6
+# In Python they have no common base. ConcurrentTransactionException is left out: it means another commit under
+# our own application id, so a second engine, which trying again would only hide.
+_PASSING_CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 
 How = Literal["merge", "insert", "append"]
 
@@ -61,10 +78,14 @@ class LandingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What a landing did. ``wrote`` is False when the table records this batch, or a later one, already."""
+    """What a landing did. ``wrote`` is False when the table records this batch, or a later one, already.
+
+    ``source_rows`` are the rows it was given, whatever became of them.
+    """
 
     wrote: bool
     version: int
+    source_rows: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -86,6 +107,8 @@ class StateTable:
         app_id: str,
         settings: Mapping[str, str] | None = None,
     ) -> None:
+        if "${" in app_id:
+            raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
         self.path = path
         self.namespace = namespace
         self.app_id = app_id
@@ -107,7 +130,7 @@ class StateTable:
         builder.execute()
 
     def open(self) -> TablePlan | None:
-        """The table's plan, after finishing an evolution that a crash cut short; None when there is no table."""
+        """The table's plan, after finishing an evolution that a crash cut short; None without a table."""
         newest = self._log.newest()
         if newest is None:
             return None
@@ -143,7 +166,7 @@ class StateTable:
         return newest is None or newest.files == 0 or self._rows().isEmpty()
 
     def max_key(self, after: str | None = None, upto: str | None = None) -> str | None:
-        """The greatest ``_key`` with ``after < _key <= upto``; None where no row is. None leaves an end open."""
+        """The greatest ``_key`` with ``after < _key <= upto``, None leaving an end open; None for no row."""
         rows = self._rows()
         if after is not None:
             rows = rows.where(F.col(KEY) > F.lit(after))
@@ -198,12 +221,14 @@ class StateTable:
             "batch": batch_id,
             "metadata": metadata,
         }
-        self._write(rows, batch_id, json.dumps(mark, separators=(",", ":")), how, key_ranges)
+        # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
+        user_metadata = json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
+        self._write(rows, batch_id, user_metadata, how, key_ranges)
         commit = self._commit_of(token, before.version)
         if commit is None:
             raise LandingError(
-                f"batch {batch_id} of {self.namespace} was not written by this engine: another one, under the same "
-                f"application id {self.app_id!r}, was quicker. Stop one of the two"
+                f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
+                f"same application id {self.app_id!r}, was quicker. Stop one of the two"
             )
         self._landed_batch = batch_id
         return _landed(commit)
@@ -212,7 +237,7 @@ class StateTable:
         self, rows: DataFrame, batch_id: int, user_metadata: str, how: How, ranges: Sequence[Range] | None
     ) -> None:
         for attempt in stamina.retry_context(
-            on=_is_passing_conflict, attempts=_CONFLICT_ATTEMPTS, timeout=None
+            on=_PASSING_CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None
         ):
             with attempt:
                 if how == "append":
@@ -230,12 +255,13 @@ class StateTable:
         return None
 
     def _fitting(self, source: DataFrame, table: Snapshot) -> DataFrame:
-        """The source with its columns in the table's order; raises `LandingError` when they are not the table's."""
+        """The source with its columns in the table's order; raises `LandingError` for other columns."""
         schema = table.schema
         differences = type_differences(source.schema, schema)
         if differences:
             raise LandingError(
-                f"the rows for {self.namespace} do not fit its table: {'; '.join(differences)}. Evolve the table first"
+                f"the rows for {self.namespace} do not fit its table: {'; '.join(differences)}. "
+                "Evolve the table first"
             )
         return source.select(*[F.col(f"`{name}`") for name in schema.names])
 
@@ -252,7 +278,7 @@ class StateTable:
         text = table.table_property(PLAN_PROPERTY)
         if text is None:
             raise LandingError(
-                f"the table at {self.path} was not made by snapshotter (it has no property {PLAN_PROPERTY}): move it, "
+                f"the table at {self.path} was not made by snapshotter (no property {PLAN_PROPERTY}): move it, "
                 "or choose another warehouse"
             )
         return TablePlan.from_json(text)
@@ -261,13 +287,6 @@ class StateTable:
         missing = missing_columns(table.schema, plan)
         if missing:
             self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({', '.join(missing)})")
-
-
-def _is_passing_conflict(error: Exception) -> bool:
-    """A conflict over files or metadata passes; one over our own application id means a second engine."""
-    if isinstance(error, ConcurrentTransactionException):
-        return False
-    return isinstance(error, DeltaConcurrentModificationException)
 
 
 def _mark_of(commit: Commit) -> dict[str, Any] | None:
@@ -285,8 +304,10 @@ def _landed(commit: Commit) -> Landed:
         return Landed(
             True,
             commit.version,
+            commit.count("numSourceRows"),
             commit.count("numTargetRowsInserted"),
             commit.count("numTargetRowsUpdated"),
             commit.count("numTargetRowsDeleted"),
         )
-    return Landed(True, commit.version, inserted=commit.count("numOutputRows"))
+    written = commit.count("numOutputRows")
+    return Landed(True, commit.version, written, inserted=written)

@@ -55,7 +55,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def before(
     ctx: typer.Context,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback does it
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
     log_level: Annotated[

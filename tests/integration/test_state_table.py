@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,9 @@ EVENT = {"_cluster_time": 1, "_op": "c"}
 class Table:
     """A state table under test, with a plan, and rows as dictionaries."""
 
-    def __init__(self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN) -> None:
+    def __init__(
+        self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN
+    ) -> None:
         self.spark = spark
         self.state = StateTable(spark, path, NAMESPACE, app_id)
         self.state.create(plan)
@@ -74,7 +77,7 @@ def table(spark: SparkSession, path: str) -> Table:
 def test_a_merge_inserts_updates_and_deletes(table: Table) -> None:
     """One batch may do all three, is counted, and a delete of an unknown key does nothing."""
     landed = table.land(0, {"_key": "a", "n": 1}, {"_key": "b", "n": 2}, {"_key": "c", "n": 3})
-    assert landed == Landed(True, 1, inserted=3)
+    assert landed == Landed(True, 1, source_rows=3, inserted=3)
     landed = table.land(
         1,
         {"_key": "a", "n": 10, "_op": "u"},
@@ -82,15 +85,15 @@ def test_a_merge_inserts_updates_and_deletes(table: Table) -> None:
         {"_key": "x", "_op": "d"},
         {"_key": "d", "n": 4},
     )
-    assert landed == Landed(True, 2, inserted=1, updated=1, deleted=1)
+    assert landed == Landed(True, 2, source_rows=4, inserted=1, updated=1, deleted=1)
     assert {key: row["n"] for key, row in table.rows().items()} == {"a": 10, "c": 3, "d": 4}
 
 
 @pytest.mark.parametrize("how", ["merge", "insert", "append"])
 def test_every_way_of_landing_is_recorded_once(table: Table, how: str) -> None:
-    """The batch and the metadata are in the commit; the same batch from another run is skipped, and says so."""
+    """Batch and metadata are in the commit; the same batch from another run is skipped, and says so."""
     assert table.state.recorded_batch() is None
-    assert table.land(7, {"_key": "a", "n": 1}, how=how) == Landed(True, 1, inserted=1)
+    assert table.land(7, {"_key": "a", "n": 1}, how=how) == Landed(True, 1, source_rows=1, inserted=1)
     assert table.state.recorded_batch() == 7
     assert table.state.last_metadata() == {"batch": 7}
     replay = Table(table.spark, table.state.path)
@@ -191,7 +194,8 @@ def test_evolution_adds_columns_and_nested_fields(table: Table) -> None:
     assert table.state.recorded_batch() == 0
     assert table.state.open() == LARGER
     table.plan = LARGER
-    table.land(1, {"_key": "b", "person": ("Bo", "Rome", 30), "lines": [("x",)]}, {"_key": "c", "person": None})
+    person = ("Bo", "Rome", 30)
+    table.land(1, {"_key": "b", "person": person, "lines": [("x",)]}, {"_key": "c", "person": None})
     rows = table.rows()
     assert rows["a"].asDict(recursive=True)["person"] == {"name": "Ann", "city": "Oslo", "age": None}
     assert rows["a"]["lines"] is None
@@ -217,7 +221,8 @@ def test_a_nested_field_of_an_array_is_added(spark: SparkSession, path: str) -> 
 def test_an_evolution_cut_short_is_finished_at_the_next_opening(table: Table) -> None:
     """The plan is written before its columns, so a crash between the two is found and mended."""
     text = LARGER.to_json()
-    table.spark.sql(f"ALTER TABLE delta.`{table.state.path}` SET TBLPROPERTIES ('snapshotter.plan' = '{text}')")
+    name = f"delta.`{table.state.path}`"
+    table.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('snapshotter.plan' = '{text}')")
     reopened = StateTable(table.spark, table.state.path, NAMESPACE, "engine-1")
     assert reopened.open() == LARGER
     table.plan = LARGER
@@ -234,11 +239,13 @@ def test_creating_again_keeps_the_table(table: Table) -> None:
 
 def test_rows_that_do_not_fit_are_refused(table: Table) -> None:
     """The message names each column that is missing, too many, or of another type; nothing is written."""
-    source = table.source({"_key": "a", "n": 1}).withColumn("n", F.lit("one")).drop("_op").withColumn("m", F.lit(1))
+    source = table.source({"_key": "a", "n": 1}).drop("_op").withColumns({"n": F.lit("one"), "m": F.lit(1)})
     with pytest.raises(LandingError) as refused:
         table.state.land(source, batch_id=0, metadata={}, how="append", key_ranges=None)
-    for part in ("no column '_op' in the rows", "no column 'm' in the table", "'n' is string in the rows and bigint"):
-        assert part in str(refused.value)
+    message = str(refused.value)
+    assert "no column '_op' in the rows" in message
+    assert "no column 'm' in the table" in message
+    assert "column 'n' is string in the rows and bigint in the table" in message
     assert table.state.version() == 0
 
 
@@ -291,7 +298,7 @@ def test_ranges_are_found_by_spark(table: Table) -> None:
 
 
 def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
-    """Four tables from threads, out of one cached batch: each gets its rows and its own record, repeats are skipped."""
+    """Four tables, four threads, one cached batch: each gets its rows and record; repeats are skipped."""
     tables = [Table(spark, str(tmp_path / str(number)), app_id=f"engine-{number}") for number in range(4)]
     rows = [{"_key": f"{number}-{key:03d}", "n": number} for number in range(4) for key in range(50)]
     batch = tables[0].source(*rows).cache()
@@ -305,9 +312,9 @@ def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> 
             source, batch_id=batch_id, metadata={"table": number}, how="merge", key_ranges=ranges
         )
 
-    first = in_threads([lambda number=number: work(number, 10 + number) for number in range(4)])
+    first = in_threads([partial(work, number, 10 + number) for number in range(4)])
     assert [landed.inserted for landed in first] == [50] * 4
-    again = in_threads([lambda number=number: work(number, 10 + number) for number in range(4)])
+    again = in_threads([partial(work, number, 10 + number) for number in range(4)])
     assert [landed.wrote for landed in again] == [False] * 4
     for number, table in enumerate(tables):
         assert table.state.recorded_batch() == 10 + number
@@ -332,10 +339,13 @@ def in_threads(works: Sequence[Callable[[], Landed]]) -> list[Landed]:
 
 
 def test_the_mark_of_a_commit_is_readable(table: Table) -> None:
-    """`userMetadata` is JSON: engine, application id, batch, and what the caller gave."""
-    table.land(5, {"_key": "a", "n": 1})
+    """`userMetadata` is JSON: engine, application id, batch, and what the caller gave, to the letter."""
+    given = {"windows": ["shop.${env:HOME}", 'a"b\\c', "\u00e9"]}
+    table.state.land(table.source(), batch_id=5, metadata=given, how="merge", key_ranges=())
     row = table.spark.sql(f"DESCRIBE HISTORY delta.`{table.state.path}` LIMIT 1").first()
     assert row is not None
     mark = json.loads(row["userMetadata"])
     del mark["landing"]
-    assert mark == {"engine": "snapshotter", "app_id": "engine-1", "batch": 5, "metadata": {"batch": 5}}
+    assert mark == {"engine": "snapshotter", "app_id": "engine-1", "batch": 5, "metadata": given}
+    with pytest.raises(ValueError, match="substitute"):
+        StateTable(table.spark, table.state.path, NAMESPACE, "engine-${env:HOME}")
