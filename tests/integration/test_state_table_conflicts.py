@@ -1,0 +1,133 @@
+"""`streaming.state_table` beside other writers, which really write in the middle of a landing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streaming.columns import Column, Scalar, TablePlan
+from streaming.namespaces import Namespace
+from streaming.state_schema import state_schema
+from streaming.state_table import Landed, StateTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+NAMESPACE = Namespace("shop", "orders")
+PLAN = TablePlan((Column("n", Scalar("long")),))
+SCHEMA = state_schema(PLAN)
+DEADLINE_S = 120
+
+
+def rows(spark: SparkSession, *values: tuple[str, int, str]) -> DataFrame:
+    """Rows of (`_key`, `n`, `_op`)."""
+    return spark.createDataFrame([(key, n, None, 1, None, op) for key, n, op in values], SCHEMA)
+
+
+def held(source: DataFrame, gate: Path) -> DataFrame:
+    """The source; whoever reads it says so, and waits until the gate is open. A MERGE has begun by then."""
+    reached, opened = str(gate / "reached"), str(gate / "opened")
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        Path(reached).touch()
+        deadline = time.monotonic() + DEADLINE_S
+        while not Path(opened).exists():
+            assert time.monotonic() < deadline, "nobody opened the gate"
+            time.sleep(0.02)
+        yield from batches
+
+    return source.coalesce(1).mapInArrow(wait, SCHEMA)
+
+
+def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], object]) -> Landed:
+    """Start the landing, meddle once it holds its snapshot of the table, let it go on; its result."""
+    results: list[Landed | BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(land())
+        except BaseException as error:  # handed to the test's thread
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + DEADLINE_S
+    while not (gate / "reached").exists():
+        assert thread.is_alive(), f"the landing ended early: {results}"
+        assert time.monotonic() < deadline, "the landing never read its source"
+        time.sleep(0.02)
+    meddle()
+    (gate / "opened").touch()
+    thread.join(DEADLINE_S)
+    (result,) = results
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> StateTable:
+    """A table with two files, so that OPTIMIZE has something to do."""
+    state = StateTable(spark, str(tmp_path / "orders"), NAMESPACE, "engine-1")
+    state.create(PLAN)
+    for batch, key in enumerate("ab"):
+        state.land(rows(spark, (key, 0, "c")), batch_id=batch, metadata={}, how="append", key_ranges=None)
+    return state
+
+
+def content(spark: SparkSession, table: StateTable) -> dict[str, int]:
+    return {row["_key"]: row["n"] for row in spark.read.format("delta").load(table.path).collect()}
+
+
+def test_a_landing_survives_a_concurrent_optimize(
+    spark: SparkSession, table: StateTable, tmp_path: Path
+) -> None:
+    """OPTIMIZE takes away the files that the MERGE read: the landing is done again, as one batch."""
+    source = held(rows(spark, ("a", 1, "u"), ("b", 0, "d"), ("c", 1, "c")), tmp_path)
+    landed = while_landing(
+        tmp_path,
+        lambda: table.land(source, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "c")]),
+        lambda: spark.sql(f"OPTIMIZE delta.`{table.path}` FULL"),
+    )
+    assert (landed.wrote, landed.inserted, landed.updated, landed.deleted) == (True, 1, 1, 1)
+    operations = [commit.operation for commit in table._log.commits_down(table.version())]
+    assert operations == ["MERGE", "OPTIMIZE", "WRITE", "WRITE", "CREATE TABLE"]
+    assert content(spark, table) == {"a": 1, "c": 1}
+    assert table.recorded_batch() == 2
+
+
+def test_of_two_engines_on_one_table_one_learns_that_it_did_not_write(
+    spark: SparkSession, table: StateTable, tmp_path: Path
+) -> None:
+    """Both land batch 2 under one application id: the slower one fails, and its rows are not in the table."""
+    other = StateTable(spark, table.path, NAMESPACE, "engine-1")
+    source = held(rows(spark, ("a", 1, "u")), tmp_path)
+    quick = rows(spark, ("a", 2, "u"))
+    with pytest.raises(Exception, match=r"(?i)another one, with the same|ConcurrentTransaction"):
+        while_landing(
+            tmp_path,
+            lambda: table.land(source, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "a")]),
+            lambda: other.land(quick, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "a")]),
+        )
+    assert content(spark, table) == {"a": 2, "b": 0}
+    assert table.version() == 3
+
+
+def test_an_append_is_not_disturbed_by_optimize(
+    spark: SparkSession, table: StateTable, tmp_path: Path
+) -> None:
+    """It reads no file of the table, so both commit."""
+    source = held(rows(spark, ("c", 1, "c")), tmp_path)
+    landed = while_landing(
+        tmp_path,
+        lambda: table.land(source, batch_id=2, metadata={}, how="append", key_ranges=None),
+        lambda: spark.sql(f"OPTIMIZE delta.`{table.path}` FULL"),
+    )
+    assert landed == Landed(True, 4, source_rows=1, inserted=1)
+    assert content(spark, table) == {"a": 0, "b": 0, "c": 1}
