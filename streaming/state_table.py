@@ -58,8 +58,8 @@ _PROPERTIES = {
 }
 _ENGINE = "snapshotter"
 _CONFLICT_ATTEMPTS = 6
-# In Python they have no common base. ConcurrentTransactionException is left out: it means another commit under
-# our own application id, so a second engine, which trying again would only hide.
+# In Python they have no common base. ConcurrentTransactionException is left out: it means another commit
+# under our own application id, so a second engine, which trying again would only hide.
 _PASSING_CONFLICTS = (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -278,8 +278,8 @@ class StateTable:
         text = table.table_property(PLAN_PROPERTY)
         if text is None:
             raise LandingError(
-                f"the table at {self.path} was not made by snapshotter (no property {PLAN_PROPERTY}): move it, "
-                "or choose another warehouse"
+                f"the table at {self.path} was not made by snapshotter (no property {PLAN_PROPERTY}): "
+                "move it, or choose another warehouse"
             )
         return TablePlan.from_json(text)
 
