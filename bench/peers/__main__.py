@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: every peer and every reference figure, on one mongod and one collection, in one
+"""`python -m bench.peers`: ours, every peer and every reference figure, on one mongod and one collection, in one
 run.
 
 Prints figures as they come and the tables at the end, and writes `peers.json` and `peers.png` into
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import plot, reference
+from bench import ours, plot, reference
 from bench.clock import next_position
 from bench.measurement import Measurement
 from bench.peers import debezium, mongo_spark
@@ -40,14 +40,19 @@ class Run:
         self._changes: int = arguments.changes
         self._rounds: int = arguments.rounds
 
-    def everything(self, *, peers: bool, references: bool) -> None:
+    def everything(self, *, ours_too: bool, peers: bool, references: bool) -> None:
         load_orders(*self._place, self._documents)
+        if ours_too:
+            self._ours()
         if peers:
             self._copy_peers()
         if references:
             self._references()
         start = next_position(self._place[0])
         events = mixed_changes(*self._place, self._changes, existing=self._documents).events
+        if ours_too:
+            folder = self._folder / "ours"
+            self._take(lambda: ours.streaming(*self._place, events, folder, rounds=self._rounds))
         if peers:
             table, rounds = self._folder / "copy", self._rounds
             self._take(lambda: debezium.streaming(*self._place, start, events, rounds=rounds))
@@ -56,11 +61,22 @@ class Run:
             self._take(lambda: reference.change_stream(*self._place, start, events))
             self._take(lambda: reference.change_stream(*self._place, start, events, lookup=True))
 
+    def _ours(self) -> None:
+        documents, rounds = self._documents, self._rounds
+        self._take(lambda: ours.backfill(*self._place, documents, self._folder / "ours", rounds=rounds))
+
     def _copy_peers(self) -> None:
         table, documents, rounds = self._folder / "copy", self._documents, self._rounds
         self._take(lambda: debezium.incremental_snapshot(*self._place, documents, rounds=rounds))
         self._take(lambda: debezium.tuned_snapshot(*self._place, documents, rounds=rounds))
         self._take(lambda: mongo_spark.bulk_copy(*self._place, documents, table, rounds=rounds))
+
+    def beside_writes(self) -> None:
+        """Last, because its writer changes the collection that everyone else was measured on."""
+        folder = self._folder / "beside"
+        self._take(
+            lambda: ours.backfill_beside_writes(*self._place, self._documents, folder, rounds=self._rounds)
+        )
 
     def _references(self) -> None:
         self._take(lambda: reference.raw_cursor(*self._place))
@@ -93,7 +109,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2, help="each peer repeats its work; the last counts")
     parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
     parser.add_argument("--output", type=Path, default=plot.RESULTS)
-    parser.add_argument("--only", choices=("peers", "references"))
+    parser.add_argument("--only", choices=("ours", "peers", "references"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         if arguments.uri:
@@ -110,7 +126,10 @@ def main() -> int:
 
 def measure(uri: str, folder: Path, arguments: argparse.Namespace) -> Run:
     run = Run(uri, folder, arguments)
-    run.everything(peers=arguments.only != "references", references=arguments.only != "peers")
+    chosen = {arguments.only} if arguments.only else {"ours", "peers", "references"}
+    run.everything(ours_too="ours" in chosen, peers="peers" in chosen, references="references" in chosen)
+    if "ours" in chosen:
+        run.beside_writes()
     return run
 
 

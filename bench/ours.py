@@ -1,0 +1,60 @@
+"""Our own side: a backfill, a backfill beside writes, and a stream, in the terms of `bench.peers`.
+
+Each runs in a process of its own (`ours_job.py`), warm in its last round, like the peers.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from bench.clock import ticking
+from bench.measurement import Measurement, measurement
+from bench.peers.process import Round, run_rounds
+
+NAME = "snapshotter"
+ROOT = Path(__file__).parents[1]
+_TIMEOUT_S = 2_400
+
+
+def backfill(uri: str, db: str, coll: str, documents: int, folder: Path, *, rounds: int = 2) -> Measurement:
+    """Signal to last row visible in Delta. `folder` is left with an engine a round, for `streaming`."""
+    found = _run("backfill", uri, db, coll, documents, folder, rounds)
+    return _figure(f"{NAME}, execute-snapshot", "backfill", documents, found)
+
+
+def streaming(uri: str, db: str, coll: str, events: int, folder: Path, *, rounds: int = 2) -> Measurement:
+    """The engines of `backfill` go on through `events` that came after it; start of the engine to last commit."""
+    with ticking(uri):
+        found = _run("stream", uri, db, coll, events, folder, rounds)
+    return _figure(f"{NAME}, change stream", "stream", events, found)
+
+
+def backfill_beside_writes(
+    uri: str, db: str, coll: str, documents: int, folder: Path, *, rate: int = 2_000, rounds: int = 2
+) -> Measurement:
+    """A backfill while `rate` changes a second are made; the details have the stream's greatest lag."""
+    found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate)
+    return _figure(f"{NAME}, beside {rate:,} writes a second", "backfill", documents, found)
+
+
+def _figure(name: str, what: str, documents: int, found: list[Round]) -> Measurement:
+    last = dict(found[-1])
+    details = {key: value for key, value in last.items() if key not in ("round", "documents", "seconds")}
+    return measurement(
+        name,
+        what,
+        documents,
+        found[-1]["seconds"],
+        cold_seconds=found[0]["seconds"],
+        sink="Delta, exactly once",
+        **details,  # type: ignore[arg-type]
+    )
+
+
+def _run(
+    work: str, uri: str, db: str, coll: str, documents: int, folder: Path, rounds: int, **more: object
+) -> list[Round]:
+    plan = {"work": work, "uri": uri, "db": db, "coll": coll, "documents": documents, "rounds": rounds}
+    plan |= {"folder": str(folder), **more}
+    command = [sys.executable, "-m", "bench.ours_job", json.dumps(plan)]
+    return run_rounds(f"{NAME} ({work})", command, timeout_s=_TIMEOUT_S, folder=ROOT)

@@ -1,0 +1,129 @@
+"""The process that `ours.py` starts: one Spark session, one kind of work, several rounds.
+
+Prints a JSON line a round, with the peak memory of this process's Python workers and of its JVM. Each round has an
+engine and a warehouse of its own under `folder`; they are left there, because `stream` goes on from where `backfill`
+stopped.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+
+from bench.spark import HEAP
+from bench.writer import Writer
+from snapshotter.api import Snapshotter
+from snapshotter.settings import Settings
+from snapshotter.spark_session import spark_builder
+
+_PATIENCE_S = 1_800
+
+
+def main(plan: dict[str, Any]) -> None:
+    spark = spark_builder("ours", {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}, "local[2]")
+    try:
+        for turn in range(1, plan["rounds"] + 1):
+            found = _WORK[plan["work"]](spark, plan, turn)
+            print(
+                json.dumps({"round": turn, "documents": plan["documents"], **found, **_memory()}), flush=True
+            )
+    finally:
+        spark.stop()
+
+
+def _engine(spark: SparkSession, plan: dict[str, Any], turn: int, **more: object) -> Snapshotter:
+    options: dict[str, object] = {
+        "name": f"ours{turn}",
+        "mongodb.connection.string": plan["uri"],
+        "collection.include.list": f"{plan['db']}\\.{plan['coll']}",
+        "signal.data.collection": f"{plan['db']}.signals",
+        "snapshot.mode": "no_data",
+        "delta.warehouse": str(Path(plan["folder"]) / f"round-{turn}"),
+        **plan.get("options", {}),
+        **more,
+    }
+    return Snapshotter(Settings.from_options(options, environ={}), spark)
+
+
+def _backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
+    """From the signal to the last row visible in Delta."""
+    with _engine(spark, plan, turn) as engine:
+        begun = time.perf_counter()
+        done = engine.wait(engine.execute_snapshot(f"{plan['db']}.{plan['coll']}"), _PATIENCE_S)
+        seconds = time.perf_counter() - begun
+        rows = _rows(spark, plan, turn)
+    if done.failed or rows != plan["documents"]:
+        raise RuntimeError(f"{done}: the table has {rows} rows, the collection {plan['documents']} documents")
+    return {"seconds": round(seconds, 3), "windows": done.tasks[0].chunks}
+
+
+def _beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
+    """The same while a writer makes `rate` changes a second; the stream's lag is looked at all the while."""
+    with _engine(spark, plan, turn) as engine:
+        with Writer(
+            plan["uri"], plan["db"], plan["coll"], existing=plan["documents"], rate=plan["rate"]
+        ) as writer:
+            begun = time.perf_counter()
+            request = engine.execute_snapshot(f"{plan['db']}.{plan['coll']}")
+            lags = [0]
+
+            def ended() -> object:
+                lags.append(engine.lag_seconds())
+                progress = engine.engine.run_state.progress.request(request)  # type: ignore[union-attr]
+                return progress if progress is not None and progress.ended else None
+
+            engine.until("the end of the backfill", ended, _PATIENCE_S)
+            seconds = time.perf_counter() - begun
+            report = writer.stop()
+        engine.catch_up()
+    return {
+        "seconds": round(seconds, 3),
+        "lag_seconds_max": max(lags),
+        "writes_per_second": round(report.events / report.seconds),
+    }
+
+
+def _stream(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
+    """From the start of the engine, which has the backlog before it, to its last commit."""
+    engine = _engine(spark, plan, turn)
+    begun = time.perf_counter()
+    with engine:
+        engine.catch_up(_PATIENCE_S)
+        seconds = time.perf_counter() - begun
+        events = engine.engine.run_state.events if engine.engine.run_state else 0
+    if events < plan["documents"]:
+        raise RuntimeError(f"{events} events were streamed of {plan['documents']}")
+    return {"seconds": round(seconds, 3)}
+
+
+def _rows(spark: SparkSession, plan: dict[str, Any], turn: int) -> int:
+    path = Path(plan["folder"]) / f"round-{turn}" / "state" / plan["db"] / plan["coll"]
+    return spark.read.format("delta").load(str(path)).count()
+
+
+def _memory() -> dict[str, int]:
+    """Peak resident memory so far, in MB: of the JVM, and of the largest Python worker."""
+    children = psutil.Process().children(recursive=True)
+    peaks = {"java": 0, "python": 0}
+    for process in children:
+        status = Path(f"/proc/{process.pid}/status")
+        try:
+            text = status.read_text()
+        except FileNotFoundError:
+            continue
+        peak = next(
+            (int(line.split()[1]) // 1024 for line in text.splitlines() if line.startswith("VmHWM")), 0
+        )
+        kind = "java" if "java" in process.name() else "python"
+        peaks[kind] = max(peaks[kind], peak)
+    return {"jvm_peak_mb": peaks["java"], "python_peak_mb": peaks["python"]}
+
+
+_WORK = {"backfill": _backfill, "beside": _beside, "stream": _stream}
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,58 @@
+"""Our own figures as pytest-benchmark cases: `make bench`. Sizes by BENCH_DOCUMENTS and BENCH_CHANGES.
+
+Every case runs in a process of its own, twice in one JVM; the second, warm round is the figure, and what pytest-benchmark
+shows is the whole case with its start. The figures are in `extra_info`, and so in the JSON of `--benchmark-json`.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench import ours
+from bench.measurement import Measurement
+from bench.workload import load_orders, mixed_changes
+from snapshotter.testing.mongodb import start_mongodb
+
+DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000000"))
+CHANGES = int(os.environ.get("BENCH_CHANGES", "200000"))
+DATABASE, COLLECTION = "bench_shop", "orders"
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    """A MongoDB with the orders loaded."""
+    with start_mongodb() as mongodb:
+        load_orders(mongodb.uri, DATABASE, COLLECTION, DOCUMENTS)
+        yield mongodb.uri
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ours")
+
+
+def shown(benchmark: BenchmarkFixture, figure: Measurement) -> None:
+    benchmark.extra_info.update(figure)
+    print(f"\n{figure['what']}: {figure['name']}: {figure['rate']:,}/s {figure.get('details', {})}")
+
+
+def test_backfill(benchmark: BenchmarkFixture, uri: str, folder: Path) -> None:
+    """A collection into a new table, from the signal to the last row visible."""
+    figure = benchmark.pedantic(ours.backfill, (uri, DATABASE, COLLECTION, DOCUMENTS, folder))
+    shown(benchmark, figure)
+
+
+def test_stream(benchmark: BenchmarkFixture, uri: str, folder: Path) -> None:
+    """A backlog of mixed changes into the tables that `test_backfill` left."""
+    events = mixed_changes(uri, DATABASE, COLLECTION, CHANGES, existing=DOCUMENTS).events
+    figure = benchmark.pedantic(ours.streaming, (uri, DATABASE, COLLECTION, events, folder))
+    shown(benchmark, figure)
+
+
+def test_backfill_beside_writes(benchmark: BenchmarkFixture, uri: str, tmp_path: Path) -> None:
+    """A backfill while 2,000 changes a second are made."""
+    figure = benchmark.pedantic(ours.backfill_beside_writes, (uri, DATABASE, COLLECTION, DOCUMENTS, tmp_path))
+    shown(benchmark, figure)
