@@ -212,10 +212,12 @@ class _Run:
                 return events
             events.append(event)
         if not reply.events:
-            self.complete = self._is_proof(reply)
+            self.complete = proves_the_end(reply, self._end, self._sharded)
         return events
 
-    def _is_proof(self, reply: Reply) -> bool:
-        if not self._sharded:
-            return reply.alive
-        return reply.token is not None and token_time(reply.token) > self._end
+
+def proves_the_end(empty: Reply, end: ClusterTime, sharded: bool) -> bool:
+    """Whether an empty reply, of a node that has reached ``end``, means that nothing is left up to there."""
+    if not sharded:
+        return empty.alive
+    return empty.token is not None and token_time(empty.token) > end

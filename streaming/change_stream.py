@@ -130,8 +130,6 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._latest = latest = self._target or self._now()
             if begin.time == ORIGIN:
                 end = self._first_position(latest.time)
-            elif latest.time <= begin.time:
-                end = begin.time
             else:
                 end = self._admit(begin.time, latest.time, limit)
         return Offset(max(begin.time, end), max(begin.nonce, latest.nonce)).to_json()
@@ -217,9 +215,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stages: tuple[dict[str, Any], ...] = ({"$project": {"operationType": 1, "clusterTime": 1}},)
         if stride > 1 and wire_version(connect(self._options.uri)) >= WIRE_VERSION_5_1:
             spread = {"$add": [{"$tsSecond": "$clusterTime"}, {"$tsIncrement": "$clusterTime"}]}
-            sampled = {"$eq": [{"$mod": [spread, stride]}, 0]}
-            kept = {"$or": [sampled, {"$eq": ["$operationType", "invalidate"]}]}
-            stages = ({"$match": {"$expr": kept}}, *stages)
+            stages = ({"$match": {"$expr": {"$eq": [{"$mod": [spread, stride]}, 0]}}}, *stages)
         else:
             stride = 1
         counter = replace(

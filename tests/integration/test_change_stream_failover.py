@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from typing import Any
 
 import pytest
 from pymongo import MongoClient
@@ -12,6 +13,7 @@ from pymongo import MongoClient
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from streaming import change_cursor
 from streaming.change_stream import Offset, RangePartition
+from streaming.server_cursor import ServerCursor
 from tests.support.changes import now, read, reader
 
 pytestmark = pytest.mark.slow
@@ -85,10 +87,18 @@ def test_a_node_that_lags_behind_is_waited_for(three_nodes: MongoDeployment) -> 
 def test_a_reader_of_secondaries_stays_with_one(
     three_nodes: MongoDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cursor lives on one node: without resuming, every request of a batch has to find it there."""
-    monkeypatch.setattr(change_cursor, "RESUMES_MAX", 0)
+    """A cursor lives on one node: every request of a batch finds it there, and no second one is opened."""
+    opened = []
+
+    class Counted(ServerCursor):
+        def __init__(self, *target: Any) -> None:
+            opened.append(target)
+            super().__init__(*target)
+
+    monkeypatch.setattr(change_cursor, "ServerCursor", Counted)
     uri = f"{three_nodes.uri}&readPreference=secondary&localThresholdMS=1000"
     start = now(uri)
     three_nodes.client()["shop"]["many"].insert_many([{"_id": number} for number in range(30_000)])
     rows = read(reader(uri, collection__include__list=r"shop\.many"), start, now(uri))
     assert ids(rows) == list(range(30_000))
+    assert len(opened) == 1

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
+from streaming import admission
 from streaming.change_stream import MongoChangesReader, Offset
 from streaming.hints import Hints, write_hints
 from streaming.mongo import oldest_time
@@ -254,7 +255,9 @@ def test_a_transaction_above_the_limit_goes_whole(
     assert batches == [1, 40, 1]
 
 
-def test_drops_are_counted_over(mongo_uri: str, mongo_client: Client, database: str) -> None:
+def test_drops_are_counted_over(
+    mongo_uri: str, mongo_client: Client, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A count goes on behind an invalidate, as the read does."""
     items = mongo_client[database]["items"]
     start = now(mongo_uri)
@@ -267,6 +270,9 @@ def test_drops_are_counted_over(mongo_uri: str, mongo_client: Client, database: 
     ends = batch_ends(source, start, end, limit=15)
     sizes = [len(read(source, a, b)) for a, b in zip([start, *ends], ends, strict=False)]
     assert sizes == [15, 15, 3]
+    monkeypatch.setattr(admission, "SAMPLES_MIN", 1)  # counts a sample
+    ends = batch_ends(source, start, end, limit=15)
+    assert sum(len(read(source, a, b)) for a, b in zip([start, *ends], ends, strict=False)) == 33
 
 
 def test_read_all_available_ignores_the_limit(mongo_uri: str, mongo_client: Client, database: str) -> None:

@@ -12,11 +12,12 @@ from bson.decimal128 import Decimal128
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
 
+from streaming.change_cursor import proves_the_end
 from streaming.change_stream import RangePartition
 from streaming.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.server_cursor import ServerCursor, token_time
+from streaming.server_cursor import Reply, ServerCursor, token_time
 from tests.support.changes import brief, now, read, read_since, reader, trailer
 
 Client = MongoClient[dict[str, Any]]
@@ -259,7 +260,9 @@ def test_the_trailer_says_what_was_read(
     assert content["bytes"] > 200
     token = bson.decode(base64.b64decode(content["token"]))
     with mongo_client[database].watch(resume_after=token) as stream:
-        assert next(stream)["clusterTime"] == Timestamp(end.t, end.i + 1)
+        following = stream.try_next()
+    assert following is not None
+    assert following["clusterTime"] == Timestamp(end.t, end.i + 1)
 
 
 def test_through_a_router_the_end_has_to_be_passed(
@@ -288,11 +291,22 @@ def test_through_a_router_the_end_has_to_be_passed(
 
 
 def test_the_time_in_a_token(mongo_client: Client, database: str) -> None:
-    """The leading time of an event's token is its cluster time; anything else is refused, not misread."""
+    """The leading time of an event's token is its cluster time; anything else is refused, not misread.
+
+    Through a router only a token strictly past the end proves that nothing is left before it.
+    """
     with mongo_client[database].watch() as stream:
         mongo_client[database]["items"].insert_one({"_id": 1})
         event = next(stream)
     seen = event["clusterTime"]
-    assert token_time(bson.encode(event["_id"])) == ClusterTime(seen.time, seen.inc)
+    time = ClusterTime(seen.time, seen.inc)
+    token = bson.encode(event["_id"])
+    assert token_time(token) == time
+    empty = Reply([], token, alive=True)
+    assert proves_the_end(empty, time.previous(), sharded=True)
+    assert not proves_the_end(empty, time, sharded=True)
+    assert not proves_the_end(Reply([], None, alive=True), time, sharded=True)
+    assert proves_the_end(empty, time, sharded=False)
+    assert not proves_the_end(Reply([], token, alive=False), time, sharded=False)
     with pytest.raises(ValueError, match="timestamp"):
         token_time(bson.encode({"_data": "99" * 20}))
