@@ -85,10 +85,13 @@ class Lane:
                 self._threads.append(thread)
 
     def stop(self) -> None:
-        """Stop after what is under way; nothing is reported from here on."""
+        """Stop after what is under way; nothing is reported from here on. The signal collection is left clean."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
+        discards = self._queues[Discard]
+        while not discards.empty():
+            self._discard(self._gather(discards, discards.get_nowait()))
         for window, buffer in list(self.buffers.items()):
             buffer.release(window)
         self.buffers.clear()
