@@ -184,7 +184,7 @@ class Engine:
             run.started
             and run.machine.progress.position >= target
             and run.machine.finished
-            and not self.journal.requests
+            and all(run.machine.progress.request(r.id) is not None for r in self.journal.requests)
         )
 
     def _drain(self, run: Run, query: StreamingQuery) -> None:

@@ -73,6 +73,7 @@ class Run:
     events: int = 0
     known_head: ClusterTime = ORIGIN
     _ended: ClusterTime | None = None
+    _ended_before: frozenset[str] = frozenset()
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _refusing: threading.Event = field(default_factory=threading.Event)
@@ -180,7 +181,9 @@ class Run:
                 return  # by the batch lane, which gets it returned
             case SaveProgress(progress):
                 self.world.store.save(progress)
-                self.world.journal.forget(r.id for r in progress.requests if r.ended)
+                # This batch may be replayed, from the state before it: only what had ended there is never asked again.
+                self.world.journal.forget(self._ended_before)
+                self._ended_before = frozenset(r.id for r in progress.requests if r.ended)
             case Announce():
                 self.world.announce(effect)
             case MakeBatch():
