@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import bson
 import pyarrow as pa
 import structlog
+from bson.codec_options import CodecOptions, DatetimeConversion
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,6 +39,10 @@ from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.batches")
 _BEHIND_SECONDS = 60
+# Anybody may write there, also strings that are no UTF-8; a watermark's name is plain ASCII.
+_LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
+    unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
+)
 _SIGNAL_COLUMNS = ("op", "document_key", "document", "cluster_time")
 
 
@@ -144,10 +149,12 @@ class BatchLane:
         """Watermarks of this engine that the batch shows; signals are handed over as they come."""
         if self.signals is None or not trailer.namespaces.get(self.signals):
             return []
-        rows = events.where(_of(self.signals)).orderBy("ord").select(*_SIGNAL_COLUMNS).collect()
+        # A drop or a rename of the signal collection is an event too, of no document.
+        documents = events.where(_of(self.signals) & F.col("document_key").isNotNull())
+        rows = documents.orderBy("ord").select(*_SIGNAL_COLUMNS).collect()
         sightings = []
         for row in rows:
-            document_id = bson.decode(row["document_key"])["_id"]
+            document_id = bson.decode(row["document_key"], _LENIENT)["_id"]
             seen = edge_of(self.engine, self.strategy, document_id, row["op"])
             if seen is not None:
                 window, edge = seen

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import structlog
+from bson.errors import BSONError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -219,6 +220,8 @@ class Engine:
             return  # a watermark of another engine, Debezium's for example, that shares the collection
         except SignalError as error:
             self._refuse(signal_id, str(error))
+        except BSONError as error:
+            self._refuse(signal_id, f"a document in {self.config.signals} is no readable BSON: {error}")
 
     def _obey(self, action: Action) -> None:
         try:

@@ -36,7 +36,7 @@ from snapshotter.core.inputs import (
 )
 from snapshotter.core.window import WindowId
 from snapshotter.ranges import IdProber, is_simple_collation
-from snapshotter.watermarks import CausalClock, WatermarkWriter
+from snapshotter.watermarks import CausalClock, WatermarkLost, WatermarkWriter
 from streaming.columns import TablePlan
 from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
@@ -128,7 +128,8 @@ class Lane:
             self.report(happened)
 
     def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
-        transient = classify(error).retriable
+        # A lost open document invalidates its window only: the chunk is read again in another one.
+        transient = classify(error).retriable or isinstance(error, WatermarkLost)
         _log.warning(
             "window failed", windows=[str(w) for w in windows], error=str(error), transient=transient
         )

@@ -1,0 +1,186 @@
+"""An engine in this process, on the shared Spark session: options, starts and stops, and looks at what it left.
+
+What is observed on real parts is wrapped, never replaced: a chunk read really happens, and a test does something
+before or after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient, WriteConcern
+from pymongo.collection import Collection
+from pyspark.sql import SparkSession
+
+from snapshotter import request_lane
+from snapshotter.api import Snapshotter
+from snapshotter.chunk_reader import Buffer, ReadJob
+from snapshotter.core.limits import Limits
+from snapshotter.core.progress import Progress
+from snapshotter.engine import Engine
+from snapshotter.engine_config import EngineConfig
+from streaming.namespaces import Namespace
+from tests.support.tables import difference
+
+Documents = Collection[Any]
+SECONDS = 180.0
+STRATEGIES = ("insert_insert", "insert_delete", "cluster_time")
+
+
+@dataclass(slots=True)
+class Lab:
+    """One engine's settings, its database and its warehouse. Start it as often as a test likes."""
+
+    uri: str
+    client: MongoClient[Any]
+    database: str
+    folder: Path
+    spark: SparkSession
+    options: dict[str, object] = field(default_factory=dict)
+    tune: Callable[[EngineConfig], EngineConfig] = lambda config: config
+
+    def with_options(self, strategy: str = "insert_insert", **options: object) -> Lab:
+        """Options by their names with ``__`` for a dot; a signal collection where the strategy needs one."""
+        named = {name.replace("__", "."): value for name, value in options.items()}
+        if strategy != "cluster_time":
+            named.setdefault("signal.data.collection", f"{self.database}.signals")
+        named["incremental.snapshot.watermarking.strategy"] = strategy
+        self.options = {**self.options, **named}
+        return self
+
+    def settings(self) -> dict[str, object]:
+        return {
+            "name": f"engine-{self.database}",
+            "mongodb.connection.string": self.uri,
+            "database.include.list": self.database,
+            "delta.warehouse": str(self.folder / "warehouse"),
+            "engine.trigger.interval.ms": 50,
+            **self.options,
+        }
+
+    def config_file(self) -> Path:
+        """The settings as a file, for the command line."""
+        path = self.folder / "engine.json"
+        path.write_text(json.dumps(self.settings()), encoding="utf-8")
+        return path
+
+    def engine(self) -> Snapshotter:
+        """An engine that has not been started."""
+        made = Snapshotter(self.settings(), self.spark)
+        made.engine = Engine(self.spark, self.tune(made.engine.config))
+        made.engine.config = replace(made.engine.config, poll_ms=50, drain_seconds=SECONDS)
+        return made
+
+    @contextmanager
+    def running(self) -> Iterator[Snapshotter]:
+        """Started, and stopped cleanly at the end of the block."""
+        with self.engine() as engine:
+            yield engine
+
+    # What is at the source, and what has landed
+
+    def collection(self, name: str) -> Documents:
+        return self.client[self.database].get_collection(name, write_concern=WriteConcern("majority"))
+
+    @property
+    def signals(self) -> Documents:
+        return self.collection("signals")
+
+    def name(self, collection: str) -> str:
+        return f"{self.database}.{collection}"
+
+    def namespace(self, collection: str) -> Namespace:
+        return Namespace(self.database, collection)
+
+    def table(self, collection: str) -> Path:
+        return self.folder / "warehouse" / "state" / self.database / collection
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "warehouse" / "_snapshotter" / f"engine-{self.database}"
+
+    def assert_equal(self, *collections: str) -> None:
+        """Collections at rest equal their tables, as an independent reader sees them."""
+        for name in collections:
+            found = difference(self.uri, self.database, name, self.table(name))
+            assert found == [], f"{name}: {len(found)} differences: {found[:5]}"
+
+    def commits(self, collection: str) -> list[dict[str, Any]]:
+        """Of each data commit of a table, oldest first, what it says of itself (`state_table`'s mark)."""
+        log = self.table(collection) / "_delta_log"
+        marks = []
+        for path in sorted(log.glob("[0-9]*.json")):
+            information = json.loads(path.read_text().splitlines()[0])["commitInfo"]
+            if "userMetadata" in information:
+                marks.append(json.loads(information["userMetadata"]))
+        return marks
+
+    def assert_one_commit_a_batch(self, collection: str) -> None:
+        marks = [(mark["app_id"], mark["batch"]) for mark in self.commits(collection)]
+        assert len(marks) == len(set(marks)), marks
+
+
+def limits(chunk_docs: int, windows: int, **more: int) -> Callable[[EngineConfig], EngineConfig]:
+    """Exactly so many windows of so many documents in flight, landed in small commits."""
+    exact = Limits(
+        chunk_docs=chunk_docs,
+        windows_in_flight=windows,
+        windows_in_flight_max=windows,
+        rows_in_flight=1,
+        **{"commit_rows_target": 1, **more},
+    )
+    return lambda config: replace(config, limits=exact)
+
+
+def quiet_rereads(engine: Snapshotter) -> None:
+    """Until every id that the stream could not give has been read again."""
+    engine.until("the single ids to be read", lambda: not _progress(engine).rereads, SECONDS)
+
+
+def _progress(engine: Snapshotter) -> Progress:
+    run = engine.engine.run_state
+    assert run is not None
+    return run.progress
+
+
+@dataclass(slots=True)
+class Reads:
+    """Chunk reads as they happen: ``before`` and ``after`` run around each, with its number from 0."""
+
+    before: Callable[[int, ReadJob], None] = lambda number, job: None
+    after: Callable[[int, ReadJob, Buffer], None] = lambda number, job, buffer: None
+    jobs: list[ReadJob] = field(default_factory=list)
+
+    def targets(self) -> list[Any]:
+        return [part.target for job in self.jobs for part in job.ranges]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Watches all chunk reads of engines in this process."""
+    watch = Reads()
+    real = request_lane.read
+
+    def read(spark: SparkSession, job: ReadJob) -> Buffer:
+        number = len(watch.jobs)
+        watch.jobs.append(job)
+        watch.before(number, job)
+        buffer = real(spark, job)
+        watch.after(number, job, buffer)
+        return buffer
+
+    monkeypatch.setattr(request_lane, "read", read)
+    return watch
+
+
+@pytest.fixture
+def lab(
+    mongo_uri: str, mongo_client: MongoClient[Any], database: str, tmp_path: Path, spark: SparkSession
+) -> Lab:
+    return Lab(mongo_uri, mongo_client, database, tmp_path, spark)
