@@ -25,7 +25,7 @@ from snapshotter.core.chunks import KeyRange
 from snapshotter.ranges import IdProber, range_find
 from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
 from streaming.columns import TablePlan
-from streaming.decode_elements import elements
+from streaming.decode_elements import elements, value_end
 from streaming.keys import key_of_value
 from streaming.mongo import RawClient, connect
 from streaming.mongo_errors import DefiniteError, as_source_error
@@ -121,6 +121,8 @@ def _contents(raw: bytes, keys: frozenset[str] | None, whole: bool) -> pa.Record
 
 
 def _key_of(raw: bytes, at: int) -> str:
+    if raw.startswith(b"_id\0", at + 5):  # the server puts it first
+        return key_of_value(raw[at + 4], raw[at + 9 : value_end(raw[at + 4], raw, at + 9)])
     for tag, name, start, end in elements(raw, at):
         if name == b"_id":
             return key_of_value(tag, raw[start:end])

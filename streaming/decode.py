@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
+from streaming.decode_buffer import Buffer, Cells, Positions
 from streaming.decode_build import scalars, validity
 from streaming.decode_elements import ARRAY, DOCUMENT, MalformedBson, document_end, starts_of
 from streaming.decode_keys import keys_at, strictly_ascending
@@ -28,7 +29,7 @@ from streaming.decode_places import Leftovers, Place
 from streaming.decode_plain import decode_plain
 from streaming.decode_rows import column_array
 from streaming.decode_schema import arrow_schema, arrow_type, spark_schema
-from streaming.decode_walk import Buffer, Cells, Extra, FieldWalk, Positions, walk_items
+from streaming.decode_walk import Extra, FieldWalk, walk_items
 from streaming.rescue import rescued_data
 
 __all__ = ["Decoded", "Decoder", "MalformedBson", "arrow_schema", "observe", "spark_schema"]
@@ -140,6 +141,10 @@ class _Batch:
         arrays = [self._column(c.type, there[name], place.field(c.name)) for name, c in names.items()]
         for extra in found.extras:
             self._left.extra(place, extra, slots[extra.slots])
+        if found.loose:
+            self._left.loose(
+                place, [(int(slots[slot]), name, tag, at) for slot, name, tag, at in found.loose]
+            )
         for name in wanted:
             if name not in names:
                 with_it = np.flatnonzero(there[name].tags)

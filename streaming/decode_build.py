@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.columns import DECIMAL_SCALE, Scalar
+from streaming.decode_buffer import Buffer, Cells, Mask, Positions
 from streaming.decode_elements import (
     BINARY,
     BOOL,
@@ -30,7 +31,6 @@ from streaming.decode_elements import (
 )
 from streaming.decode_plain import DATE_MAX, DATE_MIN, MISFIT, convert
 from streaming.decode_schema import arrow_type
-from streaming.decode_walk import Buffer, Cells, Mask, Positions
 
 _HEX = np.array([int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], np.uint16)
 _LOW32 = np.uint64(0xFFFFFFFF)

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.bson_keys import keys_of
+from streaming.decode_buffer import Buffer, Cells
 from streaming.decode_build import scalars
 from streaming.decode_elements import INT32, INT64, OBJECT_ID, STRING, value_end
-from streaming.decode_walk import Buffer, Cells
 from streaming.key_text import ORDERED
 from streaming.keys import key_of_value
 

@@ -61,6 +61,15 @@ class Observation:
             place = self._fields[name] = Observation()
         return place
 
+    @property
+    def breadth(self) -> int:
+        """How many fields the documents here have had."""
+        return len(self._fields)
+
+    def knows(self, name: str) -> bool:
+        """Whether a field has been seen here before."""
+        return name in self._fields
+
     def element(self) -> Observation:
         """The place of the elements of the arrays here."""
         if self._element is None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streaming.column_names import can_be_column, can_be_nested
-from streaming.columns import TablePlan
+from streaming.columns import LEAVES_MAX, TablePlan
+from streaming.decode_buffer import Buffer, Cells, Positions
 from streaming.decode_elements import ARRAY, BINARY, DOCUMENT, NULL
 from streaming.decode_observe import KINDS, Observation
-from streaming.decode_walk import Buffer, Cells, Extra, Positions
+from streaming.decode_walk import Extra, Loose
 from streaming.rescue import entry, pointer, render
 
 _OBSERVED_MAX = 1000
@@ -75,7 +76,9 @@ class Leftovers:
         self._buffer = buffer
         self._plan = plan
         self._seen = Observation()
+        self._full = plan.is_full
         self._kept: list[tuple[Place, Cells, Positions]] = []
+        self._loose: list[tuple[Place, list[Loose]]] = []
 
     def misfits(self, place: Place, cells: Cells, slots: Positions) -> None:
         """Values of a column that it does not take. A null element of an array needs no entry."""
@@ -89,9 +92,25 @@ class Leftovers:
         name = extra.name.decode("utf-8", "surrogateescape")
         cells = Cells(extra.tags, extra.at)
         self._kept.append((place.field(name), cells, slots))
+        seen = self._place_of(place, name)
+        if seen is not None:
+            self._observe(seen, cells)
+
+    def loose(self, place: Place, found: list[Loose]) -> None:
+        """The same for single values."""
+        self._loose.append((place, found))
+        for _, name, tag, at in found:
+            seen = self._place_of(place, name.decode("utf-8", "surrogateescape"))
+            if seen is not None:
+                seen.see(tag, self._buffer.raw, at)
+
+    def _place_of(self, place: Place, name: str) -> Observation | None:
+        """Where to note a field that the plan does not know; None when it can have no column."""
         allowed = can_be_column if place.parent is None else can_be_nested
-        if allowed(name) and not self._plan.is_full:
-            self._observe(place.observation(self._seen).field(name), cells)
+        if self._full or not allowed(name):
+            return None
+        above = place.observation(self._seen)
+        return above.field(name) if above.knows(name) or above.breadth < LEAVES_MAX else None
 
     def _observe(self, seen: Observation, cells: Cells) -> None:
         for tag in np.unique(cells.tags).tolist():
@@ -114,6 +133,12 @@ class Leftovers:
             rows = place.rows(slots).tolist()
             for row, text in zip(rows, self._texts(place, cells, slots, rows, odd), strict=True):
                 found.setdefault(row, []).append(text)
+        for place, loose in self._loose:
+            rows = place.rows(np.array([slot for slot, *_ in loose])).tolist()
+            for row, (slot, name, tag, at) in zip(rows, loose, strict=True):
+                if row not in odd:
+                    path = pointer((*place.path(slot), name.decode()))
+                    found.setdefault(row, []).append(entry(path, render(tag, self._buffer.raw, at)))
         for row in odd:
             found.pop(row, None)
         return found

@@ -14,28 +14,13 @@ Lengths are checked against the buffer, so damaged bytes raise ``MalformedBson``
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from streaming.decode_elements import (
-    COUNTED_EXTRAS,
-    FIXED_SIZES,
-    REGEX,
-    SMALLEST_LENGTHS,
-    MalformedBson,
-    elements,
-    value_end,
-)
-
-Positions = npt.NDArray[np.int64]
-Tags = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
-
-PADDING = 16
-"""Zero bytes behind the documents, so that a wide load at any of their bytes stays in the buffer."""
+from streaming.decode_buffer import Buffer, Cells, Mask, Positions, Tags, document_ends, values_after
+from streaming.decode_elements import MalformedBson, elements, value_end
 
 _FEW = 12
 """Up to this many documents are walked one by one: a step in lock-step costs as much as a dozen plain
@@ -43,73 +28,6 @@ ones.
 """
 
 _CANDIDATES_MAX = 6
-_NO_SIZE, _COUNTED, _PATTERN = -1, -2, -3
-
-_SIZES = np.full(256, _NO_SIZE, np.int64)
-_EXTRAS = np.zeros(256, np.int64)
-_SMALLEST = np.zeros(256, np.int64)
-for _tag, _size in FIXED_SIZES.items():
-    _SIZES[_tag] = _size
-for _tag, _size in COUNTED_EXTRAS.items():
-    _SIZES[_tag], _EXTRAS[_tag], _SMALLEST[_tag] = _COUNTED, _size, SMALLEST_LENGTHS[_tag]
-_SIZES[REGEX] = _PATTERN
-
-
-class Buffer:
-    """Raw bytes, and views of them that read a number at any byte: ``buffer.int32[positions]``."""
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.size = len(raw)
-        self.padded = raw + bytes(PADDING)
-        self.bytes = np.frombuffer(self.padded, np.uint8)
-        self.int32 = self._view("<i4")
-        self.int64 = self._view("<i8")
-        self.uint64 = self._view("<u8")
-        self.double = self._view("<f8")
-        self.object_id = self._view("V12")
-
-    def _view(self, kind: str) -> npt.NDArray[Any]:
-        width = np.dtype(kind).itemsize
-        return np.ndarray((len(self.padded) - width + 1,), kind, self.padded, strides=(1,))
-
-    def at(self, positions: Positions, text: bytes) -> Mask:
-        """Where exactly these bytes stand."""
-        same: Mask = np.ones(len(positions), np.bool_)
-        for offset in range(0, len(text), 8):
-            part = text[offset : offset + 8]
-            if len(part) < 8 and offset:  # overlap the part before, so that no mask is needed
-                offset, part = len(text) - 8, text[-8:]
-            loaded = self.uint64[np.minimum(positions + offset, self.size) if offset else positions]
-            if len(part) < 8:
-                loaded &= np.uint64((1 << 8 * len(part)) - 1)
-            same &= loaded == np.uint64(int.from_bytes(part, "little"))
-        return same
-
-
-@dataclass(slots=True)
-class Cells:
-    """For each slot a value's BSON tag (0: there is none) and position."""
-
-    tags: Tags
-    at: Positions
-
-    @classmethod
-    def empty(cls, slots: int) -> Cells:
-        return cls(np.zeros(slots, np.uint8), np.zeros(slots, np.int64))
-
-    def put(self, slots: Positions | None, tags: Tags, at: Positions) -> None:
-        """Set the cells of these slots (None: all of them)."""
-        if slots is None:
-            self.tags, self.at = tags, at
-        else:
-            self.tags[slots], self.at[slots] = tags, at
-
-    def spread(self, slots: Positions, size: int) -> Cells:
-        """The same cells among ``size`` slots, cell i at slot ``slots[i]``."""
-        wide = Cells.empty(size)
-        wide.put(slots, self.tags, self.at)
-        return wide
 
 
 @dataclass(slots=True)
@@ -122,12 +40,17 @@ class Extra:
     at: Positions
 
 
+Loose = tuple[int, bytes, int, int]
+"""A single value of a field that was not asked for: slot, name, tag, position."""
+
+
 @dataclass(slots=True)
 class Fields:
-    """What was found in the documents of one level."""
+    """What was found in the documents of one level: what was asked for, what was not, and the odd slots."""
 
     cells: dict[bytes, Cells]
     extras: list[Extra] = field(default_factory=list)
+    loose: list[Loose] = field(default_factory=list)
     odd: list[Positions] = field(default_factory=list)
 
 
@@ -149,7 +72,7 @@ class FieldWalk:
         self._slots = np.arange(len(at))
         self._whole = True
         self._cursor = at + 4
-        self._ends = _document_ends(buffer, at)
+        self._ends = document_ends(buffer, at)
         self._found = Fields({name: Cells.empty(len(at)) for name in names})
         self._ranks = {name: rank for rank, name in enumerate(names)}
         self._filled: set[bytes] = set()
@@ -240,24 +163,22 @@ class FieldWalk:
 
     def _one_by_one(self, slot: int, cursor: int, end: int) -> None:
         raw = self._buffer.raw
-        here = np.array([slot])
         while cursor < end:
             name = self._name_at(cursor)
             tag, start = raw[cursor], cursor + len(name) + 2
             cursor = value_end(tag, raw, start)
             cells = self._found.cells.get(name)
             if cells is None:
-                extra = Extra(name, here, np.array([tag], np.uint8), np.array([start]))
-                self._found.extras.append(extra)
+                self._found.loose.append((slot, name, tag, start))
             else:
                 if cells.tags[slot]:
-                    self._found.odd.append(here)
+                    self._found.odd.append(np.array([slot]))
                 cells.tags[slot], cells.at[slot] = tag, start
         if cursor != end:
             raise MalformedBson(f"the fields of a document end at byte {cursor}, the document at byte {end}")
 
     def _check_extras(self) -> None:
-        """Extras that were met twice in one document, or whose name is no UTF-8, make it odd."""
+        """Fields that were met twice in one document, or whose name is no UTF-8, make it odd."""
         by_name: dict[bytes, list[Extra]] = {}
         for extra in self._found.extras:
             by_name.setdefault(extra.name, []).append(extra)
@@ -270,12 +191,22 @@ class FieldWalk:
                 )
                 if (counts > 1).any():
                     self._found.odd.append(slots[counts > 1])
+        met = {(slot, name) for slot, name, _, _ in self._found.loose}
+        wrong = {slot for slot, name in met if not _is_utf8(name)}
+        if len(met) < len(self._found.loose):
+            times = Counter((slot, name) for slot, name, _, _ in self._found.loose)
+            wrong.update(slot for (slot, _), count in times.items() if count > 1)
+        for name in by_name.keys() & {name for _, name in met}:
+            both = {slot for slot, other in met if other == name}
+            wrong.update(slot for extra in by_name[name] for slot in extra.slots.tolist() if slot in both)
+        if wrong:
+            self._found.odd.append(np.array(sorted(wrong)))
 
 
 def walk_items(buffer: Buffer, at: Positions) -> Items:
     """The elements of the arrays that start at ``at``; their names do not count."""
     count = len(at)
-    slots, cursor, ends = np.arange(count), at + 4, _document_ends(buffer, at)
+    slots, cursor, ends = np.arange(count), at + 4, document_ends(buffer, at)
     counts = np.zeros(count, np.int64)
     steps: list[tuple[Positions, Tags, Positions]] = []
     while True:
@@ -304,32 +235,6 @@ def walk_items(buffer: Buffer, at: Positions) -> Items:
     return _flattened(steps, counts)
 
 
-def values_after(buffer: Buffer, tags: Tags, start: Positions) -> Positions:
-    """Where the values end."""
-    tag = int(tags[0])
-    if (tags == tag).all():
-        size = int(_SIZES[tag])
-        if size >= 0:
-            return start + size
-        if size == _COUNTED:
-            lengths = _lengths(buffer, start)
-            _check_counted(lengths, SMALLEST_LENGTHS[tag])
-            return start + lengths + COUNTED_EXTRAS[tag]
-    sizes = _SIZES[tags]
-    if (sizes == _NO_SIZE).any():
-        wrong = int(np.argmax(sizes == _NO_SIZE))
-        raise MalformedBson(f"there is no BSON type 0x{tags[wrong]:02x} (value at byte {start[wrong]})")
-    counted = sizes == _COUNTED
-    if counted.any():
-        lengths = _lengths(buffer, start[counted])
-        _check_counted(lengths, _SMALLEST[tags[counted]])
-        sizes[counted] = lengths + _EXTRAS[tags[counted]]
-    for index in np.flatnonzero(sizes == _PATTERN).tolist():
-        sizes[index] = value_end(REGEX, buffer.raw, int(start[index])) - int(start[index])
-    after: Positions = start + sizes
-    return after
-
-
 def _after_names(buffer: Buffer, cursor: Positions, index: int) -> Positions:
     """Where the values of array elements start, usually right behind the name ``str(index)``."""
     name = str(index).encode() + b"\0"
@@ -351,29 +256,6 @@ def _flattened(steps: list[tuple[Positions, Tags, Positions]], counts: Positions
     at = np.concatenate([step[2] for step in steps])
     order = np.argsort(slots, kind="stable")
     return Items(Cells(tags[order], at[order]), counts)
-
-
-def _document_ends(buffer: Buffer, at: Positions) -> Positions:
-    """Where the final NULs of the documents stand."""
-    if len(at) and int(at.max()) + 5 > buffer.size:
-        raise MalformedBson(f"a document starts at byte {at.max()} of {buffer.size}")
-    lengths = _lengths(buffer, at)
-    ends: Positions = at + lengths - 1
-    if (lengths < 5).any() or (ends >= buffer.size).any() or buffer.bytes[ends].any():
-        raise MalformedBson("a document's length does not fit its bytes")
-    return ends
-
-
-def _lengths(buffer: Buffer, at: Positions) -> Positions:
-    if (at > buffer.size).any():
-        raise MalformedBson("a length lies past the end of the bytes")
-    lengths: Positions = buffer.int32[at].astype(np.int64)
-    return lengths
-
-
-def _check_counted(lengths: Positions, smallest: int | Positions) -> None:
-    if (lengths < smallest).any():
-        raise MalformedBson("a value states a length that its type cannot have")
 
 
 def _is_utf8(name: bytes) -> bool:
