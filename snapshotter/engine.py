@@ -30,6 +30,7 @@ from snapshotter.core.effects import Announce
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.engine_config import EngineConfig
 from snapshotter.engine_status import StatusWriter
+from snapshotter.errors import GaveUp, describe
 from snapshotter.hints import HintsWriter
 from snapshotter.lock import EngineLock
 from snapshotter.option_groups import SnapshotMode
@@ -118,7 +119,7 @@ class Engine:
                     wait_ms, failures = self.config.retry_wait_ms, 0
                 failures += 1
                 if 0 <= self.config.retries_max < failures:
-                    raise
+                    raise _gave_up(self.config.retries_max, error) from error
                 _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
                 self._report(EngineState.RUNNING, error)
                 self._stop.wait(wait_ms / 1000)
@@ -297,3 +298,8 @@ class Engine:
                 raise FileNotFoundError(f"{self.config.state_location}/checkpoint/metadata is not there")
             self._app_id = f"snapshotter:{self.config.name}:{json.loads(text)['id']}"
         return self._app_id
+
+
+def _gave_up(retries: int, error: BaseException) -> GaveUp:
+    found = describe(error)
+    return GaveUp(f"gave up after {retries} retries (errors.max.retries): {found.message}", found.next_step)

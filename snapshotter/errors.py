@@ -136,6 +136,8 @@ def describe(error: BaseException) -> Description:
     names = {c.__name__ for c in type(error).__mro__}
     if "SignalError" in names:
         return Description(kind, message, None, EXIT_CONFIGURATION, True)
+    if "LockError" in names:
+        return Description(kind, message, None, EXIT_DEFINITE, True)
     if "StorageError" in names:
         next_step = "check delta.warehouse, and the permission to read and write there"
         return Description(kind, message, next_step, EXIT_DEFINITE, True)

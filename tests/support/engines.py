@@ -26,7 +26,7 @@ from snapshotter.core.progress import Progress
 from snapshotter.engine import Engine
 from snapshotter.engine_config import EngineConfig
 from streaming.namespaces import Namespace
-from tests.support.tables import difference
+from tests.support.tables import difference, rows
 
 Documents = Collection[Any]
 SECONDS = 180.0
@@ -120,6 +120,9 @@ class Lab:
             if "userMetadata" in information:
                 marks.append(json.loads(information["userMetadata"]))
         return marks
+
+    def rows(self, collection: str) -> list[dict[str, Any]]:
+        return rows(self.table(collection))
 
     def assert_one_commit_a_batch(self, collection: str) -> None:
         marks = [(mark["app_id"], mark["batch"]) for mark in self.commits(collection)]

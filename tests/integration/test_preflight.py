@@ -1,0 +1,180 @@
+"""What keeps an engine from starting: each with its exit code, a message that names the option or the value, and
+nothing touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from typer.testing import CliRunner
+
+from snapshotter.cli.app import app
+from snapshotter.preflight import covers
+from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
+from snapshotter.testing.processes import free_port
+
+Privilege = tuple[str, str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[MongoDeployment]:
+    """A deployment with access control."""
+    with start_mongodb(auth=True) as deployment:
+        deployment.client()["shop"]["orders"].insert_one({"_id": 1})
+        yield deployment
+
+
+def run(folder: Path, uri: str, **options: object) -> tuple[int, str]:
+    """``snapshotter run --once`` in this process; it must not get as far as Spark. Returns exit code and messages."""
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    config = {
+        "name": "shop",
+        "mongodb.connection.string": uri,
+        "delta.warehouse": str(folder / "lake"),
+        **named,
+    }
+    path = folder / "shop.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    result = CliRunner().invoke(app, ["run", "--once", "-c", str(path)])
+    assert not (folder / "lake").exists(), "something was written"
+    assert "Traceback" not in result.stderr
+    return result.exit_code, result.stderr
+
+
+def user(deployment: MongoDeployment, name: str, privileges: list[Privilege]) -> str:
+    """The address for a user who may do these things, and nothing else."""
+    admin = deployment.client().admin
+    rights = [{"resource": {"db": d, "collection": c}, "actions": a} for d, c, a in privileges]
+    admin.command("createRole", name, privileges=rights, roles=[])
+    admin.command("createUser", name, pwd="secret-word", roles=[name])
+    return deployment.uri.replace(deployment.uri[10 : deployment.uri.index("@")], f"{name}:secret-word")
+
+
+def test_a_standalone_server(tmp_path: Path) -> None:
+    """Exit 2 from the command itself: there is no change stream, and the message says how to get one."""
+    with start_mongodb(standalone=True) as server:
+        config = tmp_path / "shop.json"
+        options = {
+            "name": "shop",
+            "mongodb.connection.string": server.uri,
+            "delta.warehouse": str(tmp_path / "lake"),
+        }
+        config.write_text(json.dumps(options), encoding="utf-8")
+        command = "import sys; from snapshotter.cli import main; sys.exit(main())"
+        done = subprocess.run(
+            [sys.executable, "-c", command, "run", "-c", str(config)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "SNAPSHOTTER_LOG_LEVEL": "info"},
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert "standalone server" in done.stderr
+        assert "--replSet" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tmp_path / "lake").exists()
+        assert server.client().list_database_names() == ["admin", "config", "local"]
+
+
+def test_a_signal_collection_outside_the_captured_scope(tmp_path: Path, mongo_uri: str) -> None:
+    """Exit 2, and the option is named, before anything is asked of the server."""
+    scope = {"capture__scope": "database", "capture__target": "shop"}
+    code, said = run(tmp_path, mongo_uri, **scope, signal__data__collection="other.signals")
+    assert code == 2
+    assert "signal.data.collection = other.signals" in said
+    assert "capture.target" in said
+    scope = {"capture__scope": "collection", "capture__target": "shop.orders"}
+    strategy = {"incremental__snapshot__watermarking__strategy": "insert_insert"}
+    code, said = run(tmp_path, mongo_uri, **scope, **strategy, signal__data__collection="shop.signals")
+    assert code == 2
+    assert "cluster_time" in said
+
+
+def test_an_unreachable_address(tmp_path: Path) -> None:
+    """Exit 4, for it may come back: the address is in the message, its password is not."""
+    address = f"mongodb://me:secret-word@127.0.0.1:{free_port()}/?replicaSet=rs&serverSelectionTimeoutMS=300"
+    code, said = run(tmp_path, address)
+    assert code == 4
+    assert "127.0.0.1" in said
+    assert "mongodb.connection.string" in said
+    assert "secret-word" not in said
+
+
+def test_a_wrong_password(tmp_path: Path, guarded: MongoDeployment) -> None:
+    """Exit 3, for a restart does not make it right; the options are named, the password is not shown."""
+    address = guarded.uri.replace(guarded.uri[10 : guarded.uri.index("@")], "admin:secret-word")
+    code, said = run(tmp_path, address)
+    assert code == 3
+    assert "mongodb.password" in said
+    assert "secret-word" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "privileges", "missing", "where"),
+    [
+        ("no_stream", [("", "", ["find"])], "changeStream", "all databases"),
+        ("no_find", [("", "", ["changeStream"])], "find", "all databases"),
+        (
+            "no_insert",
+            [("", "", ["find", "changeStream"]), ("shop", "signals", ["remove"])],
+            "insert",
+            "shop.signals",
+        ),
+        (
+            "no_remove",
+            [("", "", ["find", "changeStream"]), ("shop", "signals", ["insert"])],
+            "remove",
+            "shop.signals",
+        ),
+    ],
+)
+def test_a_missing_privilege(
+    tmp_path: Path,
+    guarded: MongoDeployment,
+    name: str,
+    privileges: list[Privilege],
+    missing: str,
+    where: str,
+) -> None:
+    """Exit 3: user, privilege, resource and the option that needs it are named; nothing is tried out by writing."""
+    uri = user(guarded, name, privileges)
+    code, said = run(tmp_path, uri, signal__data__collection="shop.signals")
+    assert code == 3, said
+    assert f"{name}@admin lacks the privilege {missing!r} on {where}" in said
+    assert ("signal.data.collection" if missing in ("insert", "remove") else "capture.scope") in said
+    assert guarded.client()["shop"].list_collection_names() == ["orders"]
+
+
+def test_the_privileges_a_narrow_scope_needs(tmp_path: Path, guarded: MongoDeployment) -> None:
+    """A user who may read one database, and no more, gets as far as the server with that scope, and not without it."""
+    from snapshotter import preflight
+    from snapshotter.assembly import engine_config
+    from snapshotter.settings import Settings
+
+    uri = user(guarded, "narrow", [("shop", "", ["find", "changeStream"])])
+    options = {"name": "shop", "mongodb.connection.string": uri, "delta.warehouse": str(tmp_path)}
+    scope = {"capture.scope": "database", "capture.target": "shop"}
+    client: MongoClient[dict[str, Any]] = MongoClient(uri)
+    with client:
+        preflight.check(client, engine_config(Settings.from_options({**options, **scope}, {})))
+        with pytest.raises(Exception, match="lacks the privilege 'changeStream' on all databases"):
+            preflight.check(client, engine_config(Settings.from_options(options, {})))
+
+
+def test_which_privileges_cover_what() -> None:
+    """As MongoDB reads resources: an empty name is any, a cluster resource is none."""
+    assert covers({"anyResource": True}, "a", "b")
+    assert covers({"db": "", "collection": ""}, "", "")
+    assert covers({"db": "a", "collection": ""}, "a", "b")
+    assert covers({"db": "", "collection": "b"}, "a", "b")
+    assert not covers({"db": "a", "collection": "b"}, "a", "")
+    assert not covers({"db": "a", "collection": ""}, "", "")
+    assert not covers({"cluster": True}, "a", "b")
