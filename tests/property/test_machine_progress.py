@@ -1,0 +1,51 @@
+"""`core.progress`: every value that can be saved comes back from JSON as it was."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snapshotter.core.chunks import Bound
+from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.requests import Origin
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+NAMES = st.text(min_size=1, max_size=5)
+NAMESPACES = st.builds(
+    Namespace, NAMES.filter(lambda name: "." not in name), NAMES.filter(lambda name: not name.endswith("."))
+)
+COUNTS = st.integers(0, 2**40)
+BOUNDS = st.builds(Bound, st.binary(max_size=8), st.text(max_size=8))
+TASKS = st.builds(
+    TaskProgress,
+    namespace=NAMESPACES,
+    filter=st.none() | st.text(max_size=8),
+    state=st.sampled_from(TaskState),
+    frontier=st.none() | BOUNDS,
+    last=st.none() | BOUNDS,
+    chunks=COUNTS,
+    rows=COUNTS,
+    dropped=COUNTS,
+    estimated=st.none() | COUNTS,
+    first_load=st.booleans(),
+    ordered_keys=st.booleans(),
+    error=st.none() | st.text(max_size=8),
+)
+TIMES = st.builds(ClusterTime, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+REQUESTS = st.builds(RequestProgress, NAMES, st.sampled_from(Origin), st.lists(TASKS, max_size=3).map(tuple))
+PROGRESS = st.builds(
+    Progress,
+    st.integers(-1, 2**31),
+    TIMES,
+    st.lists(REQUESTS, max_size=3).map(tuple),
+    st.lists(st.tuples(NAMESPACES, BOUNDS), max_size=3).map(tuple),
+)
+
+
+@given(PROGRESS)
+def test_progress_survives_json(progress: Progress) -> None:
+    """Through the text that is written to storage."""
+    assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress

@@ -1,0 +1,61 @@
+"""Short names for the values that the core's tests are made of."""
+
+from __future__ import annotations
+
+from snapshotter.core import inputs as inp
+from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.limits import Limits
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import Progress
+from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.window import Window, WindowId
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+ORDERS = Namespace("shop", "orders")
+ITEMS = Namespace("shop", "items")
+
+
+def at(time: int) -> ClusterTime:
+    return ClusterTime(1, time)
+
+
+def bound(key: str) -> Bound:
+    return Bound(key.encode(), key)
+
+
+def chunk(after: str | None, upto: str) -> KeyRange:
+    return KeyRange(bound(after) if after else None, bound(upto))
+
+
+def ids(*keys: str) -> KeyList:
+    return KeyList(tuple(map(bound, keys)))
+
+
+def window(number: int = 1, target: KeyRange | KeyList | None = None, **fields: object) -> Window:
+    """A registered window of the first request's scan of ORDERS."""
+    given: dict[str, object] = {
+        "id": WindowId("a", number),
+        "request_id": "q1",
+        "namespace": ORDERS,
+        "target": target or chunk(None, "k2"),
+        "filter": None,
+        "order": number - 1,
+        "attempt": 1,
+        "floor": at(10),
+        "in_stream": True,
+    }
+    return Window(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def request(name: str = "q1", *wanted: Namespace) -> SnapshotRequest:
+    return SnapshotRequest(name, tuple(map(Wanted, wanted or (ORDERS,))))
+
+
+def machine(*, in_stream: bool = True, progress: Progress | None = None, **limits: int) -> Machine:
+    given = {"chunk_docs": 2, "windows_in_flight": 2, "rows_in_flight": 1, "attempts": 2, **limits}
+    return Machine("a", progress or Progress(), Limits(**given), in_stream=in_stream)  # type: ignore[arg-type]
+
+
+def arrived(number: int, end: int, **told: object) -> inp.BatchArrived:
+    return inp.BatchArrived(number, at(0), at(end), **told)  # type: ignore[arg-type]

@@ -1,0 +1,42 @@
+"""`core.flight`: windows are numbered, and none shares an id with another."""
+
+from __future__ import annotations
+
+from snapshotter.core.flight import Flight
+from snapshotter.core.progress import TaskProgress
+from snapshotter.core.scan import Planned
+
+from .some import ITEMS, ORDERS, at, bound, chunk
+
+
+def test_a_window_takes_the_floor_of_its_moment() -> None:
+    """The end of the newest batch: what streamed before was not kept for it."""
+    flight = Flight("a", in_stream=True)
+    one = flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
+    flight.floor = at(20)
+    two = flight.single_ids(ITEMS, (bound("k7"),))
+    assert (str(one.id), str(two.id)) == ("a/1", "a/2")
+    assert two.floor == at(20)
+    assert list(flight.windows) == [one.id, two.id]
+
+
+def test_an_id_is_free_while_no_window_may_read_it() -> None:
+    """In its own collection; under a collation a range may hold any."""
+    flight = Flight("a", in_stream=True)
+    flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
+    assert [flight.free(ORDERS, key) for key in ("k1", "k2", "k3")] == [False, False, True]
+    assert flight.free(ITEMS, "k1")
+    flight.chunk("q1", TaskProgress(ITEMS, ordered_keys=False), Planned(0, chunk(None, "k2")))
+    assert not flight.free(ITEMS, "k9")
+
+
+def test_windows_of_single_ids_give_way() -> None:
+    """Those that hold one of the ids taken, of the same collection, and no ranges."""
+    flight = Flight("a", in_stream=True)
+    flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
+    mine = flight.single_ids(ORDERS, (bound("k7"), bound("k8")))
+    flight.single_ids(ITEMS, (bound("k7"),))
+    assert flight.giving_way(ORDERS, chunk("k7", "k9").holds) == [mine]
+    assert flight.giving_way(ORDERS, chunk("k8", "k9").holds) == []
+    assert flight.reading_ids(ORDERS) == [mine]
+    assert [w.request_id for w in flight.of_task("q1", ORDERS)] == ["q1"]
