@@ -1,0 +1,79 @@
+"""Watermark writers where the strategies differ: documents that are gone, and clocks that only go forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson.timestamp import Timestamp
+from pymongo import MongoClient
+from pymongo.errors import BulkWriteError
+
+from snapshotter.core.window import WindowId
+from snapshotter.watermark_ids import Strategy, close_id, open_id
+from snapshotter.watermarks import CausalClock, InsertedWatermarks, WatermarkLost, watermark_writer
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+Client = MongoClient[dict[str, Any]]
+
+
+def writer(client: Client, database: str, strategy: Strategy) -> InsertedWatermarks:
+    found = watermark_writer(strategy, client, "e", Namespace(database, "signals"), CausalClock())
+    assert isinstance(found, InsertedWatermarks)
+    return found
+
+
+def test_an_open_document_that_is_gone_is_no_high_watermark(mongo_client: Client, database: str) -> None:
+    """With ``insert_delete`` the delete is the watermark: if somebody else was quicker, the error says how many of
+    which documents were gone, and asks for a TTL index."""
+    marks = writer(mongo_client, database, Strategy.INSERT_DELETE)
+    windows = [WindowId("a1", 1), WindowId("a1", 2)]
+    low = marks.low(windows)
+    mongo_client[database]["signals"].delete_one({"_id": open_id("e", windows[0])})
+    with pytest.raises(WatermarkLost, match=rf"1 of 2 open documents .*a1/1-open.*{database}\.signals.*TTL"):
+        marks.high(windows, low)
+
+
+def test_a_window_has_one_low_and_one_high(mongo_client: Client, database: str) -> None:
+    """Ids are unique, so a second write of the same watermark is refused by the server."""
+    marks = writer(mongo_client, database, Strategy.INSERT_INSERT)
+    windows = [WindowId("a1", 1)]
+    low = marks.low(windows)
+    with pytest.raises(BulkWriteError):
+        marks.low(windows)
+    marks.high(windows, low)
+    with pytest.raises(BulkWriteError):
+        marks.high(windows, low)
+    names = {d["_id"] for d in mongo_client[database]["signals"].find()}
+    assert names == {open_id("e", windows[0]), close_id("e", windows[0])}
+    documents = list(mongo_client[database]["signals"].find({}, {"_id": 0}))
+    assert {d["type"] for d in documents} == {"snapshot-window-open", "snapshot-window-close"}
+
+
+def test_cluster_time_writes_nothing(mongo_client: Client, database: str) -> None:
+    """Not even a collection; and its high watermark is a reader's end where that is the later one."""
+    marks = watermark_writer(Strategy.CLUSTER_TIME, mongo_client, "e", None, CausalClock())
+    low = marks.low([WindowId("a1", 1)])
+    late = ClusterTime(low.t + 1_000, 1)
+    assert marks.high([WindowId("a1", 1)], late) == late
+    marks.discard([WindowId("a1", 1)])
+    assert marks.clean_up("b2") == 0
+    assert mongo_client[database].list_collection_names() == []
+
+
+def test_strategies_that_write_need_a_collection(mongo_client: Client) -> None:
+    """A configuration that got this far without one is a mistake, named by its option."""
+    with pytest.raises(ValueError, match=r"insert_insert needs signal\.data\.collection"):
+        watermark_writer(Strategy.INSERT_INSERT, mongo_client, "e", None, CausalClock())
+
+
+def test_the_clock_keeps_the_latest_time() -> None:
+    """Times come from many sessions, in any order."""
+    clock = CausalClock()
+    clock.observe(None)
+    assert clock.signed is None
+    for seconds, increment in ((5, 1), (7, 2), (7, 1), (6, 9)):
+        clock.observe({"clusterTime": Timestamp(seconds, increment), "signature": {}})
+    assert clock.signed is not None
+    assert clock.signed["clusterTime"] == Timestamp(7, 2)
