@@ -43,8 +43,9 @@ class Snapshot:
 
     @property
     def files(self) -> int:
-        """How many data files the version has; 0 exactly when nothing was ever left in the table."""
-        return int(self._snapshot.numOfFiles())
+        """How many data files the version has; 0 when there is no row (more may hold none either)."""
+        checksum = _option(self._snapshot.checksumOpt())
+        return int((self._snapshot.numOfFiles if checksum is None else checksum.numFiles)())
 
     @property
     def schema(self) -> StructType:
@@ -52,7 +53,12 @@ class Snapshot:
 
     def recorded(self, app_id: str) -> int | None:
         """The newest ``txnVersion`` that ``app_id`` committed, or None when it never did."""
-        return cast("int | None", _option(self._snapshot.transactions().get(app_id)))
+        checksum = _option(self._snapshot.checksumOpt())
+        listed = None if checksum is None else _option(checksum.setTransactions())
+        if listed is None:
+            return cast("int | None", _option(self._snapshot.transactions().get(app_id)))
+        marks = (listed.apply(at) for at in range(listed.size()))
+        return next((int(mark.version()) for mark in marks if mark.appId() == app_id), None)
 
     def table_property(self, name: str) -> str | None:
         return cast("str | None", _option(self._snapshot.metadata().configuration().get(name)))
