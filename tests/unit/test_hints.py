@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from snapshotter.hints import HintsWriter
 from streaming.hints import Hints, read_hints, write_hints
 
 
@@ -30,3 +31,32 @@ def test_a_file_that_holds_no_hints_is_named(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"hints\.file=.*hints\.json.*holds no hints"):
         read_hints(str(path))
+
+
+def test_the_engine_goes_on_from_the_last_nonce(tmp_path: Path) -> None:
+    """A nonce only grows, also when the engine starts again: an old one would ask for nothing."""
+    path = tmp_path / "hints.json"
+    first = HintsWriter(path)
+    first.bump()
+    first.bump()
+    assert read_hints(str(path)).nonce == 2
+    HintsWriter(path).bump()
+    assert read_hints(str(path)).nonce == 3
+
+
+def test_density_follows_recent_batches(tmp_path: Path) -> None:
+    """Events a second of cluster time: older batches fade, an empty one counts, and a batch within one second too."""
+    path = tmp_path / "hints.json"
+    writer = HintsWriter(path)
+    assert read_hints(str(path)).events_per_second is None
+    writer.learn(1_000, 10.0)
+    assert read_hints(str(path)).events_per_second == pytest.approx(100.0)
+    for _ in range(20):
+        writer.learn(10, 10.0)
+    assert read_hints(str(path)).events_per_second == pytest.approx(1.0, rel=0.01)
+    writer.learn(5_000, 0.0)
+    dense = read_hints(str(path)).events_per_second
+    assert dense is not None
+    assert dense > 100
+    writer.bump()
+    assert read_hints(str(path)).events_per_second == dense

@@ -1,0 +1,166 @@
+"""What an engine says of itself: gathered from its run, written now and then, never in the way of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from snapshotter import engine_status
+from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.window import Window, WindowId
+from snapshotter.engine_status import Speed, StatusWriter
+from snapshotter.errors import ConfigurationError
+from snapshotter.process import Owner
+from snapshotter.run import Run
+from snapshotter.status import STATUS_FILE, EngineState, RequestState, Status
+from snapshotter.storage import MemoryStorage, StorageError
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+ORDERS, PEOPLE = Namespace("shop", "orders"), Namespace("shop", "people")
+REQUEST = SnapshotRequest("r1", (Wanted(ORDERS), Wanted(PEOPLE)))
+OWNER = Owner("host", 42, "place", "start")
+
+
+@dataclass
+class RunStub:
+    """The few things that a status asks of a run."""
+
+    progress: Progress
+    id: str = "a1"
+    events: int = 5
+    known_head: ClusterTime = field(default_factory=lambda: ClusterTime(110, 0))
+    windows: tuple[Window, ...] = ()
+
+
+@dataclass
+class Clock:
+    now: float = 1_000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(engine_status.time, "monotonic", lambda: made.now)
+    return made
+
+
+def run_of(progress: Progress, **more: Any) -> Run:
+    return cast(Run, RunStub(progress, **more))
+
+
+def written(storage: MemoryStorage) -> Status:
+    text = storage.read_text(STATUS_FILE)
+    assert text is not None
+    return Status.from_json(text)
+
+
+def half_done(rows: int) -> RequestProgress:
+    """The first collection runs, the second waits."""
+    request = RequestProgress.accepted(REQUEST)
+    task = request.tasks[0].opened(Bound(b"z", "z"), 1_000, ordered_keys=True).begun(table_empty=True)
+    return request.with_task(task.advanced(Bound(b"a", "a"), rows=rows, dropped=10))
+
+
+def test_before_the_first_batch_there_is_no_position(clock: Clock) -> None:
+    """Requests that wait in the journal are shown as queued."""
+    storage = MemoryStorage()
+    StatusWriter("shop", OWNER, storage).write(EngineState.RUNNING, None, [REQUEST], [])
+    status = written(storage)
+    assert (status.name, status.pid, status.host, status.state) == ("shop", 42, "host", EngineState.RUNNING)
+    assert (status.batch, status.position, status.lag_seconds, status.run_id) == (None, None, None, None)
+    assert [(r.id, r.state) for r in status.requests] == [("r1", RequestState.QUEUED)]
+
+
+def test_progress_lag_speed_and_what_is_left(clock: Clock) -> None:
+    """From two looks ten seconds apart."""
+    storage = MemoryStorage()
+    writer = StatusWriter("shop", OWNER, storage)
+    window = Window(
+        WindowId("a1", 3), "r1", ORDERS, KeyRange(None, None), None, 0, 1, ClusterTime(1, 0), True, rows=7
+    )
+    for rows, events in ((90, 5), (290, 55)):
+        progress = Progress(4, ClusterTime(100, 2), (half_done(rows),))
+        writer.write(EngineState.RUNNING, run_of(progress, events=events, windows=(window,)), [REQUEST], [])
+        clock.now += 10
+    status = written(storage)
+    assert (status.batch, status.lag_seconds, status.run_id) == (4, 10, "a1")
+    assert (status.events_total, status.events_per_second) == (55, 5.0)
+    (request,) = status.requests
+    assert request.state is RequestState.RUNNING
+    orders, people = request.collections
+    assert (orders.rows, orders.dropped, orders.chunks_done, orders.estimated_total) == (290, 10, 1, 1_000)
+    assert (orders.rows_per_second, orders.eta_seconds) == (20.0, 35.0)
+    assert people.state is RequestState.QUEUED
+    assert [(w.number, w.collection, w.rows) for w in status.windows] == [(3, "shop.orders", 7)]
+
+
+def test_how_requests_end(clock: Clock) -> None:
+    """Completed, failed with the error of each collection, or refused with the reason."""
+    storage = MemoryStorage()
+    failed = half_done(5)
+    failed = failed.with_task(failed.tasks[0].failed("out of order"))
+    failed = failed.with_task(failed.tasks[1].failed("gone"))
+    done = RequestProgress.accepted(SnapshotRequest("r2", (Wanted(ORDERS),)))
+    done = done.with_task(done.tasks[0].opened(None, 0, ordered_keys=True))
+    progress = Progress(4, ClusterTime(100, 2), (failed, done))
+    writer = StatusWriter("shop", OWNER, storage)
+    writer.write(EngineState.STOPPED, run_of(progress), [], [("bad", "no such collection")])
+    states = {r.id: (r.state, r.error, r.completed_at is not None) for r in written(storage).requests}
+    assert states == {
+        "r1": (RequestState.FAILED, "shop.orders: out of order; shop.people: gone", True),
+        "r2": (RequestState.COMPLETED, None, True),
+        "bad": (RequestState.FAILED, "no such collection", False),
+    }
+
+
+def test_written_once_a_second_and_at_every_change_of_state(clock: Clock) -> None:
+    """An error, and another state, are told at once."""
+    storage = MemoryStorage()
+    writer = StatusWriter("shop", OWNER, storage)
+
+    def look(state: EngineState = EngineState.RUNNING, error: BaseException | None = None) -> Status | None:
+        storage.delete(STATUS_FILE)
+        writer.write(state, None, [], [], error)
+        text = storage.read_text(STATUS_FILE)
+        return None if text is None else Status.from_json(text)
+
+    assert look() is not None
+    clock.now += 0.5
+    assert look() is None
+    clock.now += 0.6
+    assert look() is not None
+    told = look(error=ConfigurationError("wrong", "set it right"))
+    assert told is not None
+    assert told.error is not None
+    assert (told.error.kind, told.error.message, told.error.next_step) == (
+        "ConfigurationError",
+        "wrong",
+        "set it right",
+    )
+    assert look(EngineState.STOPPED) is not None
+
+
+def test_a_status_that_cannot_be_written_stops_nothing(clock: Clock) -> None:
+    """It is a report; the checkpoint's own writes fail if the place is really gone."""
+
+    class Broken(MemoryStorage):
+        def write_text(self, name: str, text: str) -> None:
+            raise StorageError("the disk is full")
+
+    StatusWriter("shop", OWNER, Broken()).write(EngineState.RUNNING, None, [], [])
+
+
+def test_speed_is_of_the_last_seconds() -> None:
+    """What was long ago does not count; one look, or none that moved, is no speed."""
+    speed = Speed()
+    assert speed.at(0.0, 100) == 0.0
+    assert speed.at(0.0, 200) == 0.0
+    assert speed.at(10.0, 300) == 20.0
+    for second in range(11, 41):
+        last = speed.at(float(second), 300)
+    assert last == 0.0

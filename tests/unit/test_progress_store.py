@@ -1,0 +1,90 @@
+"""Progress by batch, and the journal of requests: what a restart finds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from snapshotter.core.chunks import Bound
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.progress_store import Journal, ProgressStore
+from snapshotter.storage import MemoryStorage
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+ORDERS = Namespace("shop", "orders")
+REQUEST = SnapshotRequest("r1", (Wanted(ORDERS, '{"a": 1}'), Wanted(Namespace("shop", "p.q"))), Origin.SIGNAL)
+
+
+def progress(batch_id: int) -> Progress:
+    """A state with something in every field."""
+    request = RequestProgress.accepted(REQUEST)
+    task = request.tasks[0].opened(Bound(b"\x05last", "z"), 7, ordered_keys=True).begun(table_empty=True)
+    task = task.advanced(Bound(b"\x05a", "a"), rows=3, dropped=1)
+    return Progress(
+        batch_id, ClusterTime(5, batch_id), (request.with_task(task),), ((ORDERS, Bound(b"\x01b", "b")),)
+    )
+
+
+def test_a_batch_starts_from_the_state_before_it() -> None:
+    """Also when its own state is there already: a batch that is repeated repeats its decisions."""
+    store = ProgressStore(MemoryStorage())
+    assert store.load_before(0) == Progress()
+    assert store.newest() is None
+    for batch in (0, 1, 2):
+        store.save(progress(batch))
+    assert store.load_before(2) == progress(1)
+    assert store.load_before(3) == progress(2) == store.newest()
+    assert store.load_before(0) == Progress()
+
+
+def test_batches_that_saved_nothing_are_passed_over() -> None:
+    """The newest state before a batch counts, however far back."""
+    store = ProgressStore(MemoryStorage())
+    store.save(progress(3))
+    assert store.load_before(9) == progress(3)
+
+
+def test_old_states_go() -> None:
+    """The newest twenty stay and a few more, so that the folder does not grow for ever."""
+    storage = MemoryStorage()
+    store = ProgressStore(storage)
+    for batch in range(101):
+        store.save(progress(batch))
+    names = storage.list_names("progress")
+    assert len(names) == 20
+    assert store.load_before(101) == progress(100)
+    assert store.load_before(100) == progress(99)
+
+
+def test_another_format_is_refused() -> None:
+    """By the file's name, rather than read as something it is not."""
+    storage = MemoryStorage()
+    storage.write_text("progress/000000000004.json", json.dumps({"format": 99}))
+    with pytest.raises(ValueError, match=r"progress/000000000004\.json is not progress of format 1"):
+        ProgressStore(storage).load_before(5)
+
+
+def test_the_journal_outlives_a_restart() -> None:
+    """Requests come back in order with filters and names; an id is taken once."""
+    storage = MemoryStorage()
+    journal = Journal(storage)
+    other = SnapshotRequest("r2", (Wanted(ORDERS),), Origin.INITIAL)
+    assert [journal.add(request) for request in (REQUEST, other, REQUEST)] == [True, True, False]
+    again = Journal(storage)
+    assert again.requests == (REQUEST, other)
+    assert again.known("r1") == REQUEST
+    assert again.known("r3") is None
+
+
+def test_what_has_ended_leaves_the_journal() -> None:
+    """And nothing else does; ids that are not in it are no mistake."""
+    storage = MemoryStorage()
+    journal = Journal(storage)
+    journal.add(REQUEST)
+    journal.forget(["other"])
+    assert Journal(storage).requests == (REQUEST,)
+    journal.forget(["r1", "other"])
+    assert Journal(storage).requests == journal.requests == ()
