@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from bench.measurement import timed
 from bench.orders import ORDER_DDL
+from bench.peers.process import end_with_parent
 from bench.spark import session
 
 EVENT = f"""
@@ -145,4 +146,5 @@ class _Landing:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(json.loads(sys.argv[1]))

@@ -5,6 +5,7 @@ import com.mongodb.client.MongoClients;
 import com.mongodb.client.MongoCollection;
 import com.mongodb.client.MongoDatabase;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.util.Map;
 import java.util.Set;
 import org.bson.Document;
@@ -30,6 +31,7 @@ public final class Peer {
     }
 
     public static void main(String[] words) throws Exception {
+        endWithParent();
         int status = 0;
         try {
             Arguments arguments = Arguments.parse(words);
@@ -43,6 +45,20 @@ public final class Peer {
             status = 1;
         }
         System.exit(status); // the engine leaves threads behind that are no daemons
+    }
+
+    /** Standard input is a pipe that is never written to: its end is the end of the process that started us. */
+    private static void endWithParent() {
+        Thread watch = new Thread(() -> {
+            try {
+                System.in.transferTo(OutputStream.nullOutputStream());
+            } catch (IOException error) {
+                System.err.println("lost the parent process: " + error);
+            }
+            Runtime.getRuntime().halt(1);
+        }, "parent");
+        watch.setDaemon(true);
+        watch.start();
     }
 
     private static void snapshots(Arguments arguments) throws InterruptedException, IOException {
