@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAMESPACE = Namespace("shop", "orders")
 PLAN = TablePlan((Column("n", Scalar("long")),))
 SCHEMA = state_schema(PLAN)
-DEADLINE_S = 120
+DEADLINE_S = 600
 
 
 def rows(spark: SparkSession, *values: tuple[str, int, str]) -> DataFrame:
@@ -65,6 +65,7 @@ def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], o
     meddle()
     (gate / "opened").touch()
     thread.join(DEADLINE_S)
+    assert results, "the landing did not end"
     (result,) = results
     if isinstance(result, BaseException):
         raise result
