@@ -24,7 +24,7 @@ _SCENARIOS = {
 def test_a_crash_at_any_boundary_loses_nothing(name: str) -> None:
     """The scenario is run once to count its boundaries, then once for each with a crash there."""
     scenario = _SCENARIOS[name]
-    small = Scenario(**{**_fields(scenario), "keys": 6, "chunk_docs": 2, "ticks": 70})
+    small = Scenario(**{**_fields(scenario), "keys": 6, "chunk_docs": 2, "ticks": 50})
     boundaries = survive(small).boundaries
     assert boundaries > 100
     for boundary in range(1, boundaries + 1):

@@ -47,10 +47,12 @@ def test_a_seed_decides_everything() -> None:
 
 def test_the_swarm_meets_every_fault() -> None:
     """Each fault strikes in some of the first worlds, so that the oracles have something to judge."""
-    met: set[str] = set()
-    for number in range(60):
-        met |= set(survive(swarm(number)).faults)
-    assert met == {
+    missing = {
         "crash", "restart", "drain", "read_fails", "read_fails_definitely", "open_fails", "buffers_lost",
         "open_document_lost", "hidden", "missing",
     }  # fmt: skip
+    for number in range(100):
+        missing -= set(survive(swarm(number)).faults)
+        if not missing:
+            return
+    pytest.fail(f"no world met {missing}")
