@@ -26,7 +26,8 @@ def test_a_size_that_was_set_is_exact() -> None:
 )
 def test_a_size_that_was_not_set_follows_bytes_and_time(size_bytes: int, seconds: float, docs: int) -> None:
     """By steps, towards the targets."""
-    assert Limits().next_docs(1_000, rows=1_000, size_bytes=size_bytes, seconds=seconds) == docs
+    limits = Limits(chunk_bytes_target=1 << 25, chunk_seconds_target=2.0)
+    assert limits.next_docs(1_000, rows=1_000, size_bytes=size_bytes, seconds=seconds) == docs
 
 
 def test_a_chunk_that_was_far_from_full_teaches_nothing() -> None:
