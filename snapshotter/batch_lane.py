@@ -20,7 +20,7 @@ import pyarrow as pa
 import structlog
 from bson.codec_options import CodecOptions, DatetimeConversion
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.chunk_reader import Buffer, free_checkpoint
@@ -43,7 +43,7 @@ _BEHIND_SECONDS = 60
 _LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
     unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
 )
-_SIGNAL_COLUMNS = ("op", "document_key", "document", "cluster_time")
+_DRIVER_COLUMNS = ("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,12 @@ class BatchLane:
             free_checkpoint(frame)
 
     def _process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
-        trailer = self._trailer(frame, batch_id)
+        rows = self._driver_rows(frame)
+        trailer = self._trailer(rows, batch_id)
         token = self.host.check_lock()
         events = frame.where(F.col("kind") == "event")
-        sightings = self._control(events, trailer)
-        incomplete = self._incomplete(events, trailer)
+        sightings = self._control(rows)
+        incomplete = self._incomplete(events, rows)
         arrived = self._arrived(batch_id, trailer, sightings, incomplete)
         landing = self._landing(self.host.step(arrived))
         landed: dict[Namespace, LandedTable] = {}
@@ -137,23 +138,30 @@ class BatchLane:
         self.first = False
         return trailer
 
-    def _trailer(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
-        rows = frame.where(F.col("kind") == "trailer").select("trailer").collect()
-        if len(rows) != 1:
-            raise RuntimeError(
-                f"batch {batch_id} came with {len(rows)} trailers instead of one: it is not whole"
-            )
-        return BatchTrailer.from_json(rows[0][0])
+    def _driver_rows(self, frame: DataFrame) -> list[Row]:
+        """What the driver has to see of a batch, in stream order: signals and watermarks, updates without their full
+        document, and the trailer. One job for all of it; documents other than signals stay where they are."""
+        ours = F.lit(False) if self.signals is None else _of(self.signals) & F.col("document_key").isNotNull()
+        wanted = (F.col("kind") == "trailer") | ours | _bare()
+        document = F.when(ours, F.col("document")).alias("document")
+        rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document).collect()
+        return sorted(rows, key=lambda row: row["ord"])
 
-    def _control(self, events: DataFrame, trailer: BatchTrailer) -> list[Sighting]:
+    @staticmethod
+    def _trailer(rows: list[Row], batch_id: int) -> BatchTrailer:
+        texts = [row["trailer"] for row in rows if row["kind"] == "trailer"]
+        if len(texts) != 1:
+            raise RuntimeError(
+                f"batch {batch_id} came with {len(texts)} trailers instead of one: it is not whole"
+            )
+        return BatchTrailer.from_json(texts[0])
+
+    def _control(self, rows: list[Row]) -> list[Sighting]:
         """Watermarks of this engine that the batch shows; signals are handed over as they come."""
-        if self.signals is None or not trailer.namespaces.get(self.signals):
-            return []
-        # A drop or a rename of the signal collection is an event too, of no document.
-        documents = events.where(_of(self.signals) & F.col("document_key").isNotNull())
-        rows = documents.orderBy("ord").select(*_SIGNAL_COLUMNS).collect()
         sightings = []
         for row in rows:
+            if row["kind"] != "event" or self.signals != Namespace(row["db"], row["collection"]):
+                continue
             document_id = bson.decode(row["document_key"], _LENIENT)["_id"]
             seen = edge_of(self.engine, self.strategy, document_id, row["op"])
             if seen is not None:
@@ -163,25 +171,20 @@ class BatchLane:
                 self.host.receive_signal(bytes(row["document"]))
         return sightings
 
-    def _incomplete(self, events: DataFrame, trailer: BatchTrailer) -> dict[Namespace, tuple[Bound, ...]]:
+    def _incomplete(self, events: DataFrame, rows: list[Row]) -> dict[Namespace, tuple[Bound, ...]]:
         """Ids whose last event of the batch is an update without its full document, and that nothing full follows."""
-        captured = [n for n in trailer.namespaces if n != self.signals]
-        if not captured:
-            return {}
-        bare = (F.col("op") == "u") & F.col("document").isNull()
-        columns = ("db", "collection", "_key", "document_key", "ord")
-        missing = events.where(bare).select(*columns).toArrow().to_pylist()
+        missing = [row for row in rows if row["kind"] == "event" and _of_document(row) != self.signals]
         if not missing:
             return {}
         keys = list({row["_key"] for row in missing})
-        full = events.where(~bare & F.col("_key").isin(keys)).groupBy("db", "collection", "_key")
+        full = events.where(~_bare() & F.col("_key").isin(keys)).groupBy("db", "collection", "_key")
         last = {tuple(r)[:3]: r[3] for r in full.agg(F.max("ord")).collect()}
         found: dict[Namespace, dict[str, Bound]] = {}
         for row in missing:
             where = (row["db"], row["collection"], row["_key"])
-            if Namespace(*where[:2]) != self.signals and last.get(where, -1) < row["ord"]:
-                found.setdefault(Namespace(*where[:2]), {})[row["_key"]] = Bound(
-                    row["document_key"], row["_key"]
+            if last.get(where, -1) < row["ord"]:
+                found.setdefault(_of_document(row), {})[row["_key"]] = Bound(
+                    bytes(row["document_key"]), row["_key"]
                 )
         return {namespace: tuple(bounds.values()) for namespace, bounds in found.items()}
 
@@ -305,5 +308,14 @@ class BatchLane:
         self.keys.forget(needed)
 
 
-def _of(namespace: Namespace) -> Any:
+def _bare() -> Column:
+    """An update that came without its full document."""
+    return (F.col("op") == "u") & F.col("document").isNull()
+
+
+def _of_document(row: Row) -> Namespace:
+    return Namespace(row["db"], row["collection"])
+
+
+def _of(namespace: Namespace) -> Column:
     return (F.col("db") == namespace.database) & (F.col("collection") == namespace.collection)

@@ -269,7 +269,7 @@ class EngineOptions(Group):
         "engine.batch.max.events", "change events in a micro-batch, at most", 200_000, ge=1
     )
     windows_in_flight: WholeNumber = option(
-        "engine.windows.in.flight", "snapshot windows open at a time, at least", 3, ge=1, le=64
+        "engine.windows.in.flight", "snapshot windows open at a time, at least", 6, ge=1, le=64
     )
     chunk_target_bytes: WholeNumber = option(
         "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 32 << 20, ge=1

@@ -20,13 +20,13 @@ class Limits:
     """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON."""
 
     chunk_docs: int | None = None
-    chunk_docs_start: int = 25_000
+    chunk_docs_start: int = 50_000
     chunk_docs_max: int = 250_000
     chunk_bytes_target: int = 32 << 20
-    chunk_seconds_target: float = 2.0
-    windows_in_flight: int = 3
+    chunk_seconds_target: float = 10.0
+    windows_in_flight: int = 6
     windows_in_flight_max: int = 64
-    rows_in_flight: int = 150_000
+    rows_in_flight: int = 300_000
     commit_rows_target: int = 400_000
     attempts: int = 5
     reread_ids: int = 1_000
