@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import bson
 from bson.codec_options import CodecOptions
+from bson.errors import BSONError
 from bson.json_util import CANONICAL_JSON_OPTIONS, dumps
 from pymongo.errors import DuplicateKeyError
 from pymongo.write_concern import WriteConcern
@@ -82,6 +83,14 @@ def decode(raw: bytes) -> RawSignal:
         raise MalformedSignal(f"signal {plain_id(signal_id)!r}: its type must be a string, got {kind!r}")
     text = data if data is None or isinstance(data, str) else extended_json(data)
     return RawSignal(plain_id(signal_id), kind, text)
+
+
+def id_of(raw: bytes) -> str:
+    """The id of a document that is no signal, as far as it can be read: for whoever is told why."""
+    try:
+        return plain_id(bson.decode(raw, codec_options=_OPTIONS).get("_id", "unknown"))
+    except (BSONError, ValueError):
+        return "unknown"
 
 
 def plain_id(value: object) -> str:

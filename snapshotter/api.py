@@ -133,7 +133,9 @@ class Snapshotter:
     def lag_seconds(self) -> int:
         """How far what has landed is behind the head of the stream."""
         run = self.engine.run_state
-        return max(0, run.known_head.t - run.progress.position.t) if run is not None and run.started else 0
+        if run is None or run.progress.batch_id < 0:
+            return 0
+        return max(0, run.known_head.t - run.progress.position.t)
 
     def until(self, what: str, ready: Callable[[], T | None], timeout_seconds: float = 3_600) -> T:
         """Wait until ``ready`` gives something true. Raises what ended the engine, or a DefiniteError in the end."""

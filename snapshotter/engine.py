@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signals.actions import Action, ExecuteSnapshot, SnapshotType
 from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
-from signals.source_channel import decode
+from signals.source_channel import decode, id_of
 from snapshotter import preflight
 from snapshotter.catalogue import RequestRefused, captured_collections, resolve, sample_plan
 from snapshotter.core.effects import Announce
@@ -212,17 +212,14 @@ class Engine:
 
     def _receive(self, document: bytes) -> None:
         """A signal document from the stream."""
-        signal_id = "unknown"
         try:
-            signal = decode(document)
-            signal_id = signal.id
-            self._obey(signal.parse())
+            self._obey(decode(document).parse())
         except NotASignal:
             return  # a watermark of another engine, Debezium's for example, that shares the collection
         except SignalError as error:
-            self._refuse(signal_id, str(error))
+            self._refuse(id_of(document), str(error))
         except BSONError as error:
-            self._refuse(signal_id, f"a document in {self.config.signals} is no readable BSON: {error}")
+            self._refuse(id_of(document), f"a document in {self.config.signals} is no readable BSON: {error}")
 
     def _obey(self, action: Action) -> None:
         try:

@@ -151,7 +151,10 @@ def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Tab
         reads = reads.unionByName(frame)
     if kept.num_rows == 0:
         return reads
-    streamed = spark.createDataFrame(kept.rename_columns(["_streamed_key", "_streamed_time"]))
+    # In one chunk: PySpark's createDataFrame drops every row behind an empty chunk of an Arrow table, without a word.
+    streamed = spark.createDataFrame(
+        kept.rename_columns(["_streamed_key", "_streamed_time"]).combine_chunks()
+    )
     newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_cluster_time"))
     return reads.join(F.broadcast(streamed), newer, "left_anti")
 

@@ -272,7 +272,7 @@ class EngineOptions(Group):
         "engine.windows.in.flight", "snapshot windows open at a time, at least", 6, ge=1, le=64
     )
     chunk_target_bytes: WholeNumber = option(
-        "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 32 << 20, ge=1
+        "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 16 << 20, ge=1
     )
     trigger_interval_ms: WholeNumber = option(
         "engine.trigger.interval.ms",

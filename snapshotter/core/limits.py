@@ -22,7 +22,7 @@ class Limits:
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
     chunk_docs_max: int = 250_000
-    chunk_bytes_target: int = 32 << 20
+    chunk_bytes_target: int = 16 << 20
     chunk_seconds_target: float = 10.0
     windows_in_flight: int = 6
     windows_in_flight_max: int = 64

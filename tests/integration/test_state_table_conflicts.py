@@ -52,7 +52,7 @@ def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], o
     def run() -> None:
         try:
             results.append(land())
-        except BaseException as error:  # handed to the test's thread
+        except BaseException as error:  # noqa: BLE001 - handed to the test's thread
             results.append(error)
 
     thread = threading.Thread(target=run)

@@ -28,7 +28,7 @@ _COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
 # The guardian ends the whole group with its first process. So that one is a shell, which stays a while when the engine
 # was killed: only then can it be seen whether the JVM ends by itself.
 _SHELL = '"$@"; code=$?; [ $code -eq 137 ] && exec sleep 120; exit $code'
-_SECONDS = 240.0
+_SECONDS = 600.0
 _SMALL = {"spark.master": "local[2]", "spark.driver.memory": "1g", "engine.trigger.interval.ms": "100"}
 
 

@@ -1,0 +1,63 @@
+"""The same engine on a real Spark standalone cluster, which loses a worker in the middle of a window."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from snapshotter.testing.spark_cluster import start_spark_cluster
+from tests.support.engine_process import EngineProcess
+from tests.support.equality import differences
+from tests.support.workload import Workload, WorkloadPlan, load
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_backfill_survives_the_loss_of_a_worker(
+    mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
+) -> None:
+    """Only ``spark.master`` differs. A worker is killed while windows hold their READs on it: they are read again."""
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=1_500, rate=60)
+    load(plan)
+    options = {
+        "name": "cluster",
+        "mongodb.connection.string": mongo_uri,
+        "database.include.list": database,
+        "signal.data.collection": f"{database}.signals",
+        "snapshot.mode": "no_data",
+        "incremental.snapshot.chunk.size": "100",
+        "engine.commit.target.rows": "200",
+    }
+    with start_spark_cluster(workers=2, memory="600m") as cluster, Workload(plan) as workload:
+        engine = EngineProcess(
+            tmp_path, {**options, **cluster.settings(), "spark.master": cluster.master_url}
+        )
+        engine.start()
+        request = engine.execute_snapshot(*(f"{database}.{name}" for name in plan.collections))
+        engine.until("windows that hold READs", lambda: holding(engine))
+        cluster.kill_worker(0)
+        print(f"worker killed; windows: {windows(engine)}")
+        report = engine.until("the backfill's end", lambda: ended(engine, request))
+        print(f"{workload.stop()} documents written")
+        assert report == "completed"
+        assert engine.terminate() == 0
+        assert engine.start("--once").wait() == 0
+    assert differences(spark, engine.settings, database, plan.collections) == []
+
+
+def windows(engine: EngineProcess) -> list[str]:
+    status = engine.status()
+    return [f"{w.collection} {w.number} {w.state}" for w in status.windows] if status is not None else []
+
+
+def holding(engine: EngineProcess) -> bool:
+    status = engine.status()
+    return status is not None and any(w.state in ("read", "closing") for w in status.windows)
+
+
+def ended(engine: EngineProcess, request_id: str) -> str | None:
+    request = engine.request(request_id)
+    return request.state.value if request is not None and request.state.ended else None

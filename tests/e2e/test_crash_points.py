@@ -1,0 +1,164 @@
+"""A crash at every boundary of a batch, in process: before and after each table's commit, the save, the batch's end.
+
+One scenario, many lives: life n ends at its n-th boundary, and the next one takes up what it left. So every place in a
+batch's order (land, save, commit the offset, announce) is crashed at, with windows open, and work goes on all the same.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from signals.actions import ExecuteSnapshot
+from snapshotter.assembly import engine_config
+from snapshotter.batch_lane import BatchLane
+from snapshotter.core.progress import Progress
+from snapshotter.engine import Engine
+from snapshotter.progress_store import ProgressStore
+from snapshotter.settings import Settings
+from streaming.state_table import StateTable
+from tests.support.equality import differences
+from tests.support.workload import Changes, WorkloadPlan, load
+
+LIVES_MAX = 30
+CHANGES_BETWEEN = 40
+
+
+class Crash(Exception):
+    """Ends an engine where a SIGKILL would: nothing after it happens."""
+
+
+class CrashPoints:
+    """Counts the boundaries that a life passes, and ends it at the one that is armed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hit: Counter[str] = Counter()
+        self.passed = 0
+        self._armed = 0
+        self._lock = threading.Lock()
+        self._around(monkeypatch, StateTable, "land")
+        self._around(monkeypatch, ProgressStore, "save")
+        self._around(monkeypatch, BatchLane, "process")
+
+    def arm(self, number: int) -> None:
+        self.passed, self._armed = 0, number
+
+    def _around(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        original: Callable[..., Any] = getattr(owner, name)
+
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            self._pass(f"before {name}")
+            result = original(*args, **kwargs)
+            self._pass(f"after {name}")
+            return result
+
+        monkeypatch.setattr(owner, name, wrapped)
+
+    def _pass(self, boundary: str) -> None:
+        with self._lock:
+            self.passed += 1
+            crashed = 0 < self._armed <= self.passed  # what runs beside it dies at its own next boundary
+        if crashed:
+            self.hit[boundary] += 1
+            raise Crash(boundary)
+
+
+@pytest.mark.slow
+def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
+    spark: SparkSession,
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
+    tmp_path: Path,
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lives that end at their first, second, third... boundary, with writes between, then one that is left in peace."""
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=120)
+    load(plan)
+    settings = _settings(mongo_uri, database, tmp_path)
+    points = CrashPoints(monkeypatch)
+    changes = Changes(mongo_client, plan)
+    boundaries = 0
+    for life in range(1, LIVES_MAX + 1):
+        changes.make(CHANGES_BETWEEN)
+        points.arm(life)
+        crashed = _live(spark, settings)
+        boundaries += crashed
+        if not crashed:
+            break
+    print(f"{boundaries} lives crashed: {dict(points.hit)}")
+    assert not crashed, "the work was never done"
+    places = {f"{when} {what}" for when in ("before", "after") for what in ("process", "land", "save")}
+    assert set(points.hit) == places
+    assert differences(spark, settings, database, plan.collections) == []
+
+
+def _live(spark: SparkSession, settings: Settings) -> bool:
+    """One life of an engine, until its work is done; returns whether it crashed."""
+    try:
+        Engine(spark, engine_config(settings)).run(once=True)
+    except Crash:
+        return True
+    return False
+
+
+@pytest.mark.slow
+def test_a_request_that_ended_in_a_replayed_batch_is_not_forgotten(
+    spark: SparkSession,
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The collection is empty, so one batch accepts and ends the request; after a crash past its save, that batch
+    comes again from the state before it, and the request must still be there to end once more."""
+    mongo_client[database].create_collection("empty")
+    settings = _settings(mongo_uri, database, tmp_path)
+    Engine(spark, engine_config(settings)).run(once=True)
+    engine = Engine(spark, engine_config(settings))
+    save = ProgressStore.save
+
+    def crash_after(store: ProgressStore, progress: Progress) -> None:
+        save(store, progress)
+        known = progress.request("nothing-to-read")
+        if known is not None and known.ended:
+            raise Crash("after save")
+
+    engine.execute_snapshot(ExecuteSnapshot("nothing-to-read", (f"{database}.empty",)))
+    monkeypatch.setattr(ProgressStore, "save", crash_after)
+    with pytest.raises(Crash):
+        engine.run(once=True)
+    monkeypatch.undo()
+    again = Engine(spark, engine_config(settings))
+    again.run(once=True)
+    newest = again.store.newest()
+    assert newest is not None
+    request = newest.request("nothing-to-read")
+    assert request is not None
+    assert request.ended
+
+
+def _settings(uri: str, database: str, folder: Path) -> Settings:
+    return Settings.from_options(
+        {
+            "name": "crashing",
+            "mongodb.connection.string": uri,
+            "database.include.list": database,
+            "signal.data.collection": f"{database}.signals",
+            "incremental.snapshot.chunk.size": "30",
+            "engine.commit.target.rows": "60",
+            "engine.trigger.interval.ms": "20",
+            "delta.warehouse": str(folder / "warehouse"),
+        },
+        environ={},
+    )

@@ -1,0 +1,86 @@
+"""A replica set of three nodes loses its primary in the middle of a window: nothing is lost, nothing doubled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from snapshotter.api import Snapshotter
+from snapshotter.core.window import WindowState
+from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
+from snapshotter.watermark_ids import Strategy
+from tests.support.equality import differences
+from tests.support.workload import Workload, WorkloadPlan, load
+
+SECONDS = 600.0
+
+
+@pytest.fixture(scope="module")
+def replica_set() -> Iterator[MongoDeployment]:
+    with start_mongodb(nodes=3) as deployment:
+        yield deployment
+
+
+def step_down(deployment: MongoDeployment) -> None:
+    deployment.step_down(seconds=10)
+
+
+def kill(deployment: MongoDeployment) -> None:
+    killed = deployment.kill(deployment.primary_address())
+    deployment.primary_address()
+    deployment.restart(killed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strategy", "lose_primary"),
+    [
+        (Strategy.INSERT_INSERT, step_down),
+        (Strategy.INSERT_DELETE, kill),
+        (Strategy.CLUSTER_TIME, kill),
+    ],
+)
+def test_a_lost_primary_in_the_middle_of_a_window(
+    strategy: Strategy,
+    lose_primary: Callable[[MongoDeployment], None],
+    replica_set: MongoDeployment,
+    spark: SparkSession,
+    tmp_path: Path,
+    rng: random.Random,
+) -> None:
+    """While windows are open, twice; the backfill goes on by itself, and tables and collections are equal."""
+    database = f"failover_{strategy}"
+    plan = WorkloadPlan(replica_set.uri, database, rng.getrandbits(32), documents=800, rate=100)
+    load(plan)
+    options = {
+        "name": f"failover-{strategy}".replace("_", "-"),
+        "mongodb.connection.string": replica_set.uri,
+        "database.include.list": database,
+        "snapshot.mode": "no_data",
+        "incremental.snapshot.chunk.size": "100",
+        "engine.commit.target.rows": "200",
+        "incremental.snapshot.watermarking.strategy": strategy.value,
+        "retriable.restart.connector.wait.ms": "500",
+        "delta.warehouse": str(tmp_path / "warehouse"),
+        **({"signal.data.collection": f"{database}.signals"} if strategy.in_stream else {}),
+    }
+    with Workload(plan) as workload, Snapshotter(options, spark) as engine:
+        for _ in range(2):
+            request = engine.execute_snapshot(f"{database}.orders", f"{database}.people")
+            engine.until("an open window", lambda: window_open(engine), SECONDS)
+            lose_primary(replica_set)
+            ended = engine.wait(request, SECONDS)
+            assert not ended.failed, [task.error for task in ended.tasks]
+            print([(str(t.namespace), t.chunks, t.rows, t.dropped) for t in ended.tasks])
+        print(f"{workload.stop()} documents written")
+        engine.catch_up(SECONDS)
+    assert differences(spark, engine.settings, database, plan.collections) == []
+
+
+def window_open(engine: Snapshotter) -> bool:
+    run = engine.engine.run_state
+    return run is not None and any(w.state is not WindowState.REGISTERED for w in run.windows)

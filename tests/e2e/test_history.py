@@ -1,0 +1,131 @@
+"""With post-images, over every version of a table: never an older state of a key, never half a transaction.
+
+More than that: between and during backfills of a table that is loaded, each version *is* the collection at the position
+that its commit names.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from snapshotter.api import Snapshotter
+from snapshotter.watermark_ids import Strategy
+from streaming.mongo import majority_time
+from tests.support.equality import differences
+from tests.support.history import (
+    Change,
+    State,
+    TableVersion,
+    changes_since,
+    states_at,
+    table_state,
+    table_versions,
+)
+from tests.support.workload import Workload, WorkloadPlan, load
+
+DOCUMENTS = 800
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [Strategy.INSERT_INSERT, Strategy.CLUSTER_TIME])
+def test_every_version_is_the_collection_at_its_position(
+    strategy: Strategy,
+    spark: SparkSession,
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
+    tmp_path: Path,
+    rng: random.Random,
+) -> None:
+    """A loaded table is backfilled again, twice, under writes and transactions; every version is looked at."""
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=DOCUMENTS, rate=150)
+    for name in plan.collections:
+        mongo_client[database].create_collection(name, changeStreamPreAndPostImages={"enabled": True})
+    load(plan)
+    start = majority_time(mongo_client)
+    names = [f"{database}.{name}" for name in plan.collections]
+    options = {
+        "name": "history",
+        "mongodb.connection.string": mongo_uri,
+        "database.include.list": database,
+        "collection.exclude.list": ".*history.end",
+        "snapshot.mode": "no_data",
+        "capture.mode.full.update.type": "post_image",
+        "incremental.snapshot.chunk.size": "60",
+        "engine.commit.target.rows": "120",
+        "incremental.snapshot.watermarking.strategy": strategy.value,
+        "delta.warehouse": str(tmp_path / "warehouse"),
+        **({"signal.data.collection": f"{database}.signals"} if strategy.in_stream else {}),
+    }
+    with Workload(plan) as workload, Snapshotter(options, spark) as engine:
+        engine.wait(engine.execute_snapshot(*names))
+        loaded = {name: len(versions_of(engine, name)) for name in names}
+        for _ in range(2):
+            request = engine.wait(engine.execute_snapshot(*names))
+            print([(str(t.namespace), t.chunks, t.rows, t.dropped) for t in request.tasks])
+            assert not request.failed
+        written = workload.stop()
+        engine.catch_up()
+    for name in names:
+        collection = mongo_client[database][name.split(".")[1]]
+        changes = changes_since(mongo_client, collection, start)
+        versions = versions_of(engine, name)
+        print(f"{name}: {written} writes, {len(changes)} changes, {len(versions)} versions")
+        judge(path_of(engine, name), versions[loaded[name] - 1 :], changes)
+    assert differences(spark, engine.settings, database, plan.collections) == []
+
+
+def path_of(engine: Snapshotter, name: str) -> Path:
+    return Path(engine.settings.warehouse()) / "state" / Path(*name.split("."))
+
+
+def versions_of(engine: Snapshotter, name: str) -> list[TableVersion]:
+    return table_versions(path_of(engine, name))
+
+
+def judge(path: Path, versions: list[TableVersion], changes: list[Change]) -> None:
+    """Rules on the versions from the first complete one on."""
+    positions = [version.position for version in versions]
+    assert positions == sorted(set(positions)), "positions do not ascend"
+    assert any(version.windows for version in versions[1:]), "no version closed a window"
+    found = [table_state(path, version.version) for version in versions]
+    never_back(found)
+    no_half_transaction(found, versions, changes)
+    wanted = states_at(dict.fromkeys(range(DOCUMENTS), 1), changes, positions)
+    for version, state, held in zip(versions, wanted, found, strict=True):
+        wrong = {
+            k: (state.get(k), held.get(k)) for k in state.keys() | held.keys() if state.get(k) != held.get(k)
+        }
+        assert not wrong, (
+            f"{version} is not the collection at {version.position}: (collection, table) {wrong}"
+        )
+
+
+def never_back(found: list[State]) -> None:
+    """No number goes back to an older version, not even across a delete."""
+    newest: State = {}
+    for state in found:
+        older = {k: (newest[k], v) for k, v in state.items() if newest.get(k, 0) > v}
+        assert not older, f"(before, after): {older}"
+        newest |= state
+
+
+def no_half_transaction(found: list[State], versions: list[TableVersion], changes: list[Change]) -> None:
+    """Where one change of a transaction shows in a version, every other one of it does, or something newer."""
+    transactions: dict[tuple[Any, ...], list[Change]] = {}
+    for change in changes:
+        if change.tx is not None and change.v is not None:
+            transactions.setdefault(change.tx, []).append(change)
+    assert any(len(parts) > 1 for parts in transactions.values())
+    deleted_at = [(c.k, c.time) for c in changes if c.v is None]
+    for state, version in zip(found, versions, strict=True):
+        gone = {k for k, time in deleted_at if time <= version.position}
+        for parts in transactions.values():
+            shown = [state.get(c.k, 0) >= (c.v or 0) for c in parts if c.k not in gone]
+            assert all(shown) or not any(shown), f"version {version.version} shows half of {parts}"

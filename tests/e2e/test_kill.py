@@ -1,0 +1,195 @@
+"""An engine that is killed, again and again, while everything is written to: no row is lost, doubled or stale.
+
+The moments are random (see the seed) and of every kind: before its first batch, in the middle of a batch, right after
+a table's commit, right after its progress was saved.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from snapshotter.testing.processes import wait_until
+from snapshotter.watermark_ids import Strategy
+from tests.support.engine_process import EngineProcess
+from tests.support.equality import differences
+from tests.support.workload import Workload, WorkloadPlan, load
+
+CHUNK = 150
+KILLS = ("start", "commits", "commits", "progress", "offsets", "offsets", "offsets")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When to kill: after ``count`` more steps of this kind, and ``delay`` seconds. ``alone``: not its JVM."""
+
+    kind: str
+    count: int
+    delay: float
+    alone: bool
+
+    def wait(self, engine: EngineProcess) -> None:
+        if self.kind != "start":
+            goal = engine.files_of_progress(self.kind) + self.count
+            engine.until(f"{self.count} {self.kind}", lambda: engine.files_of_progress(self.kind) >= goal)
+        threading.Event().wait(self.delay)
+
+
+def moments(chance: random.Random) -> Iterator[Moment]:
+    kinds = list(KILLS)
+    chance.shuffle(kinds)
+    for kind in kinds:
+        at_once = kind in ("commits", "progress")
+        delay = 0.0 if at_once else chance.uniform(0, 8 if kind == "start" else 2)
+        yield Moment(kind, chance.randrange(1, 4), delay, chance.random() < 0.5)
+
+
+def options(uri: str, database: str, strategy: Strategy) -> dict[str, str]:
+    found = {
+        "name": f"killed-{strategy}".replace("_", "-"),
+        "mongodb.connection.string": uri,
+        "database.include.list": database,
+        "incremental.snapshot.watermarking.strategy": strategy.value,
+        "incremental.snapshot.chunk.size": str(CHUNK),
+        # Two windows a commit: a backfill takes several batches, and there is time to be killed in.
+        "engine.commit.target.rows": str(2 * CHUNK),
+    }
+    return {**found, "signal.data.collection": f"{database}.signals"} if strategy.in_stream else found
+
+
+def between_commit_and_save(engine: EngineProcess, plan: WorkloadPlan) -> bool:
+    """Whether some table has committed a batch of which no progress is saved."""
+    paths = [engine.table(plan.database, name) for name in plan.collections]
+    tables = [DeltaTable(str(path)) for path in paths if DeltaTable.is_deltatable(str(path))]
+    newest = max((table.transaction_version(engine.app_id()) or -1 for table in tables), default=-1)
+    return newest > max(engine.batches(), default=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_killed_engine_loses_and_doubles_nothing(
+    strategy: Strategy,
+    mongo_uri: str,
+    database: str,
+    tmp_path: Path,
+    rng: random.Random,
+    spark: SparkSession,
+) -> None:
+    """Killed seven times in backfills under writes: in the end tables and collections are equal, to the last field."""
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=1_500, rate=120)
+    load(plan)
+    engine = EngineProcess(tmp_path, options(mongo_uri, database, strategy))
+    in_between = 0
+    with Workload(plan) as workload:
+        for number, moment in enumerate(moments(rng), 1):
+            engine.start()
+            ask_if_idle(engine, plan)
+            moment.wait(engine)
+            engine.kill(alone=moment.alone)
+            gap = engine.batches() != [] and between_commit_and_save(engine, plan)
+            in_between += gap
+            print(f"kill {number}: {moment}, batch {max(engine.batches(), default=-1)}, in between: {gap}")
+        workload.stop()
+    print(f"{workload.written} documents written, {in_between} kills between a commit and the save after it")
+    assert in_between, "no kill hit between a table's commit and the save of progress"
+    assert engine.start("--once").wait() == 0
+    progress = engine.progress()
+    assert progress is not None
+    states = {(r["id"], t["namespace"], t["state"]) for r in progress["requests"] for t in r["tasks"]}
+    assert states
+    assert {state for _, _, state in states} == {"done"}, states
+    assert differences(spark, engine.settings, plan.database, plan.collections) == []
+
+
+def ask_if_idle(engine: EngineProcess, plan: WorkloadPlan) -> None:
+    """Have both collections read again, unless that is still under way."""
+    progress = engine.progress()
+    if progress is None:
+        return  # the initial load is to come
+    states = [t["state"] for r in progress["requests"] for t in r["tasks"]]
+    if all(state == "done" for state in states):
+        engine.execute_snapshot(*(f"{plan.database}.{name}" for name in plan.collections))
+
+
+@pytest.mark.slow
+def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
+    tmp_path: Path,
+    rng: random.Random,
+    spark: SparkSession,
+) -> None:
+    """Stopped twice in the middle of a backfill: exit code 0, no window is left open, no chunk is read again."""
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=2_000, rate=60)
+    load(plan)
+    strategy = Strategy.INSERT_INSERT
+    engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy), "snapshot.mode": "no_data"})
+    signals = mongo_client[database]["signals"]
+    with Workload(plan) as workload, chunk_reads(mongo_client, plan) as reads:
+        engine.start()
+        request = engine.execute_snapshot(*(f"{database}.{name}" for name in plan.collections))
+        for chunks in (2, 5):
+            engine.until(f"{chunks} chunks", lambda n=chunks: chunks_of(engine, request) >= n)  # type: ignore[misc]
+            assert engine.terminate() == 0
+            done = chunks_of(engine, request)
+            print(f"stopped after {done} chunks")
+            assert done < 2 * plan.documents // CHUNK, "the backfill was over before the engine was stopped"
+            left = [document["_id"] for document in signals.find({}, {"_id": 1})]
+            assert [i for i in left if re.search("-(open|close)$", str(i))] == []
+            engine.start()
+        engine.until("the backfill's end", lambda: ended(engine, request))
+        workload.stop()
+        found = reads()
+    assert engine.terminate() == 0
+    assert len(found) == len(set(found)), "a chunk was read twice"
+    assert len(found) == chunks_of(engine, request)
+    assert engine.start("--once").wait() == 0
+    assert differences(spark, engine.settings, plan.database, plan.collections) == []
+
+
+def chunks_of(engine: EngineProcess, request_id: str) -> int:
+    progress = engine.progress() or {"requests": []}
+    return sum(t["chunks"] for r in progress["requests"] if r["id"] == request_id for t in r["tasks"])
+
+
+def ended(engine: EngineProcess, request_id: str) -> bool:
+    progress = engine.progress() or {"requests": []}
+    return any(
+        all(t["state"] == "done" for t in r["tasks"]) for r in progress["requests"] if r["id"] == request_id
+    )
+
+
+@contextmanager
+def chunk_reads(client: MongoClient[dict[str, Any]], plan: WorkloadPlan) -> Iterator[Any]:
+    """The server's own record of the reads of chunks: what ``reads()`` gives is one text for each, its range."""
+    database = client[plan.database]
+    database.create_collection("system.profile", capped=True, size=64 << 20)
+    # A chunk is read whole; probes for bounds ask for ids only, and reads of single ids name them.
+    is_chunk = {
+        "op": "query",
+        "command.find": {"$in": list(plan.collections)},
+        "command.limit": {"$exists": False},
+        "command.projection": {"$exists": False},
+        "command.filter._id.$in": {"$exists": False},
+    }
+    database.command("profile", 2, filter=is_chunk)
+    try:
+        yield lambda: [
+            f"{entry['command']['find']} {entry['command'].get('filter')}"
+            for entry in database["system.profile"].find(is_chunk)
+        ]
+    finally:
+        database.command("profile", 0, filter="unset")
+        wait_until(lambda: database.command("profile", -1)["was"] == 0, "the profiler to be off")

@@ -1,0 +1,218 @@
+"""The command line around a real engine: run, execute-snapshot, status, verify, and what keeps `run` from working.
+
+The commands run in this process, on the session that all tests share; nothing else is different.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from typer.testing import CliRunner
+
+from snapshotter import assembly
+from snapshotter.cli.app import app
+from snapshotter.status import EngineState, RequestState, Status
+from tests.support.engines import SECONDS, Lab, lab, reads
+
+__all__ = ["lab", "reads"]
+
+Command = Callable[..., Result]
+
+
+class _SharedSession(SparkSession):
+    """The session of all tests: a command that has ended must not stop it."""
+
+    def stop(self) -> None:
+        """Others still use it."""
+
+
+@pytest.fixture
+def command(lab: Lab, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command with the lab's configuration."""
+    shared = _SharedSession(spark.sparkContext, spark._jsparkSession)
+    monkeypatch.setattr(assembly, "spark_session", lambda settings: shared)
+
+    def invoke(name: str, *arguments: str) -> Result:
+        result = CliRunner().invoke(app, [name, "-c", str(lab.config_file()), *arguments])
+        print(result.output)
+        return result
+
+    return invoke
+
+
+def status(command: Command) -> Status:
+    result = command("status", "--json")
+    assert result.exit_code == 0
+    return Status.from_json(result.stdout)
+
+
+def test_run_once_catches_up_and_finishes_what_was_asked(lab: Lab, command: Command) -> None:
+    """Changes and signals of the time when no engine ran are carried out, then it ends with 0; the status says so, and
+    ``verify`` finds collection and table equal."""
+    lab.with_options(snapshot__mode="initial")
+    lab.collection("orders").insert_many([{"_id": n, "total": n / 4} for n in range(20)])
+    lab.client[lab.database].create_collection("signals")
+    assert command("status").exit_code == 3, "no engine has run yet"
+    assert command("run", "--once").exit_code == 0
+    assert [r.id for r in status(command).requests] == ["initial"]
+
+    lab.collection("orders").update_one({"_id": 3}, {"$set": {"total": None}})
+    lab.collection("orders").delete_one({"_id": 4})
+    sent = command("execute-snapshot", lab.name("orders"), "--id", "again")
+    assert (sent.exit_code, sent.stdout) == (0, "again\n")
+    assert command("run", "--once").exit_code == 0
+    found = status(command)
+    again = found.request("again")
+    assert found.state is EngineState.STOPPED
+    assert found.position is not None
+    assert again is not None
+    assert (again.state, again.collections[0].rows) == (RequestState.COMPLETED, 19)
+    assert again.completed_at is not None
+    assert again.accepted_at is not None
+    equal = command("verify", "--json")
+    assert equal.exit_code == 0
+    assert json.loads(equal.stdout)[0]["documents"] == 19
+    lab.assert_equal("orders")
+
+
+def test_read_only_signals_by_the_inbox_and_waiting(lab: Lab, command: Command) -> None:
+    """Without a signal collection the command writes to the inbox; ``--wait`` ends when the snapshot has, with 3 when
+    it was refused. Nothing is written to MongoDB."""
+    lab.with_options("cluster_time", snapshot__mode="no_data", signal__poll__interval__ms=50)
+    lab.collection("orders").insert_many([{"_id": n} for n in range(20)])
+    assert command("execute-snapshot", lab.name("orders"), "--id", "early").exit_code == 0
+    assert command("run", "--once").exit_code == 0
+    early = status(command).request("early")
+    assert early is not None
+    assert early.state is RequestState.COMPLETED
+    with lab.running():
+        done = command("execute-snapshot", lab.name("orders"), "--wait", "--timeout", str(SECONDS))
+        assert done.exit_code == 0
+        refused = command(
+            "execute-snapshot", lab.name("nothing"), "--wait", "--timeout", str(SECONDS), "--id", "bad"
+        )
+        assert refused.exit_code == 3
+        assert "nothing is no captured collection" in refused.stderr
+    assert lab.client[lab.database].list_collection_names() == ["orders"]
+    lab.assert_equal("orders")
+
+
+def test_wait_gives_up_when_no_engine_runs(lab: Lab, command: Command) -> None:
+    """With ``--timeout``; the signal stays where it is."""
+    lab.with_options("cluster_time")
+    lab.collection("orders").insert_one({})
+    given_up = command("execute-snapshot", lab.name("orders"), "--wait", "--timeout", "0.1", "--id", "later")
+    assert given_up.exit_code == 3
+    assert "has not ended after 0.1 s" in given_up.stderr
+    assert (lab.state / "inbox" / "later.json").exists()
+
+
+def test_verify_names_the_keys_that_differ(lab: Lab, command: Command, spark: SparkSession) -> None:
+    """It sees a field that was dropped, a number that was cut, a null in place of a missing field, a row that is gone
+    and one too much: exit 1, and each is named."""
+    lab.with_options("cluster_time", snapshot__mode="initial")
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": f"id-{n}", "note": "x", "total": n + 0.5} for n in range(8)])
+    orders.insert_one({"_id": "id-null", "note": None, "total": 1.5})
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+    assert command("verify").exit_code == 0
+    path = str(lab.table("orders"))
+
+    def tamper(change: str) -> None:
+        spark.sql(change.format(table=f"delta.`{path}`"))
+
+    tamper("UPDATE {table} SET note = NULL WHERE _id = 'id-1'")
+    tamper("UPDATE {table} SET total = floor(total) WHERE _id = 'id-2'")
+    tamper("""UPDATE {table} SET note = NULL, _rescued_data = '{{"/note":null}}' WHERE _id = 'id-3'""")
+    tamper("UPDATE {table} SET _rescued_data = NULL WHERE _id = 'id-null'")
+    tamper("DELETE FROM {table} WHERE _id = 'id-4'")
+    row = spark.read.format("delta").load(path).where("_id = 'id-5'")
+    row = row.withColumn("_id", F.lit("id-extra")).withColumn("_key", F.concat("_key", F.lit("x")))
+    row.write.format("delta").mode("append").save(path)
+    different = command("verify", lab.name("orders"))
+    assert different.exit_code == 1
+    for name in ("id-1", "id-2", "id-3", "id-null", "id-4", "id-5x"):
+        assert name in different.stdout, name
+    assert not any(name in different.stdout for name in ("id-0", "id-6", "id-7"))
+    assert json.loads(command("verify", "--json").stdout)[0]["equal"] is False
+
+
+def test_an_unwritable_warehouse(lab: Lab, command: Command) -> None:
+    """Exit 3: the place and the option are named; what is there stays as it was."""
+    blocked = lab.folder / "a-file"
+    blocked.write_text("not a folder")
+    lab.with_options("cluster_time", delta__warehouse=str(blocked / "lake"))
+    lab.collection("orders").insert_one({})
+    refused = command("run", "--once")
+    assert refused.exit_code == 3
+    assert str(blocked) in refused.stderr
+    assert "delta.warehouse" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert blocked.read_text() == "not a folder"
+
+
+def test_a_second_engine_on_a_name(lab: Lab, command: Command) -> None:
+    """Exit 3 with the address of the first one, which goes on; its status is not overwritten."""
+    lab.with_options("cluster_time", snapshot__mode="no_data")
+    orders = lab.collection("orders")
+    with lab.running() as first:
+        refused = command("run", "--once")
+        owner = first.engine.status.owner
+        assert refused.exit_code == 3
+        assert f"host {owner.host}, process {owner.pid}" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert status(command).state is EngineState.RUNNING
+        orders.insert_one({"_id": 1})
+        first.catch_up(SECONDS)
+    lab.assert_equal("orders")
+
+
+def test_giving_up_after_the_retries_allowed(
+    lab: Lab, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 4 when an error that may pass does not, as often as ``errors.max.retries`` says; progress is kept."""
+    from pymongo.errors import AutoReconnect
+
+    from snapshotter import batch_lane
+
+    lab.with_options(
+        "cluster_time",
+        snapshot__mode="initial",
+        errors__max__retries=1,
+        retriable__restart__connector__wait__ms=1,
+    )
+    lab.collection("orders").insert_many([{"_id": n} for n in range(5)])
+    attempts: list[Any] = []
+    real = batch_lane.land_table
+
+    def land_table(*arguments: Any) -> Any:
+        attempts.append(threading.current_thread().name)
+        raise AutoReconnect("the network is down")
+
+    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    gave_up = command("run", "--once")
+    assert gave_up.exit_code == 4
+    assert "the network is down" in gave_up.stderr
+    assert "errors.max.retries" in gave_up.stderr
+    assert len(attempts) == 2
+    assert status(command).state is EngineState.FAILED
+    monkeypatch.setattr(batch_lane, "land_table", real)
+    assert command("run", "--once").exit_code == 0
+    lab.assert_equal("orders")
+
+
+def test_the_exit_code_of_the_process(lab: Lab, tmp_path: Path) -> None:
+    """An option that does not exist: exit 2 with the nearest one named, before anything is started."""
+    lab.options["collection.include.lst"] = "x"
+    result = CliRunner().invoke(app, ["run", "-c", str(lab.config_file())])
+    assert result.exit_code == 2
+    assert "collection.include.list" in result.stderr

@@ -1,0 +1,159 @@
+"""The rules that keep a backfill free of collisions, each shown on an engine with real parts (docs/ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from snapshotter import batch_lane
+from snapshotter.chunk_reader import free_checkpoint
+from snapshotter.core.chunks import KeyList
+from snapshotter.landing import LandedTable
+from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
+
+__all__ = ["lab", "reads"]
+
+
+@pytest.mark.parametrize("strategy", ["insert_insert", "cluster_time"])
+def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
+    lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """The query restarts in this process with windows open: the table that had the batch is left alone, the others get
+    it, open windows are discarded and their chunks read again, and no table has two commits of a batch."""
+    lab.with_options(strategy, snapshot__mode="no_data", retriable__restart__connector__wait__ms=1)
+    names = ("a", "b", "c")
+    for name in names:
+        lab.collection(name).insert_many([{"_id": n, "v": 0} for n in range(10)])
+    real, broken = batch_lane.land_table, []
+
+    def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
+        if batch.closings and batch.namespace.collection != "a" and len(broken) < 2:
+            broken.append(batch.namespace.collection)
+            raise AutoReconnect("the network, just before the commit")
+        return real(spark, opened, batch)
+
+    def after(number: int, job: Any, buffer: Any) -> None:
+        collection = lab.collection(job.namespace.collection)
+        collection.update_one({"_id": 1}, {"$inc": {"v": 1}})
+        collection.delete_one({"_id": 2})
+
+    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    reads.after = after
+    with lab.running() as engine:
+        first = engine.engine.run_state
+        request = engine.wait(engine.execute_snapshot(*map(lab.name, names)), SECONDS)
+        engine.catch_up(SECONDS)
+        again = engine.engine.run_state
+        assert first is not None
+        assert again is not None
+        assert first.id != again.id
+        assert not request.failed
+    assert broken
+    for name in names:
+        lab.assert_one_commit_a_batch(name)
+    lab.assert_equal(*names)
+    runs = {mark["metadata"]["run"] for name in names for mark in lab.commits(name)}
+    closed = [w for name in names for mark in lab.commits(name) for w in mark["metadata"]["windows"]]
+    assert all(window.split("/")[0] in runs for window in closed)
+
+
+def test_a_new_checkpoint_under_an_old_name(lab: Lab) -> None:
+    """Its batches count from 0 again, and all of them land, for the application id names the checkpoint."""
+    lab.with_options("cluster_time", snapshot__mode="initial")
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": 0} for n in range(10)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        for n in range(3):
+            orders.update_one({"_id": n}, {"$set": {"v": 1}})
+            engine.catch_up(SECONDS)
+    shutil.rmtree(lab.state)
+    orders.update_one({"_id": 5}, {"$set": {"v": 2}})
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        orders.insert_one({"_id": 11, "v": 3})
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders")
+    assert len({mark["app_id"] for mark in lab.commits("orders")}) == 2
+
+
+def test_updates_without_full_documents_are_read_again_by_key(lab: Lab, reads: Reads) -> None:
+    """``capture.mode=change_streams`` gives updates bare: each id is read again in a window of its own; one that is
+    deleted meanwhile is gone, and a full event that follows in the same batch needs no read."""
+    lab.with_options(snapshot__mode="initial", capture__mode="change_streams")
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": 0} for n in range(10)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        engine.catch_up(SECONDS)
+        lists = len(reads.jobs)
+        orders.update_many({"_id": {"$lt": 5}}, {"$set": {"v": 1}})
+        engine.catch_up(SECONDS)
+        quiet_rereads(engine)
+        assert any(isinstance(target, KeyList) for job in reads.jobs[lists:] for target in _targets(job))
+        with lab.client.start_session() as session, session.start_transaction():
+            orders.update_one({"_id": 6}, {"$set": {"v": 2}}, session=session)
+            orders.replace_one({"_id": 6}, {"w": 2}, session=session)
+            orders.update_one({"_id": 7}, {"$set": {"v": 2}}, session=session)
+            orders.delete_one({"_id": 7}, session=session)
+        lists = len(reads.jobs)
+        engine.catch_up(SECONDS)
+        quiet_rereads(engine)
+        assert len(reads.jobs) == lists
+        orders.update_one({"_id": 8}, {"$set": {"v": 3}})
+        orders.delete_one({"_id": 8})
+        engine.catch_up(SECONDS)
+        quiet_rereads(engine)
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders")
+    lab.assert_one_commit_a_batch("orders")
+
+
+def test_an_update_looked_up_after_its_delete_hides_nothing(lab: Lab) -> None:
+    """Its document is gone when it is looked up, and the delete comes in a later batch: the row stays as it was until
+    then, and every READ that the update would hide lands."""
+    lab.with_options("cluster_time", snapshot__mode="initial", engine__batch__max__events=1)
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": 0} for n in range(4)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        engine.catch_up(SECONDS)
+    orders.update_one({"_id": 1}, {"$set": {"v": 1}})
+    orders.update_one({"_id": 2}, {"$set": {"v": 1}})
+    orders.delete_one({"_id": 1})
+    with lab.running() as engine:
+        request = engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)
+        assert not request.failed
+        engine.catch_up(SECONDS)
+        quiet_rereads(engine)
+    lab.assert_equal("orders")
+
+
+def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads) -> None:
+    """An executor dies after the window was read: the batch lands without the window, and the chunk is read again
+    instead of being recomputed."""
+    lab.with_options(snapshot__mode="no_data")
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": 0} for n in range(10)])
+
+    def after(number: int, job: Any, buffer: Any) -> None:
+        if number == 0:
+            free_checkpoint(buffer.frame)
+            orders.update_one({"_id": 3}, {"$set": {"v": 1}})
+
+    reads.after = after
+    with lab.running() as engine:
+        run = engine.engine.run_state
+        request = engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)
+        assert not request.failed
+        assert run is engine.engine.run_state, "no restart was needed"
+        engine.catch_up(SECONDS)
+    assert len(reads.jobs) == 2
+    lab.assert_equal("orders")
+
+
+def _targets(job: Any) -> list[Any]:
+    return [part.target for part in job.ranges]

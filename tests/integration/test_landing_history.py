@@ -1,0 +1,230 @@
+"""The Spark plan that lands a batch, held against the rule in plain Python, on generated histories."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import bson
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from snapshotter.chunk_reader import Buffer, Trailer
+from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows
+from snapshotter.core.effects import Closing, LandBatch
+from snapshotter.core.inputs import Outcome
+from snapshotter.core.window import WindowId
+from snapshotter.landing import LandedTable, TableBatch, land_table
+from snapshotter.tables import OpenTable
+from streaming.columns import TablePlan
+from streaming.decode import Decoder, observe
+from streaming.state_table import StateTable
+from tests.support import tables
+from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
+
+EVENTS = pa.schema(
+    [
+        pa.field("_key", pa.string()),
+        pa.field("op", pa.string()),
+        pa.field("document", pa.binary()),
+        pa.field("cluster_time", pa.int64()),
+        pa.field("wall_time", pa.timestamp("us", "UTC")),
+        pa.field("ord", pa.int64()),
+    ]
+)
+Rows = dict[str, tuple[Any, int]]
+
+
+def event_rows(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
+    """As the source gives them."""
+    wall = datetime(2024, 6, 1, tzinfo=UTC)
+    rows = [
+        {
+            "_key": change.key,
+            "op": change.op,
+            "document": bson.encode(change.content) if change.content is not None else None,
+            "cluster_time": change.time.to_int(),
+            "wall_time": wall,
+            "ord": change.ord,
+        }
+        for change in changes
+    ]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENTS)).coalesce(1)
+
+
+def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow]) -> Buffer:
+    """The READs of windows that one job has read under ``plan``, one partition's trailer each."""
+    parts, trailers = [], []
+    for window in planned:
+        number = window.window.id.number
+        documents = [window.found[key] for key in sorted(window.found)]
+        decoded = Decoder(plan).decode(b"".join(map(bson.encode, documents)))
+        numbers = pa.array([number] * decoded.batch.num_rows, pa.int32())
+        part = pa.Table.from_batches([decoded.batch]).append_column("_window", numbers)
+        parts.append(part.append_column("_trailer", pa.nulls(decoded.batch.num_rows, pa.string())))
+        keys = sorted(window.found)
+        trailers.append(
+            Trailer(
+                number=number,
+                rows=len(keys),
+                size_bytes=0,
+                ended=window.window.low,
+                min_key=keys[0] if keys else None,
+                max_key=keys[-1] if keys else None,
+                unique=decoded.keys_sorted,
+                unknown=decoded.unknown,
+                signed=None,
+            )
+        )
+    rows = pa.concat_tables(parts).combine_chunks()  # PySpark drops rows behind an empty chunk
+    return Buffer(spark.createDataFrame(rows), plan, tuple(trailers))
+
+
+class Landings:
+    """One table, landed batch after batch, as the batch lane does it."""
+
+    def __init__(self, spark: SparkSession, path: Path, *, first_load: bool) -> None:
+        self.spark = spark
+        self.path = path
+        self.first_load = first_load
+        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1")
+        self.opened = OpenTable(table, None)
+        self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
+        self.buffers: dict[WindowId, Buffer] = {}
+        self.keys: StreamedKeys[pa.Table] = StreamedKeys()
+
+    def open(self, planned: Sequence[PlannedWindow]) -> None:
+        """The windows are read now, by one job, under the table's plan of now."""
+        if planned:
+            buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned)
+            self.buffers |= {window.window.id: buffer for window in planned}
+
+    def land(self, history: History, batch: int) -> LandedTable:
+        closing = history.closing_in(batch)
+        proven = self.first_load
+        start = history.ends[batch - 1] if batch else history.start
+        landing = LandBatch(
+            batch_id=batch,
+            start=start,
+            end=history.ends[batch],
+            closings=tuple(Closing(p.window, p.window.low, proven_new=proven) for p in closing),
+            keep=frozenset({COLLECTION}),
+            unreached={},
+        )
+        changes = self.landing_changes(history, batch)
+        landed = land_table(
+            self.spark,
+            self.opened,
+            TableBatch(
+                namespace=COLLECTION,
+                landing=landing,
+                events=event_rows(self.spark, changes) if changes else None,
+                closings=landing.closings,
+                buffers=self.buffers,
+                kept=tuple(self.keys.asked(COLLECTION)) if closing else (),
+                metadata={"batch": batch},
+            ),
+        )
+        self.keys.keep(COLLECTION, batch, landing.end, landed.keys)
+        waiting = [p.window.floor for p in history.windows if p.opens <= batch < p.closes]
+        self.keys.forget({COLLECTION: min(waiting)} if waiting else {})
+        return landed
+
+    def landing_changes(self, history: History, batch: int) -> list[Change]:
+        """In a first load, events of keys that no window has reached do not land."""
+        changes = history.batches[batch]
+        if not self.first_load:
+            return changes
+        ahead = [p.window for p in history.windows if p.opens >= batch]
+        return [c for c in changes if not any(window.target.holds(c.key) for window in ahead)]
+
+    def rows(self) -> Rows:
+        found = tables.rows(self.path, "_key, v, _cluster_time")
+        assert len({row["_key"] for row in found}) == len(found), "a key has two rows"
+        return {row["_key"]: (row["v"], row["_cluster_time"]) for row in found}
+
+
+def apply(rows: Rows, commit: dict[str, StreamedEvent | Read]) -> None:
+    """What a MERGE of these rows makes of a table."""
+    for key, row in commit.items():
+        document: Any = row.content
+        if document is None:
+            rows.pop(key, None)
+        else:
+            time = row.time if isinstance(row, StreamedEvent) else row.low
+            rows[key] = (document["v"], time.to_int())
+
+
+@pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
+@pytest.mark.parametrize("case", [1, 2])
+def test_a_history_lands_as_the_rule_says(
+    spark: SparkSession, tmp_path: Path, rng: random.Random, case: int, first_load: bool
+) -> None:
+    """Batch after batch the table is what the plain rule makes of the same events and READs, with one row a key; once
+    every window has closed, it is the collection. Columns appear while windows are open."""
+    history = generate(rng, keys=150, batches=4, events=120)
+    landings = Landings(spark, tmp_path / "table", first_load=first_load)
+    expected: Rows = {}
+    kept: list[StreamedEvent] = []
+    dropped = 0
+    for batch in range(len(history.batches)):
+        closing = history.closing_in(batch)
+        events = [change.streamed() for change in landings.landing_changes(history, batch)]
+        reads = [read for planned in closing for read in planned.reads()]
+        commit = commit_rows(events, kept, reads)
+        apply(expected, commit)
+        landed = landings.land(history, batch)
+        kept += events
+        assert landings.rows() == expected
+        survived = sum(isinstance(row, Read) for row in commit.values())
+        assert sum(o.kept for o in landed.outcomes.values()) == survived
+        assert sum(o.kept + o.dropped for o in landed.outcomes.values()) == len(reads)
+        dropped += len(reads) - survived
+        landings.open([p for p in history.windows if p.opens == batch])
+    assert dropped > 0, "the history never tried the rule"
+    whole: dict[str, Document] = history.last
+    assert {key: v for key, (v, _) in expected.items()} == {key: d["v"] for key, d in whole.items()}
+
+
+def test_an_append_only_where_keys_are_proven_new(spark: SparkSession, tmp_path: Path) -> None:
+    """A chunk of a first load is appended; where an event landed in its range before the low watermark, or the window
+    is not proven, it is merged, and no key comes twice."""
+    history = generate(random.Random(5), keys=40, batches=3, events=10)
+    quiet = History(history.start, [[], [], []], history.ends, history.windows)
+    landings = Landings(spark, tmp_path / "table", first_load=True)
+    operations: list[str] = []
+    total = 0
+    for batch in range(3):
+        landed = landings.land(quiet, batch)
+        total += sum(o.kept for o in landed.outcomes.values())
+        if landed.wrote:
+            operations.append(_operation(landings.path))
+        assert all(o == Outcome(o.kept, 0) for o in landed.outcomes.values())
+        landings.open([p for p in quiet.windows if p.opens == batch])
+    assert set(operations) == {"WRITE"}
+    assert len(landings.rows()) == total > 0
+
+
+def test_a_repeated_batch_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch that the table records already lands no row again; its keys are still known, for windows that close
+    later."""
+    history = generate(random.Random(6), keys=40, batches=2, events=30)
+    history.windows = []
+    first = Landings(spark, tmp_path / "table", first_load=False)
+    landed = first.land(history, 0)
+    rows = first.rows()
+    version = first.opened.table.version()
+    again = Landings(spark, tmp_path / "table", first_load=False).land(history, 0)
+    assert (landed.wrote, again.wrote) == (True, False)
+    assert again.keys.sort_by("_key") == landed.keys.sort_by("_key")
+    assert (first.rows(), first.opened.table.version()) == (rows, version)
+
+
+def _operation(path: Path) -> str:
+    from deltalake import DeltaTable
+
+    return str(DeltaTable(str(path)).history(1)[0]["operation"])
