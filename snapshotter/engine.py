@@ -243,6 +243,8 @@ class Engine:
         return request
 
     def _refuse(self, signal_id: str, why: str) -> None:
+        if signal_id not in why:
+            why = f"signal {signal_id!r}: {why}"
         _log.error("signal refused", id=signal_id, why=why)
         self.refused.append((signal_id, why))
 
