@@ -10,9 +10,11 @@ because a reader through mongos waits until every shard has passed its end (see 
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import threading
+import warnings
 from typing import Any, Literal
 
 from bson.timestamp import Timestamp
@@ -80,6 +82,15 @@ def connect(uri: str, **options: Any) -> RawClient:
         if key not in _clients:
             _clients[key] = new_client(uri, **options)
         return _clients[key]
+
+
+def _at_exit() -> None:
+    """The shared clients end with the process. Closing them would wait for servers that are gone, to end sessions
+    there; so only the driver's reminder to close them is kept off the last lines of the output."""
+    warnings.filterwarnings("ignore", message="Unclosed MongoClient")
+
+
+atexit.register(_at_exit)
 
 
 def new_client(uri: str, **options: Any) -> RawClient:
