@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NO_TABLE = -1
+_STAGED = "_staged_commits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,20 @@ class TableLog:
             if not files.exists(path):
                 return
             yield self._commit(version, files.open(path))
+
+    def clear_unfinished(self) -> None:
+        """Remove a log in which no commit was ever finished.
+
+        A process that is killed while it creates a table leaves ``_delta_log`` with a temporary file and no version.
+        Delta then takes the folder for a table that is broken, and creates none there for ever.
+        """
+        log = self._delta_log()
+        files = log.logPath().getFileSystem(log.newDeltaHadoopConf())
+        if not files.exists(log.logPath()):
+            return
+        names = [status.getPath().getName() for status in files.listStatus(log.logPath())]
+        if all(name.startswith(".") or name == _STAGED for name in names):
+            files.delete(log.logPath(), True)
 
     def _commit(self, version: int, stream: Any) -> Commit:
         reader = self._jvm.java.io.BufferedReader(self._jvm.java.io.InputStreamReader(stream, "UTF-8"))

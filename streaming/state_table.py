@@ -69,7 +69,7 @@ _PASSING_CONFLICTS = (
     ProtocolChangedException,
 )
 
-How = Literal["merge", "insert", "append"]
+How = Literal["merge", "insert", "append", "replace"]
 
 
 class LandingError(Exception):
@@ -122,6 +122,7 @@ class StateTable:
         if self._log.newest() is not None:
             self.evolve(plan)
             return
+        self._log.clear_unfinished()
         builder = DeltaTable.createIfNotExists(self._session).location(self.path)
         builder = builder.addColumns(state_schema(plan)).clusterBy(KEY)
         ours = {PLAN_PROPERTY: plan.to_json(), NAMESPACE_PROPERTY: str(self.namespace)}
@@ -200,6 +201,7 @@ class StateTable:
         ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``merge`` deletes
         where ``_op`` is "d", updates and inserts. ``insert`` only inserts, and leaves the rows of known keys
         as they are. ``append`` asks nothing: its keys are proven new, and are none of the batch's deletes.
+        ``replace`` merges, and deletes every row whose key the source has not.
         ``key_ranges`` hold all keys of the source (`streaming.key_ranges`, `state_merge.ranges_of`); None
         searches the whole table.
 
@@ -244,7 +246,10 @@ class StateTable:
                     state_merge.append(self.path, rows, self.app_id, batch_id, user_metadata)
                 else:
                     with state_merge.transaction(self._session, self.app_id, batch_id, user_metadata):
-                        state_merge.merge(self._session, self.path, rows, ranges, updates=how == "merge")
+                        updates, replaces = how != "insert", how == "replace"
+                        state_merge.merge(
+                            self._session, self.path, rows, ranges, updates=updates, replaces=replaces
+                        )
 
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version

@@ -115,8 +115,9 @@ class Machine:
 
     @property
     def finished(self) -> bool:
-        """Nothing is asked for that has not ended."""
-        return self.quiet and not self.progress.rereads and all(r.ended for r in self.progress.requests)
+        """Nothing is asked for that has not ended, and the ends are saved and announced."""
+        asked, saved = self.progress.requests, self._saved.requests
+        return self.quiet and not self.progress.rereads and asked == saved and all(r.ended for r in asked)
 
     def beginning(self) -> tuple[Namespace, ...]:
         """Collections for which the next batch must say whether their table is empty."""
@@ -224,7 +225,10 @@ class Machine:
                 f"batch {happened.batch_id} arrived, but progress is of batch {self.progress.batch_id} and "
                 f"{self._in_hand}: a batch starts, in a new run, from the state of one before it"
             )
+        for request in happened.requests:
+            self._request_received(inputs.RequestReceived(request))
         self._begin(happened.empty_tables)
+        self.flight.note_emptied(happened.emptied)
         self.landed_upto = {**happened.landed_upto, **self.landed_upto}
         self.flight.windows, failed = batches.sight(self.windows, happened.sightings, happened.end)
         effects: list[Effect] = []
@@ -240,6 +244,7 @@ class Machine:
             unreached,
             [task.namespace for task in self.first_loads()],
             self.landed_upto,
+            self.flight.emptied_at,
         )
         self._arrived, self._behind, self._ready = happened, happened.behind, True
         self.flight.floor = happened.end
@@ -369,12 +374,8 @@ class Machine:
     def _reread(self) -> list[Effect]:
         """One window of single ids at a time for a collection."""
         waiting: dict[Namespace, list[Bound]] = {}
-        for namespace, bound in self.progress.rereads:
-            if (
-                not self._behind
-                and namespace not in self._rereads_rest
-                and self.flight.free(namespace, bound.key)
-            ):
+        for namespace, bound in () if self._behind else self.progress.rereads:
+            if namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
                 waiting.setdefault(namespace, []).append(bound)
         effects: list[Effect] = []
         for namespace, bounds in waiting.items():

@@ -237,6 +237,15 @@ def test_creating_again_keeps_the_table(table: Table) -> None:
     assert set(again.rows()) == {"a"}
 
 
+def test_a_creation_that_was_killed_is_begun_again(spark: SparkSession, path: str) -> None:
+    """Killed before its first commit was in place, it leaves a log without a version; that is no table yet."""
+    log = Path(path) / "_delta_log"
+    (log / "_staged_commits").mkdir(parents=True)
+    (log / ".00000000000000000000.json.5d0f.tmp").write_text("{")
+    table = Table(spark, path)
+    assert table.land(0, {"_key": "a", "n": 1}).version == 1
+
+
 def test_rows_that_do_not_fit_are_refused(table: Table) -> None:
     """The message names each column that is missing, too many, or of another type; nothing is written."""
     source = table.source({"_key": "a", "n": 1}).drop("_op").withColumns({"n": F.lit("one"), "m": F.lit(1)})

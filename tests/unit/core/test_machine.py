@@ -302,6 +302,20 @@ def test_an_earlier_runs_first_load_goes_on_where_its_table_ends() -> None:
     assert landing.unreached == {ORDERS: eff.Unreached("k3", "k6")}
 
 
+def test_a_request_has_ended_once_that_is_saved_and_announced() -> None:
+    """An empty collection is done as soon as it is opened; who runs once must still wait for the batch that says so."""
+    it = machine()
+    it.step(inp.RequestReceived(request()))
+    it.step(arrived(0, 10))
+    it.step(inp.BatchLanded(0))
+    it.step(inp.CollectionOpened("q1", ORDERS, None))
+    assert it.progress.requests[0].ended
+    assert not it.finished
+    it.step(arrived(1, 11))
+    it.step(inp.BatchLanded(1))
+    assert it.finished
+
+
 def test_a_new_run_begins_with_nothing_in_flight() -> None:
     """Windows and plans live in memory; progress alone is handed on."""
     it = machine(progress=Progress())
