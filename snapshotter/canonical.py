@@ -35,6 +35,7 @@ _DOUBLE = Packed("<d").unpack_from
 _LENGTH = Packed("<i").pack
 
 _COEFFICIENT_MAX = 10**34 - 1
+_OBJECT_ID_BYTES = 12
 HASH_BYTES = 16
 
 
@@ -109,6 +110,17 @@ def string_form(data: bytes) -> bytes:
 
 def binary_form(subtype: int, data: bytes) -> bytes:
     return b"b" + bytes((subtype,)) + _LENGTH(len(data)) + data
+
+
+def object_id_form(digits: str) -> bytes | None:
+    """An ObjectId by its digits: 24 hexadecimal ones, lower-case, as the decoder writes them. None for
+    others.
+    """
+    try:
+        data = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    return b"o" + data if len(data) == _OBJECT_ID_BYTES and data.hex() == digits else None
 
 
 def _string(raw: bytes, at: int) -> tuple[bytes, int]:

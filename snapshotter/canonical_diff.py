@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal, Inexact
 from struct import Struct as Packed
 from typing import Any
 
@@ -14,7 +15,7 @@ _INT64 = Packed("<q").unpack_from
 _TIMESTAMP = Packed("<II").unpack_from
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN_MAX = 120
-_DECIMALS = 40
+_DIGITS = 40
 
 _CONSTANTS = {b"0": "null", b"t": "true", b"f": "false", b"u": "undefined", b"<": "MinKey", b">": "MaxKey"}
 
@@ -96,13 +97,10 @@ def _number(text: str) -> str:
     above, _, below = text.partition("/")
     number, divisor = int(above, 16), int(below or "1", 16)
     if divisor == 1:
-        return hex(number) if abs(number) >= 10**_DECIMALS else str(number)
-    whole, rest = divmod(abs(number), divisor)
-    digits = ""
-    while rest and len(digits) < _DECIMALS:
-        digit, rest = divmod(rest * 10, divisor)
-        digits += str(digit)
-    return f"{'-' if number < 0 else ''}{whole}.{digits}{'…' if rest else ''}"
+        return hex(number) if abs(number) >= 10**_DIGITS else str(number)
+    context = Context(prec=_DIGITS, Emin=-9999, Emax=9999)
+    shown = context.divide(Decimal(number), Decimal(divisor))
+    return f"{shown}{'…' if context.flags[Inexact] else ''}"
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:

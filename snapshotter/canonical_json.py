@@ -11,6 +11,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from struct import Struct as Packed
+from struct import error as StructError
 from typing import Any
 
 from snapshotter.canonical import (
@@ -20,12 +21,23 @@ from snapshotter.canonical import (
     canonical_integer,
     canonical_scaled,
     canonical_value,
+    object_id_form,
     string_form,
 )
 
 _WHOLE_VALUE_AT = 6
 _DATE = Packed("<q").pack
 _TIMESTAMP = Packed("<II").pack
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    StructError,
+)
+"""What the readers below raise for text that is not ours."""
 
 
 class UnreadableRescuedData(ValueError):
@@ -35,10 +47,18 @@ class UnreadableRescuedData(ValueError):
 def read_rescued(text: str) -> dict[tuple[str, ...], bytes]:
     """The entries of one ``_rescued_data``: the parts of the JSON Pointer -> canonical bytes of the value."""
     try:
-        entries = json.loads(text)
+        entries = json.loads(text, object_pairs_hook=_once)
         return {parts_of(path): canonical_json(value) for path, value in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
+    except _UNREADABLE as error:
         raise UnreadableRescuedData(f"cannot read _rescued_data ({error!r}): {text[:300]}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs. Of a name that came twice ``json`` would keep the last and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise UnreadableRescuedData(f"a name comes twice in one object: {[name for name, _ in pairs]}")
+    return found
 
 
 def parts_of(path: str) -> tuple[str, ...]:
@@ -89,6 +109,20 @@ def _constant(name: str, expected: Any, form: bytes) -> Callable[[Mapping[str, A
     return read
 
 
+def _integer(text: str) -> int:
+    value = int(text)
+    if str(value) != text:
+        raise UnreadableRescuedData(f"not how an integer is written: {text!r}")
+    return value
+
+
+def _object_id(digits: str) -> bytes:
+    form = object_id_form(digits)
+    if form is None:
+        raise UnreadableRescuedData(f"not the 24 digits of an ObjectId: {digits!r}")
+    return form
+
+
 def _text(value: str) -> bytes:
     return string_form(value.encode())
 
@@ -135,16 +169,16 @@ def _regex(value: Mapping[str, Any]) -> bytes:
 
 def _db_pointer(value: Mapping[str, Any]) -> bytes:
     name, identity = _only(value, "$ref", "$id")
-    return b"p" + _text(name) + bytes.fromhex(_only(identity, "$oid")[0])
+    return b"p" + _text(name) + _object_id(_only(identity, "$oid")[0])[1:]
 
 
 _WRAPPERS: dict[str, Callable[[Mapping[str, Any]], bytes]] = {
-    "$numberInt": _one("$numberInt", lambda text: canonical_integer(int(text))),
-    "$numberLong": _one("$numberLong", lambda text: canonical_integer(int(text))),
+    "$numberInt": _one("$numberInt", lambda text: canonical_integer(_integer(text))),
+    "$numberLong": _one("$numberLong", lambda text: canonical_integer(_integer(text))),
     "$numberDouble": _one("$numberDouble", lambda text: canonical_double(float(text))),
     "$numberDecimal": _one("$numberDecimal", _decimal),
-    "$oid": _one("$oid", lambda text: b"o" + bytes.fromhex(text)),
-    "$date": _one("$date", lambda value: b"d" + _DATE(int(_only(value, "$numberLong")[0]))),
+    "$oid": _one("$oid", _object_id),
+    "$date": _one("$date", lambda value: b"d" + _DATE(_integer(_only(value, "$numberLong")[0]))),
     "$binary": _one("$binary", _binary),
     "$code": _code,
     "$symbol": _one("$symbol", lambda text: b"y" + _text(text)),

@@ -22,6 +22,7 @@ from snapshotter.canonical import (
     canonical_double,
     canonical_integer,
     canonical_ratio,
+    object_id_form,
     string_form,
 )
 from snapshotter.canonical_json import UnreadableRescuedData, read_rescued
@@ -31,7 +32,6 @@ Node = bytes | dict[str, Any] | list[Any]
 """A value on its way to canonical bytes: done, or a document or array that entries may still be laid over."""
 
 _DATE = Packed("<q").pack
-_OBJECT_ID_DIGITS = 24
 _SCALE = 10**DECIMAL_SCALE
 
 
@@ -206,12 +206,8 @@ def _strings(values: pa.Array) -> list[Any]:
 
 
 def _object_id(digits: str) -> bytes:
-    try:
-        if len(digits) == _OBJECT_ID_DIGITS:
-            return b"o" + bytes.fromhex(digits)
-    except ValueError:
-        pass  # no hex digits: as different from an ObjectId as the wrong number of them
-    return b"O" + string_form(digits.encode())
+    form = object_id_form(digits)
+    return b"O" + string_form(digits.encode()) if form is None else form
 
 
 _SCALARS: dict[str, Callable[[pa.Array], list[Any]]] = {

@@ -13,13 +13,14 @@ import pytest
 from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 
+from snapshotter import canonical_json as canonical_json_module
 from snapshotter.canonical import canonical_document, content_hash
 from snapshotter.canonical_diff import differences
 from snapshotter.canonical_json import UnreadableRescuedData, canonical_json, read_rescued
 from snapshotter.canonical_rows import canonical_rows
 from streaming.columns import TablePlan, plan_of
 from streaming.decode import Decoder, arrow_schema, observe
-from streaming.rescue import render
+from streaming.rescue import WRAPPERS, render
 from tests.support.bson_documents import document, text
 
 
@@ -116,10 +117,15 @@ def test_rescued_values_have_the_content_of_the_originals(value: dict[str, Any])
     assert canonical_json(json.loads(render(3, raw, 0))) == canonical_document(raw)
 
 
-@pytest.mark.parametrize("name", ["$oid", "$date", "$numberLong", "$bson", "$code", "$minKey"])
+def test_every_wrapper_that_is_read_is_one_that_no_document_is_written_as() -> None:
+    """A name that only one side holds for special would make a document read as a value."""
+    assert set(canonical_json_module._WRAPPERS) <= {name.decode() for name in WRAPPERS}
+
+
+@pytest.mark.parametrize("name", sorted(name.decode() for name in WRAPPERS))
 def test_documents_that_look_like_wrapped_values_stay_documents(name: str) -> None:
     """`{"$oid": ...}` in a document is no ObjectId."""
-    raw = bson.encode({"_id": 1, "a": {name: "64b000000000000000000000"}})
+    raw = bson.encode({"_id": 1, "a": {name: "64b000000000000000000000"}, "b": [{"c": 1, name: True}]})
     rows = Decoder(TablePlan()).decode(raw).batch
     assert canonical_rows(TablePlan(), rows) == [canonical_document(raw)]
 
@@ -145,6 +151,17 @@ def test_a_string_that_is_no_utf8_keeps_its_bytes() -> None:
         '{"/a":{"$numberInt":"5","x":null}}',
         '{"/a":{"$bson":"AAAA"}}',
         '{"/a":{"$minKey":2}}',
+        '{"/a":null,"/a":{"$numberInt":"5"}}',
+        '{"/a":{"x":null,"x":{"$numberInt":"5"}}}',
+        '{"/a":{"$numberInt":" 5"}}',
+        '{"/a":{"$numberLong":"5_0"}}',
+        '{"/a":{"$date":{"$numberLong":"9223372036854775808"}}}',
+        '{"/a":{"$oid":"64"}}',
+        '{"/a":{"$oid":"64B000000000000000000000"}}',
+        '{"/a":{"$oid":"64 b000000000000000000000"}}',
+        '{"/a":{"$timestamp":{"t":1.0,"i":1}}}',
+        '{"/a":{"$dbPointer":{"$ref":"c","$id":{"$oid":"64"}}}}',
+        '{"/a":{"$binary":{"base64":"_w==","subType":"00"}}}',
     ],
 )
 def test_rescued_data_that_cannot_be_read_is_an_error(damaged: str) -> None:
