@@ -15,13 +15,13 @@ from snapshotter.canonical import canonical_document
 from snapshotter.canonical_rows import canonical_rows
 from streaming import decode_walk
 from streaming.columns import TablePlan
-from streaming.decode import Decoder, MalformedBson, arrow_schema, observe
+from streaming.decode import Decoded, Decoder, MalformedBson, arrow_schema, observe
 from streaming.decode_elements import elements
 from streaming.decode_plain import decode_plain
 from streaming.decode_rows import column_array
 from streaming.keys import key_of_value
 from streaming.rescue import rescued_data
-from tests.support.bson_documents import documents
+from tests.support.bson_documents import batches, documents
 
 some_documents = st.lists(documents(), min_size=1, max_size=8)
 
@@ -46,6 +46,13 @@ def plainly(plan: TablePlan, raws: list[bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [keys, *columns, pa.array(rescued, pa.string())], schema=arrow_schema(plan)
     )
+
+
+def assert_same_cells(found: Decoded, expected: pa.RecordBatch) -> None:
+    for name in expected.schema.names:
+        left, right = found.batch.column(name), expected.column(name)
+        assert repr(left.to_pylist()) == repr(right.to_pylist()), name
+    assert found.rescued == expected.num_rows - expected.column("_rescued_data").null_count
 
 
 @given(
@@ -75,11 +82,20 @@ def test_lock_step_and_plain_decoding_agree_cell_by_cell(
     raws = decoded * copies + learned
     with always_in_lock_step(lock_step):
         found = Decoder(plan).decode(b"".join(raws))
-    expected = plainly(plan, raws)
-    for name in expected.schema.names:
-        left, right = found.batch.column(name), expected.column(name)
-        assert repr(left.to_pylist()) == repr(right.to_pylist()), name
-    assert found.rescued == len(raws) - expected.column("_rescued_data").null_count
+    assert_same_cells(found, plainly(plan, raws))
+
+
+@given(batch=batches(), lock_step=st.booleans(), copies=st.sampled_from((1, 1, 3)))
+def test_rows_under_a_foreign_plan_hold_the_whole_document(
+    batch: tuple[TablePlan, list[bytes]], lock_step: bool, copies: int
+) -> None:
+    """The plan did not come from these documents: near misses of every type, null, missing and unknown."""
+    plan, raws = batch[0], batch[1] * copies
+    with always_in_lock_step(lock_step):
+        found = Decoder(plan).decode(b"".join(raws))
+    found.batch.validate(full=True)
+    assert canonical_rows(plan, found.batch) == [canonical_document(raw) for raw in raws]
+    assert_same_cells(found, plainly(plan, raws))
 
 
 @given(learned=some_documents, decoded=some_documents)

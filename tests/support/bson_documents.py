@@ -1,5 +1,5 @@
 """Hypothesis strategies for raw BSON documents: all types, many misfits, few field names, so that plans
-meet them.
+meet them; and plans with documents that mostly fit them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import struct
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
+
+from streaming.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
 
 Value = tuple[int, bytes]
 """BSON tag and the value's bytes."""
@@ -51,7 +53,9 @@ _decimals = st.one_of(
     st.builds(
         decimal,
         st.one_of(
-            st.integers(0, 10**6), st.integers(0, 10**34 - 1), st.sampled_from((2**64 - 1, 2**64, 10**20))
+            st.integers(0, 10**6),
+            st.integers(0, 10**34 - 1),
+            st.sampled_from((2**64 - 1, 2**64, 10**20, 10**34, 2**113 - 1)),
         ),
         st.one_of(st.integers(-20, 4), st.integers(-6176, 6111)),
         st.booleans(),
@@ -132,3 +136,81 @@ def documents(draw: st.DrawFn) -> bytes:
     rest = draw(fields())
     place = draw(st.sampled_from((0, 0, 0, len(rest))))
     return document([*rest[:place], (b"_id", draw(ids)), *rest[place:]])
+
+
+_PLAN_NAMES = ("a", "b", "c", "longer_name", "ü")
+_NUMERIC = ("long", "double", "decimal")
+_NUMBERS = st.one_of(
+    _tagged(0x10, st.sampled_from((0, 1, -5, 2**31 - 1, -(2**31))).map(lambda n: struct.pack("<i", n))),
+    _tagged(0x12, _longs.map(lambda n: struct.pack("<q", n))),
+    _tagged(0x01, _doubles),
+    _tagged(0x13, _decimals),
+    st.just((0x13, decimal(0, 0, negative=True))),
+)
+_OF_KIND = {
+    **dict.fromkeys(_NUMERIC, _NUMBERS),
+    "string": st.one_of(_tagged(0x02, _strings), _tagged(0x02, _strings), _tagged(0x02, _invalid)),
+    "bool": _tagged(0x08, st.sampled_from((b"\0", b"\1"))),
+    "date": _tagged(0x09, st.sampled_from(_DATES).map(lambda n: struct.pack("<q", n))),
+    "objectId": _tagged(0x07, st.binary(min_size=12, max_size=12)),
+    "binary": _tagged(0x05, _binary),
+}
+
+
+@st.composite
+def column_types(draw: st.DrawFn, depth: int = 0) -> ColumnType:
+    """Any type of a column; structs and arrays at most three deep."""
+    choice = draw(st.integers(0, 9))
+    if depth < 3 and choice >= 8:
+        return Struct(draw(columns(depth + 1)))
+    if depth < 3 and choice >= 6:
+        return Array(draw(column_types(depth + 1)))
+    return Scalar(draw(st.sampled_from(sorted(_OF_KIND))))
+
+
+@st.composite
+def columns(draw: st.DrawFn, depth: int = 0) -> tuple[Column, ...]:
+    """One to three columns, or fields of a struct."""
+    names = draw(st.lists(st.sampled_from(_PLAN_NAMES), min_size=1, max_size=3, unique=True))
+    return tuple(Column(name, draw(column_types(depth))) for name in names)
+
+
+@st.composite
+def value_for(draw: st.DrawFn, type_: ColumnType) -> Value:
+    """Mostly a value that a column of this type takes or nearly takes; now and then null, or anything."""
+    choice = draw(st.integers(0, 11))
+    if choice == 11:
+        return draw(values(depth=1))
+    if choice == 10:
+        return 0x0A, b""
+    if isinstance(type_, Scalar):
+        return draw(_OF_KIND[type_.kind])
+    if isinstance(type_, Struct):
+        return 0x03, document(draw(fields_for(type_.fields)))
+    items = [draw(value_for(type_.element)) for _ in range(draw(st.integers(0, 4)))]
+    if draw(st.integers(0, 9)) == 9:  # names of elements do not count
+        return 0x04, document([(draw(st.sampled_from((b"", b"0", b"xyz"))), item) for item in items])
+    return 0x04, array(items)
+
+
+@st.composite
+def fields_for(draw: st.DrawFn, wanted: Sequence[Column]) -> list[tuple[bytes, Value]]:
+    """These fields, mostly all and in order; some missing, unknown, or twice."""
+    found = [(c.name.encode(), draw(value_for(c.type))) for c in wanted if draw(st.integers(0, 7)) < 7]
+    habit = draw(st.integers(0, 19))
+    if habit >= 15:
+        place = draw(st.integers(0, len(found)))
+        found.insert(place, (draw(st.sampled_from(_RAW_NAMES)), draw(values(depth=2))))
+    if habit >= 18 and found:
+        found.append((draw(st.sampled_from(found))[0], draw(values(depth=2))))
+    return found if habit != 14 else found[::-1]
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[TablePlan, list[bytes]]:
+    """A plan, and documents that mostly fit it; seldom with a column for ``_id``."""
+    identity = draw(st.sampled_from(("", "", "string", "long", "objectId")))
+    first = (Column("_id", Scalar(identity)),) if identity else ()
+    plan = TablePlan((*first, *draw(columns())))
+    wanted = fields_for(plan.columns[len(first) :])
+    return plan, [document([(b"_id", draw(ids)), *draw(wanted)]) for _ in range(draw(st.integers(1, 10)))]
