@@ -5,12 +5,15 @@
 
 The order is the contract: a crash anywhere repeats the batch, and the repetition finds each table's recorded batch id,
 the progress of the batch before, and the journal. Nothing is skipped in silence: a batch without its trailer fails.
+
+A collection that is dropped, renamed away or replaced sends no deletes: of its table stays what follows in the batch
+(`core.namespace_changes`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -29,9 +32,10 @@ from snapshotter.core.collisions import StreamedKeys
 from snapshotter.core.effects import Effect, LandBatch
 from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost, Input
 from snapshotter.core.machine import Machine
+from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
 from snapshotter.core.progress import TaskProgress
 from snapshotter.core.window import Sighting, WindowId
-from snapshotter.landing import BuffersGone, LandedTable, TableBatch, land_table
+from snapshotter.landing import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.tables import Tables
 from snapshotter.watermark_ids import Strategy, edge_of, is_watermark
 from streaming.namespaces import Namespace
@@ -43,7 +47,10 @@ _BEHIND_SECONDS = 60
 _LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
     unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
 )
-_DRIVER_COLUMNS = ("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer")
+_DRIVER_COLUMNS = (
+    *("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer"),
+    "renamed_to",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ class BatchLane:
     strategy: Strategy
     signals: Namespace | None
     tables: Tables
+    captures: Callable[[Namespace], bool]
     landers: int = 4
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     first: bool = True
@@ -118,8 +126,9 @@ class BatchLane:
         token = self.host.check_lock()
         events = frame.where(F.col("kind") == "event")
         sightings = self._control(rows)
-        incomplete = self._incomplete(events, rows)
-        arrived = self._arrived(batch_id, trailer, sightings, incomplete)
+        changed = self._namespace_changes(rows)
+        incomplete = self._incomplete(events, rows, changed)
+        arrived = self._arrived(batch_id, trailer, sightings, incomplete, changed)
         landing = self._landing(self.host.step(arrived))
         landed: dict[Namespace, LandedTable] = {}
         while True:
@@ -140,9 +149,10 @@ class BatchLane:
 
     def _driver_rows(self, frame: DataFrame) -> list[Row]:
         """What the driver has to see of a batch, in stream order: signals and watermarks, updates without their full
-        document, and the trailer. One job for all of it; documents other than signals stay where they are."""
+        document, drops and renames, and the trailer. One job for all of it; documents other than signals stay where
+        they are."""
         ours = F.lit(False) if self.signals is None else _of(self.signals) & F.col("document_key").isNotNull()
-        wanted = (F.col("kind") == "trailer") | ours | _bare()
+        wanted = F.col("op").isNull() | ours | _bare()
         document = F.when(ours, F.col("document")).alias("document")
         rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document).collect()
         return sorted(rows, key=lambda row: row["ord"])
@@ -160,7 +170,7 @@ class BatchLane:
         """Watermarks of this engine that the batch shows; signals are handed over as they come."""
         sightings = []
         for row in rows:
-            if row["kind"] != "event" or self.signals != Namespace(row["db"], row["collection"]):
+            if row["op"] is None or self.signals != _of_document(row):
                 continue
             document_id = bson.decode(row["document_key"], _LENIENT)["_id"]
             seen = edge_of(self.engine, self.strategy, document_id, row["op"])
@@ -171,9 +181,25 @@ class BatchLane:
                 self.host.receive_signal(bytes(row["document"]))
         return sightings
 
-    def _incomplete(self, events: DataFrame, rows: list[Row]) -> dict[Namespace, tuple[Bound, ...]]:
-        """Ids whose last event of the batch is an update without its full document, and that nothing full follows."""
-        missing = [row for row in rows if row["kind"] == "event" and _of_document(row) != self.signals]
+    def _namespace_changes(self, rows: list[Row]) -> Upshot:
+        """What the drops and renames in the batch mean for captured collections."""
+        changes = []
+        for row in rows:
+            if row["kind"] == "event" and row["op"] is None:
+                to = Namespace.parse(row["renamed_to"]) if row["renamed_to"] else None
+                time = ClusterTime.from_int(row["cluster_time"])
+                changes.append(NamespaceChange(_of_document(row), time, row["ord"], to))
+        changed = upshot(changes, lambda namespace: namespace != self.signals and self.captures(namespace))
+        for namespace, emptied in changed.emptied.items():
+            _log.info("emptied by a drop or a rename", collection=str(namespace), at=str(emptied.time))
+        return changed
+
+    def _incomplete(
+        self, events: DataFrame, rows: list[Row], changed: Upshot
+    ) -> dict[Namespace, tuple[Bound, ...]]:
+        """Ids whose last event of the batch is an update without its full document, and that nothing full follows, nor
+        a drop."""
+        missing = [row for row in rows if row["op"] is not None and self._stays(row, changed)]
         if not missing:
             return {}
         keys = list({row["_key"] for row in missing})
@@ -188,19 +214,24 @@ class BatchLane:
                 )
         return {namespace: tuple(bounds.values()) for namespace, bounds in found.items()}
 
+    def _stays(self, row: Row, changed: Upshot) -> bool:
+        emptied = changed.emptied.get(_of_document(row))
+        return _of_document(row) != self.signals and (emptied is None or row["ord"] > emptied.ord)
+
     def _arrived(
         self,
         batch_id: int,
         trailer: BatchTrailer,
         sightings: list[Sighting],
         incomplete: dict[Namespace, tuple[Bound, ...]],
+        changed: Upshot,
     ) -> BatchArrived:
         machine = self.host.machine
         recorded: set[Namespace] = set()
         landed_upto: dict[Namespace, str] = {}
         if self.first:
             # Only the first batch of a run can be one that was tried before.
-            recorded = set(self._recorded(batch_id, trailer.namespaces))
+            recorded = set(self._recorded(batch_id, self._streamed(trailer) | changed.emptied.keys()))
             landed_upto = dict(self._landed_upto(machine.first_loads()))
         return BatchArrived(
             batch_id=batch_id,
@@ -212,14 +243,20 @@ class BatchLane:
             recorded=frozenset(recorded),
             landed_upto=landed_upto,
             behind=self.host.head().t - trailer.end.t > _BEHIND_SECONDS,
+            emptied=changed.emptied,
+            requests=changed.requests,
         )
+
+    def _streamed(self, trailer: BatchTrailer) -> set[Namespace]:
+        """Captured collections that are named in the batch; a rename also names where it came from."""
+        named = {n for n, count in trailer.namespaces.items() if count and n != self.signals}
+        return set(filter(self.captures, named))
 
     def _recorded(self, batch_id: int, namespaces: Iterable[Namespace]) -> Iterable[Namespace]:
         for namespace in namespaces:
-            if namespace != self.signals:
-                recorded = self.tables.of(namespace).table.recorded_batch()
-                if recorded is not None and recorded >= batch_id:
-                    yield namespace
+            recorded = self.tables.of(namespace).table.recorded_batch()
+            if recorded is not None and recorded >= batch_id:
+                yield namespace
 
     def _landed_upto(self, tasks: Iterable[TaskProgress]) -> Iterable[tuple[Namespace, str]]:
         for task in tasks:
@@ -247,8 +284,8 @@ class BatchLane:
     ) -> None:
         """Every table that has something, side by side; all threads are joined before this returns or raises."""
         closing = {c.window.namespace for c in landing.closings}
-        captured = {n for n, count in trailer.namespaces.items() if count and n != self.signals}
-        work = [n for n in sorted(captured | closing) if n not in landed]
+        wanted = self._streamed(trailer) | closing | landing.emptied.keys()
+        work = [n for n in sorted(wanted) if n not in landed]
         if not work:
             return
         with ThreadPoolExecutor(min(self.landers, len(work)), "land") as pool:
@@ -262,8 +299,16 @@ class BatchLane:
 
     def _land_one(self, batch: TableBatch) -> LandedTable:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
+        if self._came_and_went(batch):
+            return LandedTable(batch.namespace, KEYS_SCHEMA.empty_table())
         with self.tables.landing(batch.namespace) as opened:
             return land_table(self.spark, opened, batch)
+
+    def _came_and_went(self, batch: TableBatch) -> bool:
+        """Nothing was there, and after the drop nothing is: no table is made for it."""
+        if not batch.emptied or batch.events is None or self.tables.of(batch.namespace).plan is not None:
+            return False
+        return batch.events.where(F.col("op").isNotNull()).isEmpty()
 
     def _table_batch(
         self,
@@ -275,8 +320,11 @@ class BatchLane:
     ) -> TableBatch:
         closings = tuple(c for c in landing.closings if c.window.namespace == namespace)
         mine: DataFrame | None = None
-        if trailer.namespaces.get(namespace):
+        emptied = landing.emptied.get(namespace)
+        if trailer.namespaces.get(namespace) or emptied is not None:
             mine = events.where(_of(namespace))
+            if emptied is not None:
+                mine = mine.where(F.col("ord") > emptied.ord)
             unreached = landing.unreached.get(namespace)
             if unreached is not None:
                 ahead = F.col("_key") <= unreached.upto

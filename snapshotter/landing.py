@@ -7,6 +7,9 @@ key, the latest streamed event that lands something, else the READ of the window
     reads = READs of closing windows  anti-join  keys streamed after their window's low watermark
     MERGE (rows ∪ reads), or append reads where every key is proven new
 
+Where the batch emptied the collection (`core.namespace_changes`), the MERGE deletes every row that its source has not:
+still one commit, in which the old documents go and those that follow come.
+
 No key has two rows: events are compacted by key, READs of one commit come from disjoint ranges, and a READ whose key
 has an event row in this batch is superseded, or (an event at or before the low watermark) gives way to it.
 """
@@ -51,7 +54,8 @@ class BuffersGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """What lands in one table: ``events`` are raw rows of the source (None: there are none)."""
+    """What lands in one table: ``events`` are raw rows of the source (None: there are none). Where the batch emptied
+    the collection they are those that follow, and nothing else stays in the table."""
 
     namespace: Namespace
     landing: LandBatch
@@ -60,6 +64,10 @@ class TableBatch:
     buffers: Mapping[WindowId, Buffer]
     kept: Sequence[pa.Table]
     metadata: Mapping[str, Any]
+
+    @property
+    def emptied(self) -> bool:
+        return self.namespace in self.landing.emptied
 
 
 @dataclass(slots=True)
@@ -89,9 +97,11 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
         reads = _reads(
             spark, opened.grow(TablePlan()), batch, pa.concat_tables([*batch.kept, _always_newer(keys)])
         )
-        if reads is None and keys.num_rows == 0:
+        if reads is None and keys.num_rows == 0 and not batch.emptied:
+            landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
             return landed
-        return _commit(opened, batch, rows if keys.num_rows else None, reads, kept, landed)
+        written = rows if keys.num_rows or batch.emptied else None
+        return _commit(opened, batch, written, reads, kept, landed)
     except Exception as error:
         if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
             raise BuffersGone(frozenset(c.window.id for c in batch.closings)) from error
@@ -133,7 +143,7 @@ def _always_newer(keys: pa.Table) -> pa.Table:
 
 def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Table) -> DataFrame | None:
     """READs of the closing windows that no kept event supersedes, as rows of the table."""
-    lows = {c.window.id: c.low for c in batch.closings}
+    lows = {c.window.id: c.low for c in batch.closings if not c.superseded}
     frames = []
     for buffer in {id(b): b for b in (batch.buffers[w] for w in lows)}.values():
         numbers = {w.number: low for w, low in lows.items() if batch.buffers[w] is buffer}
@@ -178,15 +188,15 @@ def _commit(
         source,
         batch_id=batch.landing.batch_id,
         metadata=dict(batch.metadata),
-        how="append" if append else "merge",
-        key_ranges=ranges,
+        how="replace" if batch.emptied else "append" if append else "merge",
+        key_ranges=None if batch.emptied else ranges,
     )
     landed.wrote = done.wrote
     kept_rows = done.source_rows - landed.events
     # Disjoint windows share one commit: what it kept is told of their sum, so the earliest ones take the rows.
     for closing in batch.closings:
         read = closing.window.rows
-        share = min(read, max(0, kept_rows))
+        share = 0 if closing.superseded else min(read, max(0, kept_rows))
         kept_rows -= share
         landed.outcomes[closing.window.id] = Outcome(kept=share, dropped=read - share)
     return landed

@@ -100,6 +100,7 @@ class Run:
             strategy=config.strategy,
             signals=config.signals,
             tables=world.tables,
+            captures=config.scope.captures,
             landers=config.landers,
         )
         self.lane.start()

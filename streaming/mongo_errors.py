@@ -125,9 +125,9 @@ _CODES: dict[Kind, frozenset[int]] = {
     # ShutdownInProgress, FailedToSatisfyReadPreference, WriteConflict, ReadConcernMajorityNotAvailableYet,
     # StaleEpoch, CursorKilled, RetryChangeStream, SnapshotTooOld, SnapshotUnavailable, ExceededTimeLimit,
     # SocketException, NotWritablePrimary, interruptions by a change of state, NotPrimaryNoSecondaryOk,
-    # NotPrimaryOrSecondary
+    # NotPrimaryOrSecondary, QueryPlanKilled (the collection was dropped or renamed under a cursor)
     Kind.TRANSIENT: frozenset(
-        {6, 7, 43, 50, 63, 89, 91, 112, 133, 134, 150, 189, 202, 211, 234, 237, 239, 246, 262}
+        {6, 7, 43, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 202, 211, 234, 237, 239, 246, 262}
         | {9001, 10107, 11600, 11602, 13388, 13435, 13436, 317, 384}
     ),
 }

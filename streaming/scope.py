@@ -10,7 +10,8 @@ Both say the same, so that a collection is never snapshotted without being strea
   minds the case.) Entries are of the syntax that Python and PCRE share; the server is told to know Unicode
   as Python does (``(*UCP)``).
 - ``literal``: each entry is a name, case and all.
-- ``admin``, ``local``, ``config`` and ``system.*`` collections are never captured.
+- ``admin``, ``local``, ``config`` and ``system.*`` collections are never captured, nor are the temporary
+  collections in which ``$out``, ``mapReduce`` and the server's own copies are made before they are renamed.
 - The signal collection always is; it does not widen anything else. It must lie within ``capture.scope``.
 
 Besides the changes of documents, drops and renames pass (also a rename *to* a captured name), and the
@@ -33,6 +34,8 @@ from streaming.namespaces import Namespace
 INTERNAL_DATABASES = frozenset({"admin", "local", "config"})
 DOCUMENT_OPERATIONS = ("insert", "update", "replace", "delete")
 NAMESPACE_OPERATIONS = ("drop", "rename")
+
+_TEMPORARY = re.compile(r"tmp\.(agg_out|mr)\.|tmp\w{5}\.(renameCollection$|convertToCapped\.)")
 
 LISTS = (
     "database.include.list",
@@ -117,7 +120,7 @@ class CaptureScope:
 
     def captures(self, namespace: Namespace) -> bool:
         """Whether changes of this collection are streamed."""
-        if namespace.database in INTERNAL_DATABASES or namespace.collection.startswith("system."):
+        if is_internal(namespace):
             return False
         if namespace == self.signals:
             return True
@@ -161,6 +164,14 @@ class CaptureScope:
         return {"$or": [listed, {"$eq": [full_name, {"$literal": str(self.signals)}]}]}
 
 
+def is_internal(namespace: Namespace) -> bool:
+    """Whether a collection is the server's own: never captured, whatever the lists say. (The server keeps
+    those of ``system.*`` from a stream by itself, but not its temporary ones.)"""
+    if namespace.database in INTERNAL_DATABASES or namespace.collection.startswith("system."):
+        return True
+    return _TEMPORARY.match(namespace.collection) is not None
+
+
 def _target(options: Mapping[str, str]) -> tuple[Level, str | None, str | None]:
     text = options.get("capture.scope", "").strip() or Level.DEPLOYMENT
     target = options.get("capture.target", "").strip()
@@ -192,7 +203,7 @@ def _signals(options: Mapping[str, str]) -> Namespace | None:
         namespace = Namespace.parse(text)
     except ValueError as error:
         raise ScopeError(f"signal.data.collection={text!r}: expected database.collection") from error
-    if namespace.database in INTERNAL_DATABASES or namespace.collection.startswith("system."):
+    if is_internal(namespace):
         raise ScopeError(
             f"signal.data.collection={text!r}: MongoDB does not stream changes of this collection"
         )

@@ -68,9 +68,16 @@ def transaction(session: SparkSession, app_id: str, batch_id: int, user_metadata
 
 
 def merge(
-    session: SparkSession, path: str, source: DataFrame, ranges: Sequence[Range] | None, *, updates: bool
+    session: SparkSession,
+    path: str,
+    source: DataFrame,
+    ranges: Sequence[Range] | None,
+    *,
+    updates: bool,
+    replaces: bool = False,
 ) -> None:
     """MERGE the source by key: deletes, updates and inserts; only inserts of new keys without ``updates``.
+    With ``replaces`` (and no ranges) rows whose keys the source has not are deleted too.
 
     ``ranges`` hold all keys of the source; None reads the keys of the whole table.
     """
@@ -83,6 +90,8 @@ def merge(
     deletes = F.col(f"s.{OP}") == "d"
     if updates:
         builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
+    if replaces:
+        builder = builder.whenNotMatchedBySourceDelete()
     builder.whenNotMatchedInsertAll(~deletes).execute()
 
 

@@ -14,6 +14,7 @@ from snapshotter.core.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.effects import Closing, LandBatch, Unreached
 from snapshotter.core.inputs import BatchArrived
 from snapshotter.core.limits import Limits
+from snapshotter.core.namespace_changes import superseded
 from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Scan
 from snapshotter.core.window import Sighting, WatermarkHidden, Window, WindowError, WindowId
@@ -111,21 +112,29 @@ def plan_landing(
     unreached: Mapping[Namespace, Unreached],
     first_loads: Iterable[Namespace],
     landed_upto: Mapping[Namespace, str],
+    emptied_at: Mapping[Namespace, ClusterTime],
 ) -> LandBatch:
     """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its
-    commit would be skipped without a word), so none of its windows close."""
+    commit would be skipped without a word), so none of its windows close. ``emptied_at``: when collections
+    that windows in flight read were last emptied, in this batch or before."""
     loading = frozenset(first_loads)
     return LandBatch(
         batch_id=arrived.batch_id,
         start=arrived.start,
         end=arrived.end,
         closings=tuple(
-            Closing(w, w.low, w.namespace in loading and _proven_new(w, landed_upto.get(w.namespace)))
+            Closing(
+                w,
+                w.low,
+                proven_new=w.namespace in loading and _proven_new(w, landed_upto.get(w.namespace)),
+                superseded=superseded(w.low, emptied_at.get(w.namespace)),
+            )
             for w in closing
             if w.namespace not in arrived.recorded
         ),
         keep=frozenset(w.namespace for w in windows.values()),
         unreached=dict(unreached),
+        emptied=dict(arrived.emptied),
     )
 
 

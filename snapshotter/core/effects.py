@@ -11,9 +11,10 @@ Pure: standard library only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from snapshotter.core.chunks import Bound, Target
+from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.progress import Progress
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
@@ -97,12 +98,14 @@ class Closing:
     batch]``.
 
     ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered,
-    at or before ``low``, put it there.
+    at or before ``low``, put it there. ``superseded``: the collection was emptied after ``low``, so none of
+    its READs lands.
     """
 
     window: Window
     low: ClusterTime
     proven_new: bool
+    superseded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class LandBatch:
     """Land the batch: one commit for each table with events or closing windows -> ``BatchLanded``.
 
     ``keep``: collections whose streamed keys are to be kept, with their times, because a window may ask for
-    them.
+    them. ``emptied``: tables that hold, after their commit, nothing but what follows that point of the batch.
     """
 
     batch_id: int
@@ -131,6 +134,7 @@ class LandBatch:
     closings: tuple[Closing, ...]
     keep: frozenset[Namespace]
     unreached: Mapping[Namespace, Unreached]
+    emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.core.chunks import Bound, KeyList
+from snapshotter.core.namespace_changes import Emptied, still_asked
 from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Planned
 from snapshotter.core.window import Window, WindowId
@@ -24,12 +25,13 @@ from streaming.positions import ORIGIN, ClusterTime
 @dataclass(slots=True)
 class Flight:
     """``floor`` is the end of the newest batch: what streamed up to there was not kept for windows yet to
-    come."""
+    come. ``emptied_at``: when collections that windows read were last emptied."""
 
     run: str
     in_stream: bool
     windows: dict[WindowId, Window] = field(default_factory=dict)
     floor: ClusterTime = ORIGIN
+    emptied_at: dict[Namespace, ClusterTime] = field(default_factory=dict)
     _number: int = 0
 
     def chunk(self, request_id: str, task: TaskProgress, planned: Planned) -> Window:
@@ -64,6 +66,11 @@ class Flight:
                 in_stream=self.in_stream,
             )
         )
+
+    def note_emptied(self, emptied: Mapping[Namespace, Emptied]) -> None:
+        """A batch emptied these collections; forget what no window in flight can ask for."""
+        floors = ((window.namespace, window.floor) for window in self.windows.values())
+        self.emptied_at = still_asked(self.emptied_at, emptied, floors)
 
     def of_task(self, request_id: str, namespace: Namespace) -> list[Window]:
         return [w for w in self.windows.values() if (w.request_id, w.namespace) == (request_id, namespace)]

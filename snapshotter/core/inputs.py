@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.core.chunks import Bound
+from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.window import Sighting, WindowId
 from streaming.namespaces import Namespace
@@ -96,6 +97,8 @@ class BatchArrived:
     ``recorded``: collections whose table already carries this batch.
     ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the
     table holds. ``behind``: the batch ends far behind the head of the stream.
+    ``emptied``: collections that were dropped, renamed away or replaced. ``requests``: collections that a
+    rename brought, to be read again.
     """
 
     batch_id: int
@@ -107,6 +110,8 @@ class BatchArrived:
     recorded: frozenset[Namespace] = frozenset()
     landed_upto: Mapping[Namespace, str] = field(default_factory=dict)
     behind: bool = False
+    emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
+    requests: tuple[SnapshotRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

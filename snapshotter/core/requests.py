@@ -14,10 +14,11 @@ from streaming.namespaces import Namespace
 
 
 class Origin(StrEnum):
-    """Who asked."""
+    """Who asked: an operator, the first start, or a rename that brought documents which never streamed."""
 
     SIGNAL = "signal"
     INITIAL = "initial"
+    RENAME = "rename"
 
 
 @dataclass(frozen=True, slots=True)

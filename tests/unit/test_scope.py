@@ -19,6 +19,15 @@ def test_without_lists_everything_but_the_internal_is_captured() -> None:
     assert captured({}, *names) == ["shop.orders", "a.b.c"]
 
 
+def test_temporary_collections_of_the_server_are_never_captured() -> None:
+    """In which ``$out``, ``mapReduce`` and copies are made, before a rename gives them their name."""
+    names = (
+        *("shop.tmp.agg_out.1f0c", "shop.tmp.mr.orders_0", "shop.tmpAb3xZ.renameCollection"),
+        *("shop.tmpAb3xZ.convertToCapped.orders", "shop.tmp", "shop.tmp.orders", "shop.x.tmp.agg_out.1"),
+    )
+    assert captured({}, *names) == ["shop.tmp", "shop.tmp.orders", "shop.x.tmp.agg_out.1"]
+
+
 def test_a_regular_expression_has_to_match_the_whole_name() -> None:
     """Neither a prefix nor a suffix of a name is enough."""
     options = {"collection.include.list": r"shop\.order"}

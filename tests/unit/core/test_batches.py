@@ -105,7 +105,7 @@ def test_a_recorded_table_takes_no_more_rows_in_that_batch() -> None:
     """Its commit would be skipped without a word, and the READs be lost (rule 9)."""
     mine, other = done(1), done(2, ids("k7"), request_id=None, namespace=ITEMS)
     batch = arrived(5, 20, recorded=frozenset({ORDERS}))
-    landing = batches.plan_landing(batch, by_id(mine, other), [mine, other], {}, [], {})
+    landing = batches.plan_landing(batch, by_id(mine, other), [mine, other], {}, [], {}, {})
     assert [c.window for c in landing.closings] == [other]
     assert landing.keep == {ORDERS, ITEMS}
 
@@ -117,7 +117,7 @@ def test_what_is_proven_new() -> None:
         landed_upto = {ORDERS: upto} if upto else {}
         first = [ORDERS] if loading else []
         return (
-            batches.plan_landing(arrived(5, 20), by_id(it), [it], {}, first, landed_upto)
+            batches.plan_landing(arrived(5, 20), by_id(it), [it], {}, first, landed_upto, {})
             .closings[0]
             .proven_new
         )
@@ -153,7 +153,7 @@ def test_a_landing_only_shrinks() -> None:
     """Without the lost windows and those behind them in their scan; those before, and single ids, still close."""
     one, two, three = done(1), done(2, chunk("k2", "k4")), done(3, chunk("k4", "k6"))
     single = done(4, ids("k7"), request_id=None, order=0)
-    landing = batches.plan_landing(arrived(5, 20), by_id(one, two), [one, two, three, single], {}, [], {})
+    landing = batches.plan_landing(arrived(5, 20), by_id(one, two), [one, two, three, single], {}, [], {}, {})
     rest = batches.without(landing, frozenset({two.id}))
     assert [c.window.id.number for c in rest.closings] == [1, 4]
     assert replace(rest, closings=landing.closings) == landing
