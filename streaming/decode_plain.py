@@ -199,7 +199,7 @@ def _decimal(number: Any) -> Any:
         unscaled = _EXACT.scaleb(_EXACT.create_decimal(number), DECIMAL_SCALE)
     except (Inexact, InvalidOperation):
         return MISFIT
-    if abs(unscaled) >= _UNSCALED_MAX or unscaled != unscaled.to_integral_value():
+    if unscaled.copy_abs() >= _UNSCALED_MAX or unscaled != unscaled.to_integral_value():
         return MISFIT
     return int(unscaled)
 
