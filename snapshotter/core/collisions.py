@@ -8,6 +8,9 @@ cluster time after its window's low watermark, that lands something. Of the even
 latest that lands something counts. So a commit holds one row a key: the latest such event, else the READ of
 the latest window.
 
+Where the collection was emptied (dropped, renamed away, replaced), what came before says nothing any more: events up to
+then, and READs of windows whose low watermark lies before (`snapshotter.core.namespace_changes`).
+
 Pure: standard library only.
 """
 
@@ -17,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from snapshotter.core.namespace_changes import superseded
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -64,10 +68,15 @@ def latest_events(events: Iterable[StreamedEvent]) -> dict[str, StreamedEvent]:
 
 
 def commit_rows(
-    batch: Iterable[StreamedEvent], kept: Iterable[StreamedEvent], reads: Iterable[Read]
+    batch: Iterable[StreamedEvent],
+    kept: Iterable[StreamedEvent],
+    reads: Iterable[Read],
+    emptied_at: ClusterTime | None = None,
 ) -> dict[str, StreamedEvent | Read]:
-    """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches."""
-    batch = list(batch)
+    """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches. ``emptied_at``: when
+    the collection was last emptied, if it ever was (a batch that does it also empties the table)."""
+    batch = [event for event in batch if emptied_at is None or event.time > emptied_at]
+    reads = [read for read in reads if not superseded(read.low, emptied_at)]
     rows: dict[str, StreamedEvent | Read] = dict(latest_events(batch))
     for read in sorted(surviving(reads, [*kept, *batch]), key=lambda r: r.window):
         if not isinstance(rows.get(read.key), StreamedEvent):

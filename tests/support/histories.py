@@ -17,6 +17,7 @@ from bson import ObjectId
 
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.collisions import Read, StreamedEvent
+from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.window import Window, WindowId, WindowState
 from snapshotter.ranges import bound_of
 from streaming.namespaces import Namespace
@@ -57,20 +58,27 @@ class PlannedWindow:
 
 @dataclass(slots=True)
 class History:
-    """``batches[n]`` are the events in ``(ends[n - 1], ends[n]]``; ``last`` is the collection in the end."""
+    """``batches[n]`` are the events in ``(ends[n - 1], ends[n]]``; ``last`` is the collection in the end. ``emptied``:
+    of the batches in which the collection was dropped, when and after which event it was for the last time."""
 
     start: ClusterTime
     batches: list[list[Change]] = field(default_factory=list)
     ends: list[ClusterTime] = field(default_factory=list)
     windows: list[PlannedWindow] = field(default_factory=list)
     last: dict[str, Document] = field(default_factory=dict)
+    emptied: dict[int, Emptied] = field(default_factory=dict)
+
+    def emptied_by(self, batch: int) -> ClusterTime | None:
+        """When it was dropped last, up to the end of this batch."""
+        return max((what.time for n, what in self.emptied.items() if n <= batch), default=None)
 
     def closing_in(self, batch: int) -> list[PlannedWindow]:
         return [planned for planned in self.windows if planned.closes == batch]
 
 
-def generate(rng: random.Random, *, keys: int, batches: int, events: int) -> History:
-    """Keys of several types; transactions share a time, and may change one key several times; few keys are hot."""
+def generate(rng: random.Random, *, keys: int, batches: int, events: int, drops: float = 0.0) -> History:
+    """Keys of several types; transactions share a time, and may change one key several times; few keys are hot.
+    ``drops``: how likely the collection is dropped after a transaction."""
     ids = _ids(rng, keys)
     history = History(ClusterTime(1_000, 0))
     at: list[tuple[ClusterTime, dict[str, Document]]] = [(history.start, _initial(rng, ids))]
@@ -85,6 +93,10 @@ def generate(rng: random.Random, *, keys: int, batches: int, events: int) -> His
                 version += 1
                 changes.append(_change(rng, state, key, ids[key], now, len(changes), version, number))
             at.append((now, state))
+            if drops and rng.random() < drops:
+                now = now.next()
+                at.append((now, {}))
+                history.emptied[number] = Emptied(now, len(changes) - 1)
         history.batches.append(changes)
         history.ends.append(now)
     history.last = at[-1][1]
