@@ -12,8 +12,8 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Chances are per opportunity. ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are
-    written."""
+    """Chances are per opportunity; that of ``drops`` and ``fills`` (a rename replaces the collection) is a write.
+    ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
     strategy: str = "insert_insert"
@@ -44,6 +44,8 @@ class Scenario:
     missing: float = 0.0
     lag: int = 0
     behind: int = 1_000
+    drops: float = 0.0
+    fills: float = 0.0
 
     @property
     def in_stream(self) -> bool:
@@ -102,4 +104,6 @@ def swarm(seed: int) -> Scenario:
         missing=chance(0.4),
         lag=rng.choice([0, 3, 10]),
         behind=rng.choice([10, 30, 1_000]),
+        drops=chance(0.05),
+        fills=chance(0.05),
     )

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.collisions import Read, StreamedEvent
-from snapshotter.core.effects import Announce, Closing, LandBatch, Unreached
+from snapshotter.core.effects import Announce, Closing, LandBatch
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, TaskProgress, TaskState
+from snapshotter.core.requests import Origin
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
 
@@ -153,10 +154,15 @@ class Oracles:
         table, unreached = self.world.tables[namespace], landing.unreached.get(namespace)
         touched, end = self.touched[namespace], when(landing.end)
         for entry in self.world.source.between(when(landing.start), end):
-            if entry.namespace == namespace and not (unreached is not None and unreached.holds(entry.key)):
+            if entry.namespace != namespace:
+                continue
+            if entry.op == "fill":
+                touched.clear()  # what a rename brings is not known before it is read
+            elif entry.op != "drop" and not (unreached is not None and unreached.holds(entry.key)):
                 touched.add(entry.key)
         for closing in landing.closings:
-            if closing.window.namespace == namespace and closing.window.filter is None:
+            whole = closing.window.filter is None and not closing.superseded
+            if closing.window.namespace == namespace and whole:
                 touched.update(self.process.members(namespace, closing.window.target))
         touched |= set(table.rows)
         if unreached is not None:
@@ -180,7 +186,7 @@ class Oracles:
         (O1)."""
         process = self.process
         for closing in landing.closings:
-            if closing.window.namespace != namespace:
+            if closing.window.namespace != namespace or closing.superseded:
                 continue
             for key, doc in process.buffers[closing.window.id].items():
                 row, low = self.world.tables[namespace].rows.get(key), when(closing.low)
@@ -202,19 +208,30 @@ class Oracles:
         for namespace, table in self.world.tables.items():
             collection = self.collection(namespace)
             tasks = [(r.id, t) for r in progress.requests for t in r.tasks if t.namespace == namespace]
+            excuses = self.excuses(progress, namespace)
             waiting = {b.key for n, b in progress.rereads if n == namespace}
             for key in collection.keys:
                 need = self.needed(collection, key, position, tasks)
                 # A lookup in vain, and in a replay not: the delete that it proves is still to come, and heals
                 # it.
                 vanished = (namespace, key, need) in self.world.vanished
-                if need < 0 or vanished or key in waiting or any(self.excused(key, t) for _, t in tasks):
+                if need < 0 or vanished or key in waiting or any(self.excused(key, *e) for e in excuses):
                     continue
                 row = table.rows.get(key)
                 states = collection.states(key, need, self.world.source.clock)
                 if (row.doc if row else None) not in states:
                     message = f"{namespace} {key} is {row} in the table, but has been {states} since {need}"
                     raise Violation("O3", f"{message}; saving {progress}")
+
+    @staticmethod
+    def excuses(progress: Progress, namespace: Namespace) -> list[tuple[TaskProgress, bool]]:
+        """The collection's tasks, and of each whether it reads what a rename brought."""
+        return [
+            (task, request.origin is Origin.RENAME)
+            for request in progress.requests
+            for task in request.tasks
+            if task.namespace == namespace
+        ]
 
     def needed(
         self, collection: Collection, key: str, position: int, tasks: list[tuple[str, TaskProgress]]
@@ -228,8 +245,9 @@ class Oracles:
                 need = max(need, self.begun.get((request_id, task.namespace), -1) if reached else -1)
         return need
 
-    def excused(self, key: str, task: TaskProgress) -> bool:
-        """A first load, running or given up, has not come to this key yet.
+    def excused(self, key: str, task: TaskProgress, fills: bool) -> bool:
+        """A first load, or one that reads what a rename brought (``fills``), running or given up, has not come to this
+        key yet.
 
         Where the table's commit survived a crash and the progress of its batch did not, the task may be no
         first load any more, or not even be opened: the events that were skipped then come with its scan all
@@ -237,11 +255,13 @@ class Oracles:
         """
         if task.state is TaskState.DONE or task.filter is not None:
             return False
-        if not task.first_load and key not in self.skipped[task.namespace]:
+        if not task.first_load and not fills and key not in self.skipped[task.namespace]:
             return False
         if task.last is None:
             return True
-        return Unreached(task.frontier.key if task.frontier else None, task.last.key).holds(key)
+        rank = self.collection(task.namespace).rank
+        after = rank[task.frontier.key] if task.frontier else -1
+        return after < rank[key] <= rank[task.last.key]
 
     def committed(self, batch_id: int) -> None:
         """Spark counts the batch as done: from here on nothing of it may be undone."""
@@ -319,11 +339,12 @@ class Oracles:
                 raise Violation("O2", f"{known} failed, but nothing went wrong")
         for namespace, table in world.tables.items():
             collection = self.collection(namespace)
-            tasks = [t for r in saved.requests for t in r.tasks if t.namespace == namespace]
-            whole = any(t.state is TaskState.DONE and t.filter is None for t in tasks)
+            excuses = self.excuses(saved, namespace)
+            whole = any(t.state is TaskState.DONE and t.filter is None for t, _ in excuses)
+            whole = whole and not any(fills and t.state is TaskState.FAILED for t, fills in excuses)
             for key in collection.keys:
                 streamed = collection.history[key][0][-1] > world.stream_start
-                if whole or (streamed and not any(self.excused(key, t) for t in tasks)):
+                if whole or (streamed and not any(self.excused(key, *e) for e in excuses)):
                     row, state = table.rows.get(key), collection.state(key, world.source.clock)
                     equal = (row.doc if row else None) == state
                     if not equal:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
+from snapshotter.core import namespace_changes
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
+from snapshotter.core.namespace_changes import NamespaceChange
 from snapshotter.core.window import Edge, Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 Job = Generator[str, None, None]
 Batch = dict[Namespace, list[StreamedEvent]]
+ELSEWHERE = Namespace("shop", "elsewhere")
 
 
 def bound(key: str) -> Bound:
@@ -146,8 +149,14 @@ class Process:
         assert self.machine is not None
         events: Batch = {}
         incomplete: dict[Namespace, dict[str, bool]] = {}
+        changes: list[NamespaceChange] = []
         for entry in self.source.between(start, end):
             if entry.namespace is None:
+                continue
+            if entry.op in ("drop", "fill"):
+                ends = (entry.namespace, None) if entry.op == "drop" else (ELSEWHERE, entry.namespace)
+                changes.append(NamespaceChange(ends[0], at(entry.time), entry.ord, ends[1]))
+                events[entry.namespace], incomplete[entry.namespace] = [], {}
                 continue
             doc, lands = entry.doc, True
             if entry.op == "u":
@@ -166,6 +175,7 @@ class Process:
                 if held:
                     landed_upto[task.namespace] = max(held)
         self.first = False
+        changed = namespace_changes.upshot(changes, self.world.tables.__contains__)
         return events, inp.BatchArrived(
             batch_id,
             at(start),
@@ -176,6 +186,8 @@ class Process:
             recorded=frozenset(n for n, t in self.world.tables.items() if t.recorded >= batch_id),
             landed_upto=landed_upto,
             behind=self.source.clock - end > self.scenario.behind,
+            emptied=changed.emptied,
+            requests=changed.requests,
         )
 
     def sightings(self, start: int, end: int) -> list[Sighting]:
@@ -196,14 +208,20 @@ class Process:
         reads = [
             Read(key, c.low, c.window.id.number, doc)
             for c in closings
+            if not c.superseded
             for key, doc in self.buffers[c.window.id].items()
         ]
         rows = commit_rows(batch, kept, reads)
         append = bool(closings) and not any(isinstance(row, StreamedEvent) for row in rows.values())
-        append = append and all(c.proven_new and not self.put_there(c, [*kept, *batch]) for c in closings)
+        emptied = namespace in landing.emptied
+        append = (
+            append
+            and not emptied
+            and all(c.proven_new and not self.put_there(c, [*kept, *batch]) for c in closings)
+        )
         self.world.oracles.committing(namespace, landing, closings, self.buffers, rows, append=append)
-        written = bool(rows) and self.world.tables[namespace].commit(landing.batch_id, rows)
-        if written:
+        table = self.world.tables[namespace]
+        if (rows or emptied) and table.commit(landing.batch_id, rows, replaces=emptied):
             self.world.oracles.landed(namespace, landing)
         outcomes = {}
         for closing in closings:

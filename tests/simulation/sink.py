@@ -25,10 +25,13 @@ class Table:
     recorded: int = -1
     version: int = 0
 
-    def commit(self, batch_id: int, rows: dict[str, StreamedEvent | Read]) -> bool:
-        """Atomic; skipped without a word if the table already records the batch."""
+    def commit(self, batch_id: int, rows: dict[str, StreamedEvent | Read], *, replaces: bool) -> bool:
+        """Atomic; skipped without a word if the table already records the batch. With ``replaces`` nothing else
+        stays."""
         if self.recorded >= batch_id:
             return False
+        if replaces:
+            self.rows.clear()
         for key, row in rows.items():
             if row.content is None:
                 self.rows.pop(key, None)

@@ -26,7 +26,8 @@ def when(time: ClusterTime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``op``: c, u, r(eplace), d; or a watermark's document (``mark``) in the signal collection."""
+    """``op``: c, u, r(eplace), d; "drop" or "fill" of the whole collection; or a watermark's document (``mark``) in the
+    signal collection."""
 
     time: int
     ord: int
@@ -117,6 +118,19 @@ class Source:
         else:
             alive = self.collections[namespace].state(key, self.clock) is not None
             self.write((namespace, key, rng.choice("uuurd") if alive else "c"))
+
+    def empty(self, namespace: Namespace, brought: list[str] | None = None) -> None:
+        """The collection is dropped, or a rename puts documents of these keys in its place; none of them streams."""
+        time, collection = self.tick(), self.collections[namespace]
+        for key in collection.keys:
+            if brought is not None and key in brought:
+                self._doc += 1
+                self.written[self._doc] = time
+                collection.change(key, time, self._doc)
+            elif collection.state(key, time) is not None:
+                collection.change(key, time, None)
+        op = "drop" if brought is None else "fill"
+        self._append(Entry(time, len(self.log), namespace, op=op))
 
     def mark(self, window: WindowId, edge: Edge) -> int:
         """A watermark's document is written (or, LOST, an open document is deleted by somebody)."""

@@ -49,7 +49,7 @@ def test_the_swarm_meets_every_fault() -> None:
     """Each fault strikes in some of the first worlds, so that the oracles have something to judge."""
     missing = {
         "crash", "restart", "drain", "read_fails", "read_fails_definitely", "open_fails", "buffers_lost",
-        "open_document_lost", "hidden", "missing",
+        "open_document_lost", "hidden", "missing", "drops", "fills",
     }  # fmt: skip
     for number in range(100):
         missing -= set(survive(swarm(number)).faults)

@@ -117,7 +117,7 @@ class World:
             or len(process.jobs) > 1
         ):
             return False
-        if len(process.machine.progress.requests) < len(self.sink.journal):
+        if any(process.machine.progress.request(asked.id) is None for asked in self.sink.journal):
             return False
         end = self.sink.offsets[self.sink.committed][1] if self.sink.committed >= 0 else -1
         return end == self.source.clock and self.sink.committed + 1 == len(self.sink.offsets)
@@ -127,7 +127,16 @@ class World:
             self.start()
         assert self.process is not None
         if self.rng.random() < writes:
-            self.source.random_write(self.rng)
+            namespace = (
+                self.rng.choice(list(self.tables)) if self.scenario.drops or self.scenario.fills else None
+            )
+            if namespace is not None and self.happens("drops"):
+                self.source.empty(namespace)
+            elif namespace is not None and self.happens("fills"):
+                keys = self.source.collections[namespace].keys
+                self.source.empty(namespace, self.rng.sample(keys, self.rng.randint(0, len(keys))))
+            else:
+                self.source.random_write(self.rng)
             return
         if self.rng.random() < 0.02:
             self.source.tick()
