@@ -17,6 +17,7 @@ from snapshotter.chunk_reader import Buffer, Trailer
 from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows
 from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.inputs import Outcome
+from snapshotter.core.namespace_changes import superseded
 from snapshotter.core.window import WindowId
 from snapshotter.landing import LandedTable, TableBatch, land_table
 from snapshotter.tables import OpenTable
@@ -111,9 +112,13 @@ class Landings:
             batch_id=batch,
             start=start,
             end=history.ends[batch],
-            closings=tuple(Closing(p.window, p.window.low, proven_new=proven) for p in closing),
+            closings=tuple(
+                Closing(p.window, p.window.low, proven, superseded(p.window.low, history.emptied_by(batch)))
+                for p in closing
+            ),
             keep=frozenset({COLLECTION}),
             unreached={},
+            emptied={COLLECTION: history.emptied[batch]} if batch in history.emptied else {},
         )
         changes = self.landing_changes(history, batch)
         landed = land_table(
@@ -122,7 +127,7 @@ class Landings:
             TableBatch(
                 namespace=COLLECTION,
                 landing=landing,
-                events=event_rows(self.spark, changes) if changes else None,
+                events=event_rows(self.spark, changes) if changes or batch in history.emptied else None,
                 closings=landing.closings,
                 buffers=self.buffers,
                 kept=tuple(self.keys.asked(COLLECTION)) if closing else (),
@@ -135,8 +140,10 @@ class Landings:
         return landed
 
     def landing_changes(self, history: History, batch: int) -> list[Change]:
-        """In a first load, events of keys that no window has reached do not land."""
+        """What came before a drop does not land. In a first load, events of keys that no window has reached do not."""
         changes = history.batches[batch]
+        if batch in history.emptied:
+            changes = [change for change in changes if change.ord > history.emptied[batch].ord]
         if not self.first_load:
             return changes
         ahead = [p.window for p in history.windows if p.opens >= batch]
@@ -167,7 +174,21 @@ def test_a_history_lands_as_the_rule_says(
     """Batch after batch the table is what the plain rule makes of the same events and READs, with one row a key; once
     every window has closed, it is the collection. Columns appear while windows are open."""
     history = generate(rng, keys=150, batches=4, events=120)
-    landings = Landings(spark, tmp_path / "table", first_load=first_load)
+    follow(Landings(spark, tmp_path / "table", first_load=first_load), history)
+
+
+@pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
+def test_a_history_with_drops_lands_as_the_rule_says(
+    spark: SparkSession, tmp_path: Path, rng: random.Random, first_load: bool
+) -> None:
+    """The same of a collection that is dropped again and again, between events and while windows are open."""
+    history = generate(rng, keys=60, batches=4, events=40, drops=0.03)
+    assert history.emptied, "the history never tried the rule"
+    follow(Landings(spark, tmp_path / "table", first_load=first_load), history)
+
+
+def follow(landings: Landings, history: History) -> None:
+    """Land all of it, and hold every version of the table against the plain rule."""
     expected: Rows = {}
     kept: list[StreamedEvent] = []
     dropped = 0
@@ -175,7 +196,9 @@ def test_a_history_lands_as_the_rule_says(
         closing = history.closing_in(batch)
         events = [change.streamed() for change in landings.landing_changes(history, batch)]
         reads = [read for planned in closing for read in planned.reads()]
-        commit = commit_rows(events, kept, reads)
+        commit = commit_rows(events, kept, reads, history.emptied_by(batch))
+        if batch in history.emptied:
+            expected.clear()
         apply(expected, commit)
         landed = landings.land(history, batch)
         kept += events

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from snapshotter.testing.mongod_binary import find_mongod
 from snapshotter.testing.mongod_node import MongoNode, NodeOptions
@@ -65,6 +66,19 @@ def test_a_replica_set_without_a_configuration_is_refused(tmp_path: Path) -> Non
             reader(f"mongodb://{node.address}/?directConnection=true").initialOffset()
     finally:
         node.stop()
+
+
+@pytest.mark.parametrize("how", ["drop", "rename"])
+def test_a_collection_that_goes_under_a_cursor(mongo_client: Client, database: str, how: str) -> None:
+    """A chunk is read while somebody drops or renames its collection: reading again meets what is there then."""
+    items = mongo_client[database]["items"]
+    items.insert_many([{"_id": n} for n in range(10)])
+    cursor = items.find(batch_size=2)
+    next(cursor)
+    items.drop() if how == "drop" else items.rename("others")
+    with pytest.raises(OperationFailure) as caught:
+        list(cursor)
+    assert classify(caught.value).kind is Kind.TRANSIENT
 
 
 def test_missing_rights_and_wrong_passwords() -> None:

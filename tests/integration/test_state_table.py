@@ -89,7 +89,7 @@ def test_a_merge_inserts_updates_and_deletes(table: Table) -> None:
     assert {key: row["n"] for key, row in table.rows().items()} == {"a": 10, "c": 3, "d": 4}
 
 
-@pytest.mark.parametrize("how", ["merge", "insert", "append"])
+@pytest.mark.parametrize("how", ["merge", "insert", "append", "replace"])
 def test_every_way_of_landing_is_recorded_once(table: Table, how: str) -> None:
     """Batch and metadata are in the commit; the same batch from another run is skipped, and says so."""
     assert table.state.recorded_batch() is None
@@ -101,6 +101,19 @@ def test_every_way_of_landing_is_recorded_once(table: Table, how: str) -> None:
     assert replay.land(6, {"_key": "b", "n": 1}, how=how) == Landed(False, 1)
     assert set(table.rows()) == {"a"}
     assert replay.land(8, {"_key": "b", "n": 1}, how=how).wrote
+
+
+def test_a_replacement_leaves_its_source_alone(table: Table) -> None:
+    """In one commit what the source has not is deleted, and the rest inserted, updated and deleted; without rows it
+    empties the table, also one that is empty."""
+    table.land(0, *({"_key": key, "n": 1} for key in "abc"))
+    rows = ({"_key": "b", "n": 2}, {"_key": "c", "_op": "d"}, {"_key": "d", "n": 2})
+    landed = table.land(1, *rows, how="replace", ranges=None)
+    assert landed == Landed(True, 2, source_rows=3, inserted=1, updated=1, deleted=2)
+    assert {key: row["n"] for key, row in table.rows().items()} == {"b": 2, "d": 2}
+    assert table.land(2, how="replace", ranges=None) == Landed(True, 3, deleted=2)
+    assert table.land(3, how="replace", ranges=None) == Landed(True, 4)
+    assert (table.rows(), table.state.recorded_batch()) == ({}, 3)
 
 
 def test_a_second_commit_of_one_batch_is_refused(table: Table) -> None:
