@@ -39,6 +39,8 @@ LAST_VALUES: dict[str, Value] = {
     "a string far too long": (0x02, stated(2**31 - 1, text(b"x"))),
     "a string of no length": (0x02, stated(0, text(b""))),
     "a string of negative length": (0x02, stated(-5, text(b""))),
+    "a string of no length and without its end": (0x02, bytes(4)),
+    "binary data of negative length and no subtype": (0x05, struct.pack("<i", -1)),
     "binary data that reaches into the next document": (0x05, struct.pack("<iB", 30, 0) + b"x"),
     "binary data of negative length": (0x05, struct.pack("<iB", -1, 0)),
     "an unknown type": (0x20, b""),
@@ -51,6 +53,7 @@ LAST_VALUES: dict[str, Value] = {
     "a document that ends early": (0x03, stated(13, document([]) + bytes(8))),
     "an array whose element is too long": (0x04, array([(0x02, stated(9, text(b"x")))])),
     "an array whose element reaches further": (0x04, array([ONE, (0x02, stated(40, text(b"x")))])),
+    "an array whose element is far too long": (0x04, array([(0x02, stated(2**31 - 1, text(b"x")))])),
     "an array one byte too short": (0x04, stated(11, array([ONE]))),
     "an array that ends early": (0x04, stated(13, array([]) + bytes(8))),
     "an array of unknown things": (0x04, array([(0x20, b"")])),
@@ -65,7 +68,7 @@ NAMES = {0x02: b"s", 0x03: b"d", 0x04: b"l"}
 def test_a_damaged_value_is_refused(value: Value, copies: int, plan: TablePlan) -> None:
     """One document walked alone, and many in lock-step: an error, not a value made of its neighbour's bytes."""
     damaged = document([ID, (NAMES.get(value[0], b"s"), value)])
-    for raw in (damaged, GOOD + damaged * copies + FIRST, GOOD * 19 + damaged + GOOD * 19 + FIRST):
+    for raw in (damaged * copies, GOOD + damaged * copies + FIRST, GOOD * 19 + damaged + GOOD * 19 + FIRST):
         with pytest.raises(MalformedBson):
             Decoder(plan).decode(raw)
 
@@ -99,9 +102,10 @@ TWICE = [(b"u", ONE), (b"u", (0x10, b"\2\0\0\0"))]
 @pytest.mark.parametrize("plan", [TablePlan(), TablePlan((Column("u", Scalar("long")),))])
 @pytest.mark.parametrize("others", [0, 3, 20])
 @pytest.mark.parametrize("doubles", [1, 3, 20])
+@pytest.mark.parametrize("behind", [0, 20])
 @pytest.mark.parametrize("between", [[], [(b"v", ONE)]])
 def test_a_name_that_comes_twice_keeps_both_values(
-    between: list[tuple[bytes, Value]], doubles: int, others: int, plan: TablePlan
+    between: list[tuple[bytes, Value]], behind: int, doubles: int, others: int, plan: TablePlan
 ) -> None:
     """Also when the first was met in lock-step, and the second when few documents were left."""
     twice = document([ID, TWICE[0], *between, TWICE[1]])
@@ -109,6 +113,6 @@ def test_a_name_that_comes_twice_keeps_both_values(
     nested = TablePlan((*plan.columns, *([Column("d", Struct(plan.columns))] if plan.columns else [])))
     for odd in (twice, inside):
         raws = [document([ID, TWICE[0], *between])] * others + [odd] * doubles
-        raws += [document([ID, (b"d", (0x03, document([TWICE[0]])))])] * others
+        raws += [document([ID, (b"d", (0x03, document([TWICE[0]])))])] * behind
         batch = Decoder(nested).decode(b"".join(raws)).batch
         assert canonical_rows(nested, batch) == [canonical_document(raw) for raw in raws]
