@@ -186,3 +186,12 @@ def test_the_same_inside_documents_and_arrays(kind: str) -> None:
             )
         batch = Decoder(plan).decode(b"".join(raws)).batch
         assert canonical_rows(plan, batch) == [canonical_document(raw) for raw in raws]
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+def test_a_field_that_no_column_takes_gives_none(count: int) -> None:
+    """A plan does not grow by binary data of another subtype, though it does by subtype 0."""
+    other, plain = (0x05, struct.pack("<iB", 1, 4) + b"x"), (0x05, struct.pack("<iB", 1, 0) + b"x")
+    raw = document([ID, (b"other", other), (b"plain", plain), (b"nothing", (0x0A, b""))])
+    unknown = Decoder(TablePlan()).decode(raw * count).unknown
+    assert set(unknown.columns) == {Column("_id", Scalar("long")), Column("plain", Scalar("binary"))}
