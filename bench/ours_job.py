@@ -94,7 +94,12 @@ def _stream(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, A
     with engine:
         engine.catch_up(_PATIENCE_S)
         seconds = time.perf_counter() - begun
-        events = engine.engine.run_state.events if engine.engine.run_state else 0
+        run = engine.engine.run_state
+        # Counted right behind the save that ends the wait.
+        engine.until(
+            "the last batch to be counted", lambda: run is None or run.events >= plan["documents"], 60
+        )
+        events = run.events if run is not None else 0
     if events < plan["documents"]:
         raise RuntimeError(f"{events} events were streamed of {plan['documents']}")
     return {"seconds": round(seconds, 3)}

@@ -12,7 +12,6 @@ A collection that is dropped, renamed away or replaced sends no deletes: of its 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from snapshotter.batch_trailer import BatchTrailer
 from snapshotter.chunk_reader import Buffer, free_checkpoint
 from snapshotter.core.chunks import Bound
 from snapshotter.core.collisions import StreamedKeys
@@ -51,28 +51,6 @@ _DRIVER_COLUMNS = (
     *("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer"),
     "renamed_to",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTrailer:
-    """What the source says of a batch: its end, and what is in it."""
-
-    end: ClusterTime
-    token: str | None
-    events: int
-    size_bytes: int
-    namespaces: Mapping[Namespace, int]
-
-    @classmethod
-    def from_json(cls, text: str) -> BatchTrailer:
-        value = json.loads(text)
-        return cls(
-            end=ClusterTime.from_json(value["end"]),
-            token=value["token"],
-            events=value["events"],
-            size_bytes=value["bytes"],
-            namespaces={Namespace.parse(name): n for name, n in value["namespaces"].items()},
-        )
 
 
 class BatchHost(Protocol):
@@ -159,12 +137,7 @@ class BatchLane:
 
     @staticmethod
     def _trailer(rows: list[Row], batch_id: int) -> BatchTrailer:
-        texts = [row["trailer"] for row in rows if row["kind"] == "trailer"]
-        if len(texts) != 1:
-            raise RuntimeError(
-                f"batch {batch_id} came with {len(texts)} trailers instead of one: it is not whole"
-            )
-        return BatchTrailer.from_json(texts[0])
+        return BatchTrailer.from_texts([row["trailer"] for row in rows if row["kind"] == "trailer"], batch_id)
 
     def _control(self, rows: list[Row]) -> list[Sighting]:
         """Watermarks of this engine that the batch shows; signals are handed over as they come."""
@@ -335,6 +308,7 @@ class BatchLane:
             namespace=namespace,
             landing=landing,
             events=mine,
+            shares=trailer.parts,
             closings=closings,
             buffers=self.host.buffers,
             kept=tuple(self.keys.asked(namespace)) if closings else (),

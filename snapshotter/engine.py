@@ -147,7 +147,10 @@ class Engine:
 
     def _start(self, run: Run) -> StreamingQuery:
         self._hints.bump()
-        options = {**self.config.source_options, "trailer": "true", "hints.file": str(self._hints.path)}
+        given = self.config.source_options
+        readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
+        options = {**given, "trailer": "true", "hints.file": str(self._hints.path)}
+        options["engine.stream.readers"] = str(readers)
         frame = self.spark.readStream.format("mongodb-changes").options(**options).load()
         writer = frame.writeStream.foreachBatch(run.foreach_batch)
         writer = writer.option("checkpointLocation", f"{self.config.state_location}/checkpoint")

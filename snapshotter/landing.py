@@ -33,12 +33,13 @@ from snapshotter.core.inputs import Outcome
 from snapshotter.core.window import WindowId
 from snapshotter.tables import OpenTable
 from streaming.columns import TablePlan
-from streaming.key_ranges import cover
+from streaming.key_ranges import Range, cover
 from streaming.namespaces import Namespace
 from streaming.reshape import reshape
 from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
+_SPANS = 4_096
 _LOST_BLOCK = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
 
 
@@ -54,8 +55,9 @@ class BuffersGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """What lands in one table: ``events`` are raw rows of the source (None: there are none). Where the batch emptied
-    the collection they are those that follow, and nothing else stays in the table."""
+    """What lands in one table: ``events`` are raw rows of the source (None: there are none), which came in so many
+    ``shares``. Where the batch emptied the collection they are those that follow, and nothing else stays in the table.
+    """
 
     namespace: Namespace
     landing: LandBatch
@@ -64,6 +66,7 @@ class TableBatch:
     buffers: Mapping[WindowId, Buffer]
     kept: Sequence[pa.Table]
     metadata: Mapping[str, Any]
+    shares: int = 1
 
     @property
     def emptied(self) -> bool:
@@ -87,7 +90,7 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
     keys = KEYS_SCHEMA.empty_table()
     try:
         if batch.events is not None:
-            rows = _decoded(opened, batch.events)
+            rows = _decoded(opened, batch)
             keys = _keys_of(rows)
         landed = LandedTable(batch.namespace, keys, events=keys.num_rows)
         recorded = opened.table.recorded_batch()
@@ -111,11 +114,15 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
             free_checkpoint(rows)
 
 
-def _decoded(opened: OpenTable, events: DataFrame) -> DataFrame:
+def _decoded(opened: OpenTable, batch: TableBatch) -> DataFrame:
     """The batch's rows under a plan that knows all of their fields: the table grows first if it must."""
+    assert batch.events is not None
     plan = opened.grow(TablePlan())
+    events = batch.events.select(*EVENT_COLUMNS)
+    if batch.shares > 1:
+        events = events.repartition(batch.shares, "_key")  # the events of a key may lie in several shares
     while True:
-        frame = events.select(*EVENT_COLUMNS).mapInArrow(decode_latest(plan), row_schema(plan))
+        frame = events.mapInArrow(decode_latest(plan), row_schema(plan))
         frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
         grown = plan
         for (text,) in frame.where("_trailer is not null").select("_trailer").collect():
@@ -183,7 +190,7 @@ def _commit(
     source = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
     append = rows is None and all(_range_is_new(c, trailers[c.window.id], kept) for c in batch.closings)
     spans = [(t.min_key, t.max_key) for parts in trailers.values() for t in parts if t.min_key and t.max_key]
-    ranges = cover([*((key, key) for key in landed.keys["_key"].to_pylist()), *spans])
+    ranges = cover([*_spans_of(landed.keys["_key"]), *spans])
     done = opened.table.land(
         source,
         batch_id=batch.landing.batch_id,
@@ -200,6 +207,16 @@ def _commit(
         kept_rows -= share
         landed.outcomes[closing.window.id] = Outcome(kept=share, dropped=read - share)
     return landed
+
+
+def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
+    """Lowest and highest of each few neighbouring keys: ranges find the wide gaps among them as well, and sooner."""
+    ordered = keys.take(pc.sort_indices(keys))
+    step = max(1, len(ordered) // _SPANS)
+    starts = range(0, len(ordered), step)
+    lows = ordered.take(pa.array(starts, pa.int64()))
+    highs = ordered.take(pa.array([min(at + step, len(ordered)) - 1 for at in starts], pa.int64()))
+    return list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))
 
 
 def _trailers(batch: TableBatch) -> dict[WindowId, list[Trailer]]:

@@ -266,7 +266,17 @@ class EngineOptions(Group):
     """How much at once."""
 
     batch_max_events: WholeNumber = option(
-        "engine.batch.max.events", "change events in a micro-batch, at most", 200_000, ge=1
+        "engine.batch.max.events",
+        "change events in a micro-batch, at most; a quarter more where that ends a backlog",
+        200_000,
+        ge=1,
+    )
+    stream_readers: WholeNumber = option(
+        "engine.stream.readers",
+        "change streams that read a large batch side by side, as far as Spark has cores",
+        4,
+        ge=1,
+        le=64,
     )
     windows_in_flight: WholeNumber = option(
         "engine.windows.in.flight", "snapshot windows open at a time, at least", 6, ge=1, le=64

@@ -19,7 +19,8 @@ import structlog
 from pymongo import MongoClient
 from pyspark.sql import DataFrame, SparkSession
 
-from snapshotter.batch_lane import BatchLane, BatchTrailer
+from snapshotter.batch_lane import BatchLane
+from snapshotter.batch_trailer import BatchTrailer
 from snapshotter.chunk_reader import Buffer
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveProgress
 from snapshotter.core.inputs import Draining, Input, RequestReceived

@@ -147,6 +147,7 @@ class Settings(BaseModel):
         values: dict[str, object] = {
             "mongodb.connection.string": self.connection_uri(),
             "engine.batch.max.events": self.engine.batch_max_events,
+            "engine.stream.readers": self.engine.stream_readers,
         }
         values |= {alias: value for _, alias, value in _fields(capture)}
         del values["poll.interval.ms"]

@@ -1,4 +1,4 @@
-"""The rows of `mongodb-changes`: one a change event, in stream order, and one trailer.
+"""The rows of `mongodb-changes`: one a change event, in stream order, and a trailer.
 
 | column | |
 |---|---|
@@ -12,11 +12,13 @@
 | before | BSON of the pre-image, where `capture.mode` asks for it and MongoDB has it |
 | update_description | BSON |
 | cluster_time | `ClusterTime.to_int()` |
-| ord | position in the batch, from 0 |
+| ord | order in the batch: the number of the share, shifted by SHARE_BITS, and the position in the share from 0 |
 | wall_time | when the server applied it; null before MongoDB 6.0 |
 | lsid, txn_number | the transaction: BSON of the session's id, and its number |
 | renamed_to | "database.collection": the new name, in a rename |
-| trailer | JSON, only in the trailer: `{"end", "token", "events", "bytes", "namespaces"}` |
+| trailer | JSON, only in the trailer: `{"end", "token", "events", "bytes", "namespaces", "part", "parts"}` |
+
+A batch that is read in several shares has a trailer for each; ``part`` of ``parts`` it is.
 
 Under `columns=state` before, update_description, lsid and txn_number stay null.
 
@@ -64,6 +66,7 @@ SCHEMA = StructType(
 ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
 """What PySpark demands of the first RecordBatch, to the letter."""
 
+SHARE_BITS = 40
 ROWS_MAX = 10_000
 BYTES_MAX = 4 << 20
 
@@ -80,9 +83,11 @@ _OPERATIONS = {
 class RowBuilder:
     """Turns events into Arrow batches of ``ARROW_SCHEMA``, numbers and counts them."""
 
-    def __init__(self, captures: Callable[[Namespace], bool], wide: bool = True) -> None:
-        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``."""
+    def __init__(self, captures: Callable[[Namespace], bool], wide: bool = True, part: int = 0) -> None:
+        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``part``
+        numbers the share of the batch that this is."""
         self.events = 0
+        self._part = part
         self.bytes = 0
         self._captures = captures
         self._wide = wide
@@ -102,8 +107,8 @@ class RowBuilder:
         if self._op:
             yield self._flush()
 
-    def trailer(self, end: ClusterTime, token: bytes | None) -> pa.RecordBatch:
-        """The last row: how far the batch reached, and what was in it. ``token`` is a raw resume token."""
+    def trailer(self, end: ClusterTime, token: bytes | None, parts: int = 1) -> pa.RecordBatch:
+        """The last row: how far the share reached, and what was in it. ``token`` is a raw resume token."""
         namespaces: Counter[str] = Counter()
         for place, count in self._counts.items():
             database, collection, _ = self._places[place]
@@ -114,9 +119,15 @@ class RowBuilder:
             "events": self.events,
             "bytes": self.bytes,
             "namespaces": dict(sorted(namespaces.items())),
+            "part": self._part,
+            "parts": parts,
         }
-        row = {"kind": "trailer", "ord": self.events, "trailer": json.dumps(content)}
+        row = {"kind": "trailer", "ord": self._next, "trailer": json.dumps(content)}
         return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
+
+    @property
+    def _next(self) -> int:
+        return (self._part << SHARE_BITS) + self.events
 
     def _append(self, event: Event) -> None:
         operation, time, size, fields = event
@@ -174,7 +185,7 @@ class RowBuilder:
             "before": self._before,
             "update_description": self._update,
             "cluster_time": self._time,
-            "ord": range(self.events, self.events + rows),
+            "ord": range(self._next, self._next + rows),
             "wall_time": self._wall,
             "lsid": self._lsid,
             "txn_number": self._txn,

@@ -10,6 +10,7 @@
 | capture.start.op.time | -1 | a 64-bit BSON timestamp: the first operation to be read |
 | start.resume.token | | the token after which to start: base64 of BSON, or JSON `{"_data": "..."}` |
 | engine.batch.max.events | 200000 | see `streaming.admission` |
+| engine.stream.readers | 1 | how many may read a large batch side by side |
 | cursor.max.await.time.ms | 0: 1000 | how long one request waits for events, through mongos |
 | trailer | false | a last row for each batch, with its end, token and counts |
 | columns | full | or state: without what a state table does not need |
@@ -57,6 +58,7 @@ OPTIONS = (
     "capture.start.op.time",
     "start.resume.token",
     "engine.batch.max.events",
+    "engine.stream.readers",
     "cursor.max.await.time.ms",
     "trailer",
     "columns",
@@ -74,6 +76,7 @@ class ChangeOptions:
     start_time: ClusterTime | None
     start_token: bytes | None
     max_events: int
+    readers: int
     trailer: bool
     wide: bool
     hints_file: str | None
@@ -115,6 +118,7 @@ class ChangeOptions:
             start_time=start_time,
             start_token=start_token,
             max_events=_number(given, "engine.batch.max.events", 200_000, least=1),
+            readers=_number(given, "engine.stream.readers", 1, least=1),
             trailer=_choice(given, "trailer", ("true", "false"), "false") == "true",
             wide=_choice(given, "columns", ("full", "state"), "full") == "full",
             hints_file=given.get("hints.file", "").strip() or None,

@@ -13,6 +13,10 @@ to be replayed, and "now" would then be later than the end of that batch. So a q
 ``{"t": 0, ...}``, and its first batch, up to where the option says, reads nothing; but its end is recorded,
 and is the position that counts. Only a timestamp is its own record.
 
+A large batch that was counted is read in shares, side by side (option ``engine.stream.readers``): ranges of
+cluster time, so that every row of a share comes before every row of the next. ``ord`` says so. A batch that is
+replayed after a restart was not counted, and is read in one share: the same rows, and the same order.
+
 Who runs what: ``latestOffset`` runs in a process beside the driver, ``read`` in one on an executor. They
 share nothing but the options.
 """
@@ -22,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -35,12 +38,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from streaming import admission
+from streaming.backlog import Backlog
 from streaming.change_cursor import ChangeRange
 from streaming.change_events import SCHEMA, RowBuilder
 from streaming.change_options import ChangeOptions
 from streaming.hints import read_hints
 from streaming.mongo import (
-    WIRE_VERSION_5_1,
     WIRE_VERSION_6_0,
     check_deployment,
     connect,
@@ -91,12 +94,14 @@ class Offset:
 
 
 class RangePartition(InputPartition):
-    """The one partition of a batch: order matters, and MongoDB gives one stream."""
+    """A share of a batch, which is all of it unless it is large and several readers may work on it."""
 
-    def __init__(self, start: ClusterTime, end: ClusterTime) -> None:
+    def __init__(self, start: ClusterTime, end: ClusterTime, part: int = 0, parts: int = 1) -> None:
         super().__init__(None)
         self.start = start
         self.end = end
+        self.part = part
+        self.parts = parts
 
 
 class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -107,6 +112,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offset | None = None
         self._latest: Offset | None = None
         self._checked = False
+        self._backlog = Backlog(options.uri, options.stream)
+        self._shares: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         with _explaining("cannot tell where to start"):
@@ -141,12 +148,16 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, until = Offset.from_json(start).time, Offset.from_json(end).time
         if begin >= until and not self._options.trailer:
             return []
-        return [RangePartition(begin, until)]
+        ends = [until]
+        if self._shares is not None and self._shares[0] == (begin, until):
+            ends = [*map(ClusterTime.from_int, self._shares[1]), until]
+        starts = [begin, *ends]
+        return [RangePartition(starts[at], end, at, len(ends)) for at, end in enumerate(ends)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
         options = self._options
-        rows = RowBuilder(options.stream.scope.captures, options.wide)
+        rows = RowBuilder(options.stream.scope.captures, options.wide, part=partition.part)
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
@@ -156,7 +167,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from rows.rest()
                 token = changes.token
         if options.trailer:
-            yield rows.trailer(partition.end, token)
+            yield rows.trailer(partition.end, token, partition.parts)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to do: MongoDB keeps its oplog as long as it keeps it."""
@@ -207,28 +218,11 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         density = read_hints(self._options.hints_file).events_per_second
         if admission.takes_all(latest.t - start.t + 1, limit.max_rows, density):
             return latest
-        return self._count(start, latest, limit.max_rows)
-
-    def _count(self, start: ClusterTime, latest: ClusterTime, limit: int) -> ClusterTime:
-        """See `admission`, rule 2. The server returns times only, of one event in ``stride``."""
-        stride = admission.stride_for(limit)
-        stages: tuple[dict[str, Any], ...] = ({"$project": {"operationType": 1, "clusterTime": 1}},)
-        if stride > 1 and wire_version(connect(self._options.uri)) >= WIRE_VERSION_5_1:
-            spread = {"$add": [{"$tsSecond": "$clusterTime"}, {"$tsIncrement": "$clusterTime"}]}
-            stages = ({"$match": {"$expr": {"$eq": [{"$mod": [spread, stride]}, 0]}}}, *stages)
-        else:
-            stride = 1
-        counter = replace(
-            self._options.stream,
-            full_document=None,
-            before_change=False,
-            prefetch=False,
-            stages=stages,
-            batch_size=min(limit // stride + 2, 10_000),
-        )
-        changes = ChangeRange(self._options.uri, counter, start, latest)
-        last = admission.cut((event[1] for events in changes for event in events), limit, stride)
-        return latest if last is None else ClusterTime.from_int(last)
+        counted = self._backlog.counted(start, latest, limit.max_rows)
+        admitted = admission.cut(counted, limit.max_rows)
+        end = latest if admitted.last is None else ClusterTime.from_int(admitted.last)
+        self._shares = (start, end), admission.shares(admitted.counted, self._options.readers)
+        return end
 
 
 @contextmanager

@@ -47,6 +47,10 @@ def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
         # With Spark's 200 and Delta's 50, small tables pay for empty tasks at every commit.
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": cores,
+        # By the size of its files Spark takes the keys of a table for small, and would collect all of them on the
+        # driver, twice a MERGE. Sizes seen while it runs are true; with them it may still hash the smaller side.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
     }
     for name, value in {**defaults, **settings}.items():
         if name in settings or not given.contains(name):

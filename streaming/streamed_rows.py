@@ -1,7 +1,7 @@
 """Streamed events of one collection, as the rows of its table: one row a key, its latest event that lands something.
 
-The source gives a batch in stream order, in one partition, so "the latest event of a key" is the last of its rows;
-they are picked before anything is decoded. An update without its full document lands nothing and hides nothing: it is
+All rows of a key must be in one partition. "The latest event of a key" is its row with the greatest ``ord``; they are
+picked before anything is decoded. An update without its full document lands nothing and hides nothing: it is
 left out here, and its key is read again in a window of its own.
 
 The last row of each partition is a trailer (``_trailer`` is not null): fields that the plan does not know.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.admission import cut, stride_for, takes_all
+from streaming.admission import Admitted, Counted, cut, shares, stride_for, takes_all
 
 
 def test_a_lag_that_no_deployment_can_fill_is_taken_whole() -> None:
@@ -27,44 +27,74 @@ def test_a_density_says_nothing_about_a_long_lag() -> None:
     assert not takes_all(3_600, 200_000, 0.01)
 
 
+def ones(*times: int) -> list[Counted]:
+    return [(time, 1) for time in times]
+
+
 def test_all_fits() -> None:
     """Below the limit there is no cut."""
-    assert cut([1, 2, 3], limit=4, stride=1) is None
-    assert cut([], limit=4, stride=1) is None
+    assert cut(ones(1, 2, 3), limit=4) == Admitted(None, ((1, 1), (2, 1), (3, 1)))
+    assert cut([], limit=4) == Admitted(None)
 
 
 def test_the_cut_is_the_last_time_whose_events_fit() -> None:
     """Three events fit into a limit of three; the fourth begins the next batch."""
-    assert cut([1, 2, 3, 4], limit=3, stride=1) == 3
+    assert cut(ones(1, 2, 3, 4), limit=3).last == 3
+
+
+def test_a_small_rest_is_taken_along() -> None:
+    """Ten events end a backlog within a quarter behind a limit of eight; eleven do not, and are cut at eight."""
+    assert cut(ones(*range(10)), limit=8).last is None
+    assert cut(ones(*range(11)), limit=8) == Admitted(7, tuple(ones(*range(8))))
 
 
 def test_events_of_one_time_are_never_split() -> None:
     """A group that would pass the limit goes into the next batch as a whole."""
-    assert cut([1, 2, 2, 2, 3], limit=3, stride=1) == 1
+    assert cut(ones(1, 2, 2, 2, 3), limit=3).last == 1
 
 
 def test_a_first_group_above_the_limit_goes_alone() -> None:
     """A transaction larger than the limit must be taken whole, or nothing would ever be."""
-    assert cut([7, 7, 7, 7, 8], limit=2, stride=1) == 7
+    assert cut(ones(7, 7, 7, 7, 8), limit=2).last == 7
 
 
-def test_a_sampled_event_stands_for_its_stride() -> None:
+def test_a_sampled_event_stands_for_several() -> None:
     """With a stride of 64, two samples are 128 events."""
-    assert cut([1, 2, 3], limit=128, stride=64) == 2
+    assert cut([(1, 64), (2, 64), (3, 64)], limit=128).last == 2
 
 
-def test_the_count_stops_at_the_limit() -> None:
+def test_the_count_stops_a_quarter_behind_the_limit() -> None:
     """No more events are taken from the server than it takes to know the cut."""
     taken = 0
 
-    def endless() -> Iterator[int]:
+    def endless() -> Iterator[Counted]:
         nonlocal taken
         while True:
             taken += 1
-            yield taken
+            yield taken, 1
 
-    assert cut(endless(), limit=10, stride=1) == 10
-    assert taken <= 11
+    assert cut(endless(), limit=100).last == 100
+    assert taken <= 127
+
+
+def test_a_batch_is_shared_among_readers() -> None:
+    """Shares of about equal size, ending at sampled times; a small batch is not worth a second reader."""
+    counted = [(time, 128) for time in range(1_000)]
+    assert shares(counted, 2) == (499,)
+    assert shares(counted, 4) == (249, 499, 749)
+    assert shares(counted, 1) == ()
+    assert shares([(time, 1) for time in range(39_999)], 4) == ()
+    assert shares([], 4) == ()
+
+
+@given(st.lists(st.integers(0, 60_000), max_size=30), st.integers(1, 6))
+def test_shares_end_inside_the_batch_and_ascend(weights: list[int], readers: int) -> None:
+    """No reader goes without a sample, and none ends at the last time: what is behind it is the last reader's."""
+    counted = list(enumerate(weights))
+    ends = shares(counted, readers)
+    assert list(ends) == sorted(set(ends))
+    assert len(ends) < readers
+    assert all(end < len(weights) - 1 for end in ends)
 
 
 def test_a_sample_of_a_batch_is_large_enough() -> None:
@@ -76,16 +106,16 @@ def test_a_sample_of_a_batch_is_large_enough() -> None:
 
 @given(st.lists(st.integers(1, 5), max_size=30), st.integers(1, 12))
 def test_batches_are_whole_groups_within_the_limit(groups: list[int], limit: int) -> None:
-    """Cutting again and again takes every group once, whole; a batch passes the limit only with one group."""
-    rest = [time for time, size in enumerate(groups, 1) for _ in range(size)]
-    batches = []
+    """Cutting again and again takes every group once, whole; a batch passes the limit only with one group, or by a
+    quarter at the end."""
+    everything = [time for time, size in enumerate(groups, 1) for _ in range(size)]
+    rest, batches = everything, []
     while rest:
-        last = cut(rest, limit, stride=1)
+        last = cut(ones(*rest), limit).last
         batch = [time for time in rest if last is None or time <= last]
         assert batch, "no progress"
         batches.append(batch)
         rest = rest[len(batch) :]
-    assert [time for batch in batches for time in batch] == [
-        time for time, size in enumerate(groups, 1) for _ in range(size)
-    ]
-    assert all(len(batch) <= limit or len(set(batch)) == 1 for batch in batches)
+        at_the_end = not rest and len(batch) <= limit + limit // 4
+        assert len(batch) <= limit or len(set(batch)) == 1 or at_the_end
+    assert [time for batch in batches for time in batch] == everything

@@ -1,0 +1,45 @@
+"""What the source says of a batch: its end, and what is in it. One trailer for each share that it was read in."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTrailer:
+    """``token`` is the resume token behind the batch, in base64; ``parts`` are the shares that it was read in."""
+
+    end: ClusterTime
+    token: str | None
+    events: int
+    size_bytes: int
+    namespaces: Mapping[Namespace, int]
+    parts: int = 1
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], batch_id: int) -> BatchTrailer:
+        """The trailers of all shares, as one. Raises RuntimeError if one is missing: the batch is not whole then."""
+        found = sorted((json.loads(text) for text in texts), key=lambda value: value["part"])
+        parts = found[-1]["parts"] if found else 1
+        if [value["part"] for value in found] != list(range(parts)):
+            raise RuntimeError(
+                f"batch {batch_id} came with the trailers of shares {[value['part'] for value in found]} instead of"
+                f" {parts}: it is not whole"
+            )
+        namespaces: Counter[Namespace] = Counter()
+        for value in found:
+            namespaces.update({Namespace.parse(name): n for name, n in value["namespaces"].items()})
+        return cls(
+            end=ClusterTime.from_json(found[-1]["end"]),
+            token=found[-1]["token"],
+            events=sum(value["events"] for value in found),
+            size_bytes=sum(value["bytes"] for value in found),
+            namespaces=namespaces,
+            parts=parts,
+        )

@@ -1,0 +1,116 @@
+"""Counting the events ahead, for `streaming.admission`: a sample of their cluster times, in stream order.
+
+Two ways to the same answer:
+
+- the oplog itself, which the server scans about eight times as fast as it can make change events of it. It is
+  read only to count; an entry may hold many events (a transaction, a batch of inserts), and then says how many;
+- a change stream that looks nothing up and returns only times: through mongos, which has no oplog, and for
+  users who may not read the database ``local``.
+
+Both are estimates: what is read in the end is a range of the change stream, whatever was counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from bson.timestamp import Timestamp
+from pymongo.errors import OperationFailure
+
+from streaming.admission import Counted, stride_for
+from streaming.change_cursor import ChangeRange, StreamSpec
+from streaming.mongo import WIRE_VERSION_5_1, connect, wire_version
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_REPLY_MAX = 10_000
+# Unauthorized, and what Atlas says where it keeps ``local`` to itself.
+_NOT_FOR_US = (13, 8000)
+
+
+class Backlog:
+    """What lies ahead of a position. Remembers when the oplog may not be read."""
+
+    def __init__(self, uri: str, stream: StreamSpec) -> None:
+        self._uri = uri
+        self._stream = stream
+        self._oplog_readable = True
+
+    def counted(self, start: ClusterTime, end: ClusterTime, limit: int) -> Iterator[Counted]:
+        """Times in ``(start, end]`` with the number of events that each stands for; ask for no more than needed."""
+        client = connect(self._uri)
+        stride = stride_for(limit) if wire_version(client) >= WIRE_VERSION_5_1 else 1
+        if self._oplog_readable and not client.is_mongos:
+            entries = self._oplog(start, end, stride, limit)
+            try:
+                first = next(entries, None)
+            except OperationFailure as error:
+                if error.code not in _NOT_FOR_US:
+                    raise
+                self._oplog_readable = False
+            else:
+                if first is not None:
+                    yield first
+                yield from entries
+                return
+        yield from self._change_stream(start, end, stride, limit)
+
+    def _oplog(self, start: ClusterTime, end: ClusterTime, stride: int, limit: int) -> Iterator[Counted]:
+        between = {"$gt": Timestamp(start.t, start.i), "$lte": Timestamp(end.t, end.i)}
+        pipeline: list[dict[str, Any]] = [{"$match": {"ts": between, "op": {"$in": ["i", "u", "d", "c"]}}}]
+        if stride > 1:
+            several = {"o.applyOps": {"$exists": True}}  # never left to chance
+            pipeline.append({"$match": {"$or": [several, {"$expr": _one_of(stride, "$ts")}]}})
+        inside = {"$cond": [{"$isArray": "$o.applyOps"}, {"$size": "$o.applyOps"}, 0]}
+        wanted = {"ts": 1, "ns": 1, "inside": inside, "drop": "$o.drop", "rename": "$o.renameCollection"}
+        pipeline.append({"$project": {"_id": 0, **wanted}})
+        captured: dict[str, bool] = {}
+        oplog = connect(self._uri)["local"]["oplog.rs"]
+        with oplog.aggregate(pipeline, batchSize=_reply_size(limit, stride)) as entries:
+            for entry in entries:
+                name = _namespace_of(entry)
+                if name not in captured:
+                    captured[name] = self._captures(name)
+                weight = entry["inside"] or (stride if captured[name] else 0)
+                if weight:
+                    yield ClusterTime(entry["ts"].time, entry["ts"].inc).to_int(), weight
+
+    def _captures(self, name: str) -> bool:
+        database, _, collection = name.partition(".")
+        return collection not in ("", "$cmd") and self._stream.scope.captures(Namespace(database, collection))
+
+    def _change_stream(
+        self, start: ClusterTime, end: ClusterTime, stride: int, limit: int
+    ) -> Iterator[Counted]:
+        stages: tuple[dict[str, Any], ...] = ({"$project": {"operationType": 1, "clusterTime": 1}},)
+        if stride > 1:
+            stages = ({"$match": {"$expr": _one_of(stride, "$clusterTime")}}, *stages)
+        counter = replace(
+            self._stream,
+            full_document=None,
+            before_change=False,
+            prefetch=False,
+            stages=stages,
+            batch_size=_reply_size(limit, stride),
+        )
+        for events in ChangeRange(self._uri, counter, start, end):
+            for event in events:
+                yield event[1], stride
+
+
+def _namespace_of(entry: dict[str, Any]) -> str:
+    """What an entry is about. Commands are written to a namespace of their own, "database.$cmd"."""
+    if "drop" in entry:
+        return f"{entry['ns'].partition('.')[0]}.{entry['drop']}"
+    name: str = entry.get("rename") or entry["ns"]
+    return name
+
+
+def _one_of(stride: int, time: str) -> dict[str, Any]:
+    return {"$eq": [{"$mod": [{"$add": [{"$tsSecond": time}, {"$tsIncrement": time}]}, stride]}, 0]}
+
+
+def _reply_size(limit: int, stride: int) -> int:
+    return min(limit // stride * 5 // 4 + 2, _REPLY_MAX)

@@ -1,0 +1,119 @@
+"""The backlog is counted well, by either way; a large batch is read in shares that make up the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from snapshotter.testing.mongodb import start_mongodb
+from streaming import admission
+from streaming.backlog import Backlog
+from streaming.change_events import SHARE_BITS
+from streaming.change_options import ChangeOptions
+from streaming.change_stream import MongoChangesReader, Offset, RangePartition
+from streaming.positions import ClusterTime
+from tests.support.changes import Row, now, read, reader
+
+Client = MongoClient[dict[str, Any]]
+
+
+def backlog(uri: str, *, by_oplog: bool, **options: str) -> Backlog:
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    parsed = ChangeOptions.parse({"mongodb.connection.string": uri, **named})
+    found = Backlog(parsed.uri, parsed.stream)
+    found._oplog_readable = by_oplog
+    return found
+
+
+@pytest.mark.parametrize("by_oplog", [True, False])
+def test_every_captured_event_is_counted(
+    mongo_uri: str, mongo_client: Client, database: str, by_oplog: bool
+) -> None:
+    """Bulk inserts, updates, deletes, a transaction, a drop; not what other collections do."""
+    start = now(mongo_uri)
+    items, others = mongo_client[database]["items"], mongo_client[database]["others"]
+    others.insert_many([{"_id": number} for number in range(50)])
+    items.insert_many([{"_id": number} for number in range(100)])
+    items.update_many({}, {"$set": {"x": 1}})
+    items.delete_many({"_id": {"$gte": 90}})
+    with mongo_client.start_session() as session, session.start_transaction():
+        for number in range(200, 220):
+            items.insert_one({"_id": number}, session=session)
+    items.drop()
+    end = now(mongo_uri)
+    found = backlog(mongo_uri, by_oplog=by_oplog, collection__include__list=rf"{database}\.items")
+    counted = list(found.counted(start, end, limit=500))
+    assert sum(count for _, count in counted) == 100 + 100 + 10 + 20 + 1
+    times = [time for time, _ in counted]
+    assert times == sorted(times)
+    assert start.to_int() < times[0] <= times[-1] <= end.to_int()
+
+
+@pytest.mark.parametrize("by_oplog", [True, False])
+def test_a_sample_comes_near(mongo_uri: str, mongo_client: Client, database: str, by_oplog: bool) -> None:
+    """One of four events is looked at; the sum is right within a tenth."""
+    start = now(mongo_uri)
+    for first in range(0, 12_000, 1_000):
+        mongo_client[database]["items"].insert_many([{"_id": first + number} for number in range(1_000)])
+    found = backlog(mongo_uri, by_oplog=by_oplog, database__include__list=database)
+    counted = list(found.counted(start, now(mongo_uri), limit=4_000))
+    assert {count % 4 for _, count in counted} == {0} or by_oplog  # a bulk may be one entry, counted whole
+    assert 10_800 <= sum(count for _, count in counted) <= 13_200
+
+
+def test_who_may_not_read_the_oplog_counts_by_the_change_stream() -> None:
+    """A user with no more than changeStream and find on the captured database is told no error."""
+    with start_mongodb(auth=True) as mongo:
+        admin = mongo.client()
+        streams = {"resource": {"db": "shop", "collection": ""}, "actions": ["changeStream", "find"]}
+        admin["admin"].command("createRole", "streams", privileges=[streams], roles=[])
+        admin["admin"].command("createUser", "few", pwd="secret", roles=["streams"])
+        start = now(mongo.uri)
+        admin["shop"]["items"].insert_many([{"_id": number} for number in range(30)])
+        end = now(mongo.uri)
+        address = mongo.uri.split("@")[1].split("/")[0]
+        uri = f"mongodb://few:secret@{address}/?directConnection=true&authSource=admin"
+        found = backlog(
+            uri, by_oplog=True, capture__scope="database", capture__target="shop", start__position="now"
+        )
+        assert sum(count for _, count in found.counted(start, end, limit=500)) == 30
+        assert not found._oplog_readable
+        assert sum(count for _, count in found.counted(start, end, limit=500)) == 30
+
+
+def test_a_large_batch_is_read_in_shares(
+    mongo_uri: str, mongo_client: Client, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three readers: together the rows of one, in the order of ``ord``, with a trailer for each share."""
+    monkeypatch.setattr(admission, "SHARE_MIN", 500)
+    monkeypatch.setattr(admission, "PEAK_EVENTS_PER_SECOND", 1_000_000)  # always counts
+    items = mongo_client[database]["items"]
+    start = now(mongo_uri)
+    for first in range(0, 3_000, 100):
+        items.insert_many([{"_id": first + number} for number in range(100)])
+        items.update_one({"_id": first}, {"$set": {"x": 1}})
+    options = {"database__include__list": database, "columns": "state"}
+    source = reader(mongo_uri, trailer="true", engine__stream__readers="3", **options)
+    offset = source.latestOffset(Offset(start).to_json(), ReadMaxRows(100_000))
+    end = Offset.from_json(offset).time
+    shares = [rows_of(source, part) for part in source.partitions(Offset(start).to_json(), offset)]
+    events = [[row for row in rows if row["kind"] == "event"] for rows in shares]
+    assert len(events) == 3
+    assert all(700 < len(rows) < 1_400 for rows in events), [len(rows) for rows in events]
+    together = [row for rows in events for row in rows]
+    assert [row["ord"] for row in together] == sorted(row["ord"] for row in together)
+    assert {row["ord"] >> SHARE_BITS for row in events[2]} == {2}
+    whole = read(reader(mongo_uri, **options), start, end)
+    assert [(row["_key"], row["cluster_time"], row["op"]) for row in together] == [
+        (row["_key"], row["cluster_time"], row["op"]) for row in whole
+    ]
+    assert [row["kind"] for rows in shares for row in rows if row["kind"] == "trailer"] == ["trailer"] * 3
+
+
+def rows_of(source: MongoChangesReader, partition: Any) -> list[Row]:
+    assert isinstance(partition, RangePartition)
+    assert ClusterTime(0, 0) < partition.start
+    return [row for batch in source.read(partition) for row in batch.to_pylist()]

@@ -1,0 +1,45 @@
+"""What a batch says of itself, from the trailers of its shares."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from snapshotter.batch_trailer import BatchTrailer
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+ITEMS, ORDERS = Namespace("shop", "items"), Namespace("shop", "orders")
+
+
+def text(part: int, parts: int, seconds: int, **namespaces: int) -> str:
+    return json.dumps(
+        {
+            "end": {"t": seconds, "i": 1},
+            "token": f"token {part}",
+            "events": sum(namespaces.values()),
+            "bytes": 10 * sum(namespaces.values()),
+            "namespaces": {f"shop.{name}": count for name, count in namespaces.items()},
+            "part": part,
+            "parts": parts,
+        }
+    )
+
+
+def test_shares_add_up_to_the_batch() -> None:
+    """Counts are sums; the end and the token are those of the last share, whichever arrived first."""
+    found = BatchTrailer.from_texts([text(1, 2, 9, items=2, orders=1), text(0, 2, 5, items=4)], 7)
+    assert (found.end, found.token, found.parts) == (ClusterTime(9, 1), "token 1", 2)
+    assert (found.events, found.size_bytes) == (7, 70)
+    assert found.namespaces == {ITEMS: 6, ORDERS: 1}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [[], [text(0, 2, 5)], [text(1, 2, 9)], [text(0, 1, 5), text(0, 1, 5)], [text(0, 3, 5), text(2, 3, 9)]],
+)
+def test_a_batch_that_lacks_a_share_is_refused(texts: list[str]) -> None:
+    """Rows that nobody saw would be skipped in silence otherwise."""
+    with pytest.raises(RuntimeError, match=r"batch 7 .* not whole"):
+        BatchTrailer.from_texts(texts, 7)
