@@ -1,10 +1,10 @@
 """Where a collection's tables lie under a warehouse: ``state/<database>/<collection>``.
 
-Names are percent-encoded (UTF-8, upper-case hex) where a file system, a URI or a reader of the folder could
-take a character for something else. So the path is the same on every store, two collections never share one,
-and the name can be read back from it. What stays as it is: ASCII letters and digits, ``-``, ``_``, ``.`` and
-``~``. A leading ``_`` or ``.`` is encoded too: Hadoop's readers hide such folders, and ``..`` would leave
-the warehouse.
+A character of a name that a file system, a URI or a reader of the folder could take for something else becomes
+``~`` and its UTF-8 bytes in upper-case hex. So the path is the same on every store, two collections never share
+one, and the name can be read back from it. What stays as it is: ASCII letters and digits, ``-``, ``_`` and ``.``.
+A leading ``_`` or ``.`` is encoded too: Hadoop's readers hide such folders, and ``..`` would leave the warehouse.
+No percent sign stands in a path: delta-rs decodes those of a folder's name, and finds no table.
 
 Pure: standard library only.
 """
@@ -28,9 +28,9 @@ def encode_name(name: str) -> str:
 
     Raises ValueError for an empty name, and for one that is longer than a file system takes once encoded.
     """
-    encoded = quote(name, safe="")
+    encoded = quote(name, safe="").replace("~", "%7E").replace("%", "~")
     if encoded[:1] in ("_", "."):
-        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+        encoded = f"~{ord(encoded[0]):02X}{encoded[1:]}"
     if not encoded:
         raise ValueError("an empty name has no folder")
     if len(encoded) > _COMPONENT_BYTES_MAX:
@@ -43,7 +43,7 @@ def encode_name(name: str) -> str:
 
 def decode_name(folder: str) -> str:
     """The name that `encode_name` made this folder of; raises ValueError for any other folder's name."""
-    name = unquote(folder, errors="strict")
+    name = unquote(folder.replace("~", "%"), errors="strict")
     if not name or encode_name(name) != folder:
         raise ValueError(f"not the folder of a database or a collection: {folder!r}")
     return name

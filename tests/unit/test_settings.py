@@ -293,7 +293,7 @@ def test_the_address_is_one_for_the_driver() -> None:
 def test_locations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """State lies under the warehouse, by the encoded name; a local path is made absolute, a URI stays."""
     assert made().state_location() == "/lake/_snapshotter/shop"
-    assert made(name="a/b c").state_location() == "/lake/_snapshotter/a%2Fb%20c"
+    assert made(name="a/b c").state_location() == "/lake/_snapshotter/a~2Fb~20c"
     assert made(delta_warehouse="s3a://lake/x/").state_location() == "s3a://lake/x/_snapshotter/shop"
     monkeypatch.chdir(tmp_path)
     assert made(delta_warehouse="lake").warehouse() == str(tmp_path / "lake")
