@@ -68,9 +68,13 @@ def rng(seed: int) -> random.Random:
 @pytest.fixture(scope="session")
 def mongodb() -> Iterator[MongoDeployment]:
     """A MongoDB of one node, for the whole run; tests that stop or step down nodes start their own."""
+    from snapshotter.testing.mongod_binary import find_mongod, given_uri
     from snapshotter.testing.mongodb import start_mongodb
 
-    with start_mongodb() as deployment:
+    # What waits for a quiet server's clock waits 10 s otherwise. A server of somebody else's is taken as it is.
+    ours = given_uri() is None and find_mongod() is not None
+    quick = {"periodicNoopIntervalSecs": 1} if ours else None
+    with start_mongodb(set_parameters=quick) as deployment:
         yield deployment
 
 

@@ -20,7 +20,7 @@ def test_a_backfill_survives_the_loss_of_a_worker(
     mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
 ) -> None:
     """Only ``spark.master`` differs. A worker is killed while windows hold their READs on it: they are read again."""
-    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=1_500, rate=60)
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=600, rate=30, settled=True)
     load(plan)
     options = {
         "name": "cluster",

@@ -82,7 +82,7 @@ def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Lives that end at their first, second, third... boundary, with writes between, then one that is left in peace."""
-    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=120)
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=60, settled=True)
     load(plan)
     settings = _settings(mongo_uri, database, tmp_path)
     points = CrashPoints(monkeypatch)

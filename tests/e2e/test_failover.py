@@ -21,7 +21,7 @@ SECONDS = 600.0
 
 @pytest.fixture(scope="module")
 def replica_set() -> Iterator[MongoDeployment]:
-    with start_mongodb(nodes=3) as deployment:
+    with start_mongodb(nodes=3, set_parameters={"periodicNoopIntervalSecs": 1}) as deployment:
         yield deployment
 
 
@@ -54,15 +54,15 @@ def test_a_lost_primary_in_the_middle_of_a_window(
 ) -> None:
     """While windows are open, twice; the backfill goes on by itself, and tables and collections are equal."""
     database = f"failover_{strategy}"
-    plan = WorkloadPlan(replica_set.uri, database, rng.getrandbits(32), documents=800, rate=100)
+    plan = WorkloadPlan(replica_set.uri, database, rng.getrandbits(32), documents=300, rate=40, settled=True)
     load(plan)
     options = {
         "name": f"failover-{strategy}".replace("_", "-"),
         "mongodb.connection.string": replica_set.uri,
         "database.include.list": database,
         "snapshot.mode": "no_data",
-        "incremental.snapshot.chunk.size": "100",
-        "engine.commit.target.rows": "200",
+        "incremental.snapshot.chunk.size": "50",
+        "engine.commit.target.rows": "100",
         "incremental.snapshot.watermarking.strategy": strategy.value,
         "retriable.restart.connector.wait.ms": "500",
         "delta.warehouse": str(tmp_path / "warehouse"),

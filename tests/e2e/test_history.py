@@ -29,7 +29,7 @@ from tests.support.history import (
 )
 from tests.support.workload import Workload, WorkloadPlan, load
 
-DOCUMENTS = 800
+DOCUMENTS = 240
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_every_version_is_the_collection_at_its_position(
     rng: random.Random,
 ) -> None:
     """A loaded table is backfilled again, twice, under writes and transactions; every version is looked at."""
-    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=DOCUMENTS, rate=150)
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=DOCUMENTS, rate=60, settled=True)
     for name in plan.collections:
         mongo_client[database].create_collection(name, changeStreamPreAndPostImages={"enabled": True})
     load(plan)
@@ -57,8 +57,8 @@ def test_every_version_is_the_collection_at_its_position(
         "collection.exclude.list": ".*history.end",
         "snapshot.mode": "no_data",
         "capture.mode.full.update.type": "post_image",
-        "incremental.snapshot.chunk.size": "60",
-        "engine.commit.target.rows": "120",
+        "incremental.snapshot.chunk.size": "40",
+        "engine.commit.target.rows": "80",
         "incremental.snapshot.watermarking.strategy": strategy.value,
         "delta.warehouse": str(tmp_path / "warehouse"),
         **({"signal.data.collection": f"{database}.signals"} if strategy.in_stream else {}),

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
@@ -39,7 +40,8 @@ _STATE_CHANGED = (189, 91, 10107, 11600, 11602, 13435, 13436)
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """What is written where. ``rate``: operations a second; ``documents``: those of each collection at first."""
+    """What is written where. ``rate``: operations a second; ``documents``: those of each collection at first.
+    ``settled``: the first documents show every field that later ones have, so that tables need not evolve."""
 
     uri: str
     database: str
@@ -48,6 +50,7 @@ class WorkloadPlan:
     documents: int = 2_000
     rate: int = 200
     transactions: bool = True
+    settled: bool = False
 
 
 def id_value(k: int) -> b.Value:
@@ -101,16 +104,23 @@ def body(chance: random.Random, k: int, v: int, tx: int | None = None) -> dict[s
     return found
 
 
+def every_field(chance: random.Random, k: int) -> dict[str, Any]:
+    """A body with all fields that a later change may bring."""
+    later = {"touched": {"times": 0}, **{f"extra_{n}": n for n in range(7)}}
+    return {**body(chance, k, 1), "note": chance.choice((None, "x", {"by": k})), **later}
+
+
 def load(plan: WorkloadPlan) -> None:
     """The collections as the workload finds them: ``documents`` each, inserted in no particular order."""
     chance = random.Random(plan.seed)
+    whole = every_field if plan.settled else partial(body, v=1)
     with MongoClient[dict[str, Any]](plan.uri) as client:
         for name in plan.collections:
             numbers = list(range(plan.documents))
             chance.shuffle(numbers)
             for first in range(0, len(numbers), _LOAD_BATCH):
                 batch = numbers[first : first + _LOAD_BATCH]
-                _written(client, plan, name).insert_many([document(k, body(chance, k, 1)) for k in batch])
+                _written(client, plan, name).insert_many([document(k, whole(chance, k)) for k in batch])
 
 
 def _written(client: MongoClient[dict[str, Any]], plan: WorkloadPlan, name: str) -> Any:
