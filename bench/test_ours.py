@@ -56,3 +56,13 @@ def test_backfill_beside_writes(benchmark: BenchmarkFixture, uri: str, tmp_path:
     """A backfill while 2,000 changes a second are made."""
     figure = benchmark.pedantic(ours.backfill_beside_writes, (uri, DATABASE, COLLECTION, DOCUMENTS, tmp_path))
     shown(benchmark, figure)
+
+
+@pytest.mark.parametrize("documents", [DOCUMENTS // 5, 2 * DOCUMENTS])
+def test_memory(benchmark: BenchmarkFixture, tmp_path: Path, documents: int) -> None:
+    """Peaks of the JVM (its heap is fixed) and of the largest Python worker, for a fifth and for the double."""
+    with start_mongodb() as mongodb:
+        load_orders(mongodb.uri, DATABASE, COLLECTION, documents)
+        arguments = (mongodb.uri, DATABASE, COLLECTION, documents, tmp_path)
+        figure = benchmark.pedantic(ours.backfill, arguments, {"rounds": 1})
+    shown(benchmark, figure)

@@ -57,6 +57,15 @@ def event_rows(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENTS)).coalesce(1)
 
 
+def shared_rows(spark: SparkSession, changes: Sequence[Change], shares: int) -> DataFrame:
+    """The same as the source gives them when it reads a batch in shares: a partition each, one after the other."""
+    step = len(changes) // shares + 1
+    frame = event_rows(spark, changes[:step])
+    for at in range(step, len(changes), step):
+        frame = frame.union(event_rows(spark, changes[at : at + step]))
+    return frame
+
+
 def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow]) -> Buffer:
     """The READs of windows that one job has read under ``plan``, one partition's trailer each."""
     parts, trailers = [], []
@@ -88,8 +97,9 @@ def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWin
 class Landings:
     """One table, landed batch after batch, as the batch lane does it."""
 
-    def __init__(self, spark: SparkSession, path: Path, *, first_load: bool) -> None:
+    def __init__(self, spark: SparkSession, path: Path, *, first_load: bool, shares: int = 1) -> None:
         self.spark = spark
+        self.shares = shares
         self.path = path
         self.first_load = first_load
         table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1")
@@ -127,7 +137,10 @@ class Landings:
             TableBatch(
                 namespace=COLLECTION,
                 landing=landing,
-                events=event_rows(self.spark, changes) if changes or batch in history.emptied else None,
+                events=shared_rows(self.spark, changes, self.shares)
+                if changes or batch in history.emptied
+                else None,
+                shares=self.shares,
                 closings=landing.closings,
                 buffers=self.buffers,
                 kept=tuple(self.keys.asked(COLLECTION)) if closing else (),
@@ -167,14 +180,15 @@ def apply(rows: Rows, commit: dict[str, StreamedEvent | Read]) -> None:
 
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
-@pytest.mark.parametrize("case", [1, 2])
+@pytest.mark.parametrize("shares", [1, 3])
 def test_a_history_lands_as_the_rule_says(
-    spark: SparkSession, tmp_path: Path, rng: random.Random, case: int, first_load: bool
+    spark: SparkSession, tmp_path: Path, rng: random.Random, shares: int, first_load: bool
 ) -> None:
     """Batch after batch the table is what the plain rule makes of the same events and READs, with one row a key; once
-    every window has closed, it is the collection. Columns appear while windows are open."""
+    every window has closed, it is the collection. Columns appear while windows are open. The events of a batch come
+    in one share, or in three that hold events of the same keys."""
     history = generate(rng, keys=150, batches=4, events=120)
-    follow(Landings(spark, tmp_path / "table", first_load=first_load), history)
+    follow(Landings(spark, tmp_path / "table", first_load=first_load, shares=shares), history)
 
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
