@@ -54,8 +54,10 @@ def changes_since(client: MongoClient[Any], collection: Collection[Any], start: 
     end = mark.insert_one({}).inserted_id
     with mark.database.watch(start_at_operation_time=after, full_document="whenAvailable") as stream:
         for event in stream:
-            if event["documentKey"]["_id"] == end and event["ns"]["coll"] == mark.name:
-                break
+            if event["ns"]["coll"] == mark.name and event["operationType"] == "insert":
+                if event["documentKey"]["_id"] == end:
+                    break
+                continue  # the mark of a reading before; its drop is in the stream too
             if event["ns"]["coll"] == collection.name:
                 found.append(_change(event, numbers))
     mark.drop()
