@@ -10,7 +10,6 @@ import pytest
 
 NOT_YET = {
     "test_cluster.py",
-    "test_crash_points.py",
     "test_failover.py",
     "test_history.py",
     "test_kill.py",
