@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 NOT_YET = {
-    "test_cluster.py",
     "test_failover.py",
     "test_history.py",
     "test_kill.py",
