@@ -1,7 +1,8 @@
 """``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so.
 
-The signal goes into the signal collection where there is one that the engine reads, and otherwise into the
-inbox folder beside its state. Either way it waits there if the engine is not running.
+The signal goes into the signal collection where there is one that the engine reads, and otherwise (also
+before an engine's very first start) into the inbox folder beside its state. Either way it waits there if the
+engine is not running.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ def build_action(collections: list[str], query: str | None, kind: str, request_i
 
 def send(settings: Settings, state: Storage, action: Action) -> str:
     """Send the signal, and say where it is now."""
-    if settings.signals_reach_stream and settings.signal_collection:
+    from snapshotter.progress_store import ProgressStore
+
+    # The stream of an engine begins with its first batch, and never shows what was inserted before.
+    begun = ProgressStore(state).newest() is not None
+    if begun and settings.signals_reach_stream and settings.signal_collection:
         from signals.source_channel import SourceChannel
         from streaming.mongo import check_deployment, connect
 

@@ -184,13 +184,13 @@ def chunk_reads(client: MongoClient[dict[str, Any]], plan: WorkloadPlan) -> Iter
         "command.find": {"$in": list(plan.collections)},
         "command.limit": {"$exists": False},
         "command.projection": {"$exists": False},
-        "command.filter._id.$in": {"$exists": False},
     }
     database.command("profile", 2, filter=is_chunk)
     try:
         yield lambda: [
             f"{entry['command']['find']} {entry['command'].get('filter')}"
             for entry in database["system.profile"].find(is_chunk)
+            if "$in" not in str(entry["command"].get("filter"))
         ]
     finally:
         database.command("profile", 0, filter="unset")

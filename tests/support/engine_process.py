@@ -140,9 +140,7 @@ class EngineProcess:
             raise EngineFailed(f"{error}\n{self._started().tail(60)}") from error
 
     def execute_snapshot(self, *collections: str) -> str:
-        """Send a signal as the command line does; returns its id. A very first start sees what comes after its first
-        batch, for that is where its stream begins: so that one is waited for."""
-        self.until("its first batch", self.batches)
+        """Send a signal as the command line does; returns its id."""
         self.signals_sent += 1
         request_id = f"{self.options['name']}-{self.signals_sent}"
         settings = self.settings
