@@ -9,7 +9,7 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _GROWTH_MAX = 4.0
 _GROWTH_MIN = 0.25
@@ -41,6 +41,10 @@ class Limits:
 
     def first_docs(self) -> int:
         return self.chunk_docs if self.chunk_docs is not None else self.chunk_docs_start
+
+    def draining(self) -> Limits:
+        """Who stops wants what is in flight landed soon: not in small commits, one after the other."""
+        return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_in_flight))
 
     def slots(self, docs: int) -> int:
         """Windows that may be in flight with chunks of ``docs``: more of them when each is small."""

@@ -98,7 +98,7 @@ class Machine:
             case inputs.BuffersLost():
                 effects = self._buffers_lost(happened)
             case inputs.Draining():
-                self.draining = True
+                self.draining, self.limits = True, self.limits.draining()
         return (*effects, *self._next_requests())
 
     # What the engine may ask

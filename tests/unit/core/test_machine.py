@@ -302,6 +302,15 @@ def test_an_earlier_runs_first_load_goes_on_where_its_table_ends() -> None:
     assert landing.unreached == {ORDERS: eff.Unreached("k3", "k6")}
 
 
+def test_what_is_in_flight_closes_at_once_when_the_engine_stops() -> None:
+    """A commit is sized for a backfill that goes on; who waits for the end of one waits for all windows together."""
+    it = scanning(commit_rows_target=2, rows_in_flight=6)
+    closing(it, W1, W2, W3)
+    it.step(inp.Draining())
+    landing = only(eff.LandBatch, it.step(arrived(2, 20, sightings=seen(W1, W2, W3))))[0]
+    assert [c.window.id for c in landing.closings] == [W1, W2, W3]
+
+
 def test_a_request_has_ended_once_that_is_saved_and_announced() -> None:
     """An empty collection is done as soon as it is opened; who runs once must still wait for the batch that says so."""
     it = machine()
