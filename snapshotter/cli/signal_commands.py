@@ -76,16 +76,16 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
     """Send the signal, and say where it is now."""
     from snapshotter.progress_store import ProgressStore
 
-    # The stream of an engine begins with its first batch, and never shows what was inserted before.
-    begun = ProgressStore(state).newest() is not None
-    if begun and settings.signals_reach_stream and settings.signal_collection:
+    if settings.signals_reach_stream and settings.signal_collection:
         from signals.source_channel import SourceChannel
         from streaming.mongo import check_deployment, connect
 
         client = connect(settings.connection_uri())
         check_deployment(client)
-        SourceChannel(client, settings.signal_collection).send(action)
-        return f"the collection {settings.signal_collection}"
+        # The stream of an engine begins with its first batch, and never shows what was inserted before.
+        if ProgressStore(state).newest() is not None:
+            SourceChannel(client, settings.signal_collection).send(action)
+            return f"the collection {settings.signal_collection}"
     from signals.inbox_channel import InboxChannel
 
     InboxChannel(state).send(action)

@@ -95,7 +95,9 @@ def test_a_backlog_in_small_batches(
     stream.run(capture__start__op__time=begin, **options)
     assert stream.keys == [f"S{number:05}" for number in range(50_000)]
     sizes = [len(rows) for _, rows in stream.batches]
-    assert max(sizes) <= 9_000
+    # The last takes a rest of up to a quarter along.
+    assert sorted(sizes)[-2] <= 9_000
+    assert max(sizes) <= 10_500
     assert [trailer["events"] for trailer in stream.trailers] == sizes
     assert all(trailer["token"] for trailer in stream.trailers)
 

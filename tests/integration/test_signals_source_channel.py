@@ -15,6 +15,9 @@ from signals.actions import Condition, ExecuteSnapshot, PauseSnapshot
 from signals.errors import DuplicateSignal
 from signals.source_channel import SourceChannel, decode
 from snapshotter.cli.app import app
+from snapshotter.core.progress import Progress
+from snapshotter.progress_store import ProgressStore
+from snapshotter.storage import LocalStorage
 from snapshotter.testing.mongodb import start_mongodb
 
 
@@ -52,6 +55,8 @@ def test_the_command_line_uses_the_signal_collection(
         "delta.warehouse": str(tmp_path / "lake"),
     }
     config.write_text(json.dumps(options), encoding="utf-8")
+    state = tmp_path / "lake" / "_snapshotter" / "shop"
+    ProgressStore(LocalStorage(state)).save(Progress(batch_id=0))  # an engine has run
     arguments = ["execute-snapshot", "-c", str(config), "shop.orders", "--filter", "{n: ObjectId()}"]
     assert CliRunner().invoke(app, arguments).exit_code == 2
     arguments[-1] = "{n: NumberLong(5)}"
@@ -63,7 +68,7 @@ def test_the_command_line_uses_the_signal_collection(
     assert decode(encode(raw)).parse() == ExecuteSnapshot(
         "r2", ("shop.orders",), additional_conditions=(condition,)
     )
-    assert not (tmp_path / "lake").exists()
+    assert not (state / "inbox").exists()
 
 
 def test_a_standalone_server_is_refused(tmp_path: Path) -> None:
