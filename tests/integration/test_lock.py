@@ -107,7 +107,7 @@ def test_a_deleted_lock_is_lost() -> None:
     storage = MemoryStorage()
     first, _ = locks(storage, Clock())
     first.acquire()
-    storage.delete("lock/shop%2Forders/0000000001")
+    storage.delete("lock/shop~2Forders/0000000001")
     with pytest.raises(LockLostError, match="deleted"):
         first.check()
 
@@ -119,7 +119,7 @@ def test_old_tokens_are_swept_up(tmp_path: Path) -> None:
         lock, _ = locks(storage, Clock())
         lock.acquire()
         lock.release()
-    assert storage.list_names("lock/shop%2Forders") == ["0000000004", "0000000005", "0000000006"]
+    assert storage.list_names("lock/shop~2Forders") == ["0000000004", "0000000005", "0000000006"]
 
 
 def test_a_killed_holder_is_replaced_at_once(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def _race(folder: Path, gate: Barrier, pipe: Connection) -> None:
 def test_a_garbled_lock_stops_everyone() -> None:
     """A file that is no lock is not taken for a free one: the message says where it lies and what is in it."""
     storage = MemoryStorage()
-    storage.write_text("lock/shop%2Forders/0000000004", "{garbled")
+    storage.write_text("lock/shop~2Forders/0000000004", "{garbled")
     first, _ = locks(storage, Clock())
-    with pytest.raises(LockError, match=r"memory/lock/shop%2Forders/0000000004 is no lock.*garbled"):
+    with pytest.raises(LockError, match=r"memory/lock/shop~2Forders/0000000004 is no lock.*garbled"):
         first.acquire()
