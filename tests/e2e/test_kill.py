@@ -139,6 +139,7 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     strategy = Strategy.INSERT_INSERT
     # Small chunks: 64 windows are in flight at most, and close before an engine that is stopped ends.
     more = {"snapshot.mode": "no_data", "incremental.snapshot.chunk.size": "90"}
+    more["engine.commit.target.rows"] = "1000"
     engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy), **more})
     signals = mongo_client[database]["signals"]
     with Workload(plan) as workload, chunk_reads(mongo_client, plan) as reads:
