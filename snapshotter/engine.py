@@ -149,9 +149,8 @@ class Engine:
         self._hints.bump()
         given = self.config.source_options
         readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
-        options = {**given, "trailer": "true", "hints.file": str(self._hints.path)}
-        options["engine.stream.readers"] = str(readers)
-        frame = self.spark.readStream.format("mongodb-changes").options(**options).load()
+        ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}
+        frame = self.spark.readStream.format("mongodb-changes").options(**given, **ours).load()
         writer = frame.writeStream.foreachBatch(run.foreach_batch)
         writer = writer.option("checkpointLocation", f"{self.config.state_location}/checkpoint")
         return writer.trigger(processingTime=f"{self.config.trigger_ms} milliseconds").start()

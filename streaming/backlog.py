@@ -12,11 +12,12 @@ Both are estimates: what is read in the end is a range of the change stream, wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from bson.timestamp import Timestamp
+from pymongo.command_cursor import CommandCursor
 from pymongo.errors import OperationFailure
 
 from streaming.admission import Counted, stride_for
@@ -42,22 +43,19 @@ class Backlog:
         """Times in ``(start, end]`` with the number of events that each stands for; ask for no more than needed."""
         client = connect(self._uri)
         stride = stride_for(limit) if wire_version(client) >= WIRE_VERSION_5_1 else 1
-        if self._oplog_readable and not client.is_mongos:
-            entries = self._oplog(start, end, stride, limit)
-            try:
-                first = next(entries, None)
-            except OperationFailure as error:
-                if error.code not in _NOT_FOR_US:
-                    raise
-                self._oplog_readable = False
-            else:
-                if first is not None:
-                    yield first
-                yield from entries
-                return
-        yield from self._change_stream(start, end, stride, limit)
+        entries = None if client.is_mongos else self._oplog(start, end, stride, limit)
+        if entries is None:
+            yield from self._change_stream(start, end, stride, limit)
+        else:
+            with entries:
+                yield from self._weighed(entries, stride)
 
-    def _oplog(self, start: ClusterTime, end: ClusterTime, stride: int, limit: int) -> Iterator[Counted]:
+    def _oplog(
+        self, start: ClusterTime, end: ClusterTime, stride: int, limit: int
+    ) -> CommandCursor[Any] | None:
+        """The entries to count; None for who may not read them."""
+        if not self._oplog_readable:
+            return None
         between = {"$gt": Timestamp(start.t, start.i), "$lte": Timestamp(end.t, end.i)}
         pipeline: list[dict[str, Any]] = [{"$match": {"ts": between, "op": {"$in": ["i", "u", "d", "c"]}}}]
         if stride > 1:
@@ -66,16 +64,24 @@ class Backlog:
         inside = {"$cond": [{"$isArray": "$o.applyOps"}, {"$size": "$o.applyOps"}, 0]}
         wanted = {"ts": 1, "ns": 1, "inside": inside, "drop": "$o.drop", "rename": "$o.renameCollection"}
         pipeline.append({"$project": {"_id": 0, **wanted}})
-        captured: dict[str, bool] = {}
         oplog = connect(self._uri)["local"]["oplog.rs"]
-        with oplog.aggregate(pipeline, batchSize=_reply_size(limit, stride)) as entries:
-            for entry in entries:
-                name = _namespace_of(entry)
-                if name not in captured:
-                    captured[name] = self._captures(name)
-                weight = entry["inside"] or (stride if captured[name] else 0)
-                if weight:
-                    yield ClusterTime(entry["ts"].time, entry["ts"].inc).to_int(), weight
+        try:
+            return oplog.aggregate(pipeline, batchSize=_reply_size(limit, stride))
+        except OperationFailure as error:
+            if error.code not in _NOT_FOR_US:
+                raise
+            self._oplog_readable = False
+            return None
+
+    def _weighed(self, entries: Iterable[Any], stride: int) -> Iterator[Counted]:
+        captured: dict[str, bool] = {}
+        for entry in entries:
+            name = _namespace_of(entry)
+            if name not in captured:
+                captured[name] = self._captures(name)
+            weight = entry["inside"] or (stride if captured[name] else 0)
+            if weight:
+                yield ClusterTime(entry["ts"].time, entry["ts"].inc).to_int(), weight
 
     def _captures(self, name: str) -> bool:
         database, _, collection = name.partition(".")

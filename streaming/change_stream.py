@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -148,11 +149,11 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, until = Offset.from_json(start).time, Offset.from_json(end).time
         if begin >= until and not self._options.trailer:
             return []
-        ends = [until]
+        inner: tuple[int, ...] = ()
         if self._shares is not None and self._shares[0] == (begin, until):
-            ends = [*map(ClusterTime.from_int, self._shares[1]), until]
-        starts = [begin, *ends]
-        return [RangePartition(starts[at], end, at, len(ends)) for at, end in enumerate(ends)]
+            inner = self._shares[1]
+        bounds = [begin, *map(ClusterTime.from_int, inner), until]
+        return [RangePartition(a, b, part, len(inner) + 1) for part, (a, b) in enumerate(pairwise(bounds))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)

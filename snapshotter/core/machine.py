@@ -345,7 +345,7 @@ class Machine:
             elif task.state is TaskState.WAITING and not self.draining and key not in self._opening:
                 self._opening.add(key)
                 effects.append(OpenCollection(*key, task.filter, self.flight.floor))
-        return effects if self.draining else effects + self._reread()
+        return effects if self.draining or self._behind else effects + self._reread()
 
     def _scan(self, request_id: str, task: TaskProgress) -> list[Effect]:
         assert task.last is not None
@@ -374,7 +374,7 @@ class Machine:
     def _reread(self) -> list[Effect]:
         """One window of single ids at a time for a collection."""
         waiting: dict[Namespace, list[Bound]] = {}
-        for namespace, bound in () if self._behind else self.progress.rereads:
+        for namespace, bound in self.progress.rereads:
             if namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
                 waiting.setdefault(namespace, []).append(bound)
         effects: list[Effect] = []

@@ -138,8 +138,12 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     load(plan)
     strategy = Strategy.INSERT_INSERT
     # Small chunks: 64 windows are in flight at most, and close before an engine that is stopped ends.
-    more = {"snapshot.mode": "no_data", "incremental.snapshot.chunk.size": "90"}
-    more["engine.commit.target.rows"] = "1000"
+    chunk = 90
+    more = {
+        "snapshot.mode": "no_data",
+        "incremental.snapshot.chunk.size": str(chunk),
+        "engine.commit.target.rows": "1000",
+    }
     engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy), **more})
     signals = mongo_client[database]["signals"]
     with Workload(plan) as workload, chunk_reads(mongo_client, plan) as reads:
@@ -151,7 +155,7 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
             assert engine.terminate() == 0
             done = chunks_of(engine, request)  # with those that were in flight: they close first
             print(f"stopped after {done} chunks")
-            assert done < 2 * plan.documents // 90, "the backfill was over before the engine was stopped"
+            assert done < 2 * plan.documents // chunk, "the backfill was over before the engine was stopped"
             left = [document["_id"] for document in signals.find({}, {"_id": 1})]
             assert [i for i in left if re.search("-(open|close)$", str(i))] == []
             engine.start()

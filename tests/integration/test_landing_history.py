@@ -25,18 +25,9 @@ from streaming.columns import TablePlan
 from streaming.decode import Decoder, observe
 from streaming.state_table import StateTable
 from tests.support import tables
+from tests.support.changes import EVENT_SCHEMA
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
 
-EVENTS = pa.schema(
-    [
-        pa.field("_key", pa.string()),
-        pa.field("op", pa.string()),
-        pa.field("document", pa.binary()),
-        pa.field("cluster_time", pa.int64()),
-        pa.field("wall_time", pa.timestamp("us", "UTC")),
-        pa.field("ord", pa.int64()),
-    ]
-)
 Rows = dict[str, tuple[Any, int]]
 
 
@@ -54,7 +45,7 @@ def event_rows(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
         }
         for change in changes
     ]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENTS)).coalesce(1)
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENT_SCHEMA)).coalesce(1)
 
 
 def shared_rows(spark: SparkSession, changes: Sequence[Change], shares: int) -> DataFrame:

@@ -13,19 +13,10 @@ from streaming.columns import TablePlan
 from streaming.decode import observe
 from streaming.key_ranges import key_ranges
 from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, latest_of_each_key, row_schema
+from tests.support.changes import EVENT_SCHEMA
 
 PLAN = observe(bson.encode({"_id": 1, "v": 1}))
 WALL = datetime(2024, 6, 1, 12, tzinfo=UTC)
-EVENTS = pa.schema(
-    [
-        pa.field("_key", pa.string()),
-        pa.field("op", pa.string()),
-        pa.field("document", pa.binary()),
-        pa.field("cluster_time", pa.int64()),
-        pa.field("wall_time", pa.timestamp("us", "UTC")),
-        pa.field("ord", pa.int64()),
-    ]
-)
 
 
 def events(*rows: tuple[str, str | None, dict[str, Any] | None], first: int = 0) -> pa.RecordBatch:
@@ -41,7 +32,7 @@ def events(*rows: tuple[str, str | None, dict[str, Any] | None], first: int = 0)
         }
         for place, (key, op, document) in enumerate(rows)
     ]
-    return pa.RecordBatch.from_pylist(made, schema=EVENTS)
+    return pa.RecordBatch.from_pylist(made, schema=EVENT_SCHEMA)
 
 
 def decoded(*batches: pa.RecordBatch, plan: TablePlan = PLAN) -> tuple[list[dict[str, Any]], list[str]]:

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import bson
+import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
+from streaming.change_events import ARROW_SCHEMA
 from streaming.change_options import ChangeOptions
 from streaming.change_stream import MongoChangesReader, Offset, RangePartition
 from streaming.mongo import connect, majority_time
 from streaming.positions import ClusterTime
+from streaming.streamed_rows import EVENT_COLUMNS
 
 Row = dict[str, Any]
+EVENT_SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in EVENT_COLUMNS])
+"""Of the source's rows, what a landing asks for."""
 
 
 def reader(uri: str, **options: str) -> MongoChangesReader:
