@@ -50,6 +50,7 @@ from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.engine")
 _INITIAL = "initial"
+_COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
 _STABLE_SECONDS = 60.0
 
@@ -140,6 +141,7 @@ class Engine:
             self._control(run, query, target)
         finally:
             run.refuse()
+            self._await_commit(run, query)
             query.stop()
             run.close()
         if run.error is not None and not isinstance(run.error, StopRequested):
@@ -150,7 +152,7 @@ class Engine:
         given = self.config.source_options
         readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
         ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}
-        frame = self.spark.readStream.format("mongodb-changes").options(**given, **ours).load()
+        frame = self.spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
         writer = frame.writeStream.foreachBatch(run.foreach_batch)
         writer = writer.option("checkpointLocation", f"{self.config.state_location}/checkpoint")
         return writer.trigger(processingTime=f"{self.config.trigger_ms} milliseconds").start()
@@ -198,6 +200,16 @@ class Engine:
             self._hints.bump()
             self._report(EngineState.RUNNING)
             time.sleep(0.1)
+
+    def _await_commit(self, run: Run, query: StreamingQuery) -> None:
+        """Spark commits a batch a moment after it has landed. A query that is stopped in between repeats the batch,
+        from the state before it: its windows would be read again."""
+        landed = run.progress.batch_id
+        deadline = time.monotonic() + _COMMIT_SECONDS
+        while landed >= 0 and query.isActive and time.monotonic() < deadline:
+            if self.storage.exists(f"checkpoint/commits/{landed}"):
+                return
+            time.sleep(0.01)
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
         self.status.write(state, self.run_state, self.journal.requests, self.refused, error)

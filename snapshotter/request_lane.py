@@ -130,12 +130,11 @@ class Lane:
     def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
         # A lost open document invalidates its window only: the chunk is read again in another one.
         transient = classify(error).retriable or isinstance(error, WatermarkLost)
-        _log.warning(
-            "window failed", windows=[str(w) for w in windows], error=str(error), transient=transient
-        )
         if transient:
             self._failures += 1
-            self._stopped.wait(min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX))
+            seconds = min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX)
+            _log.warning("windows fail, and are read again", error=str(error), wait_seconds=seconds)
+            self._stopped.wait(seconds)
         for window in windows:
             self._tell(WindowFailed(window, f"{type(error).__name__}: {error}", definite=not transient))
 
@@ -259,6 +258,13 @@ class Lane:
 
     def _discard(self, effects: Sequence[Discard]) -> None:
         for effect in effects:
+            if effect.why:
+                _log.warning(
+                    "window given up",
+                    window=str(effect.window),
+                    collection=str(effect.namespace),
+                    why=effect.why,
+                )
             # A window may be given up while its read is still under way: its buffer is dropped when it comes.
             if not self._release(effect.window) and not effect.landed:
                 self._given_up.add(effect.window)

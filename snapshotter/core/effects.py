@@ -80,11 +80,15 @@ class WriteHigh:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Drop the window's READ buffer and remove its documents from the signal collection; nothing answers."""
+    """Drop the window's READ buffer and remove its documents from the signal collection; nothing answers.
+
+    ``why``: what the machine itself found wrong with a window that did not land.
+    """
 
     window: WindowId
     namespace: Namespace
     landed: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

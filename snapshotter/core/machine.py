@@ -185,7 +185,7 @@ class Machine:
         return [] if window is None else self._fail_window(window, happened.error, definite=happened.definite)
 
     def _fail_window(self, window: Window, error: str, *, definite: bool) -> list[Effect]:
-        effects = self._drop(window)
+        effects = self._drop(window, error)
         if window.request_id is None:
             # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must
             # not spin.
@@ -210,12 +210,12 @@ class Machine:
             effects += self._drop(window)
         return [*effects, MakeBatch()]
 
-    def _drop(self, window: Window) -> list[Effect]:
+    def _drop(self, window: Window, why: str = "") -> list[Effect]:
         """Take a window out of flight. The buffer of one that is being landed stays until that is over."""
         del self.windows[window.id]
         self._missed.pop(window.id, None)
         landing = self.landing is not None and any(c.window.id == window.id for c in self.landing.closings)
-        return [] if landing else [Discard(window.id, window.namespace, landed=False)]
+        return [] if landing else [Discard(window.id, window.namespace, landed=False, why=why)]
 
     # Batches
 

@@ -215,7 +215,9 @@ def say(effect: eff.Effect) -> Iterator[str]:
             words: list[Any] = [effect.kind, effect.request_id, effect.namespace, effect.detail]
             yield "announce " + " ".join(str(word) for word in words if word)
         case eff.Discard():
-            yield f"discard {effect.window}" + (", landed" if effect.landed else "")
+            yield f"discard {effect.window}" + (
+                ", landed" if effect.landed else f": {effect.why}" if effect.why else ""
+            )
         case eff.MakeBatch():
             yield "make a batch"
 

@@ -276,7 +276,7 @@ def test_ids_that_cannot_be_read_again_are_tried_once_a_batch() -> None:
     it = machine()
     it.step(arrived(0, 10, incomplete={ORDERS: (bound("k1"),)}))
     assert only(eff.WriteLow, it.step(inp.BatchLanded(0))) == [eff.WriteLow(W1, ORDERS)]
-    assert it.step(inp.WindowFailed(W1, "reset")) == (eff.Discard(W1, ORDERS, landed=False),)
+    assert it.step(inp.WindowFailed(W1, "reset")) == (eff.Discard(W1, ORDERS, landed=False, why="reset"),)
     assert only(eff.WriteLow, it.step(arrived(1, 20))) == [eff.WriteLow(W2, ORDERS)]
     assert not it.finished
 
