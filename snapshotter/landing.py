@@ -36,6 +36,7 @@ from streaming.columns import TablePlan
 from streaming.key_ranges import Range, cover
 from streaming.namespaces import Namespace
 from streaming.reshape import reshape
+from streaming.state_merge import Known
 from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
@@ -197,6 +198,7 @@ def _commit(
         metadata=dict(batch.metadata),
         how="replace" if batch.emptied else "append" if append else "merge",
         key_ranges=None if batch.emptied else ranges,
+        known=_known(landed, batch, only_events=reads is None),
     )
     landed.wrote = done.wrote
     kept_rows = done.source_rows - landed.events
@@ -207,6 +209,15 @@ def _commit(
         kept_rows -= share
         landed.outcomes[closing.window.id] = Outcome(kept=share, dropped=read - share)
     return landed
+
+
+def _known(landed: LandedTable, batch: TableBatch, *, only_events: bool) -> Known:
+    """Events alone are checkpointed, one row a key, and their keys lie here: that is looked at, not believed. READs are
+    guarded where they are written."""
+    distinct = only_events and pc.count_distinct(landed.keys["_key"]).as_py() == landed.events
+    return Known(
+        rows=landed.events + sum(c.window.rows for c in batch.closings), distinct=distinct, held=only_events
+    )
 
 
 def _spans_of(keys: pa.ChunkedArray) -> list[Range]:

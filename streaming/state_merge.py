@@ -8,14 +8,16 @@ A MERGE's source is guarded in its own plan, so that no row is written when a gu
   old row.
 
 The first guard is a count over a window by key: its exchange and sort are those that the MERGE's own join
-needs, and it evaluates the source once, where an aggregate beside it would evaluate it twice. An append has
-no such guard: who appends has proven its keys new and strictly ascending.
+needs, and it evaluates the source once, where an aggregate beside it would evaluate it twice. Who has
+`Known` the keys to be distinct is spared it. An append has no such guard either: who appends has proven its
+keys new and strictly ascending.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -32,10 +34,35 @@ _APP_ID = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+# Some 100 bytes a key: 40 MB on the driver and on each executor.
+_BROADCAST_ROWS = 400_000
+
 _COUNT = "_snapshotter_rows_of_key"
 
 DUPLICATE = "snapshotter: two rows of one key in the source of a landing"
 OUTSIDE = "snapshotter: a key outside the literal ranges of a landing"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a caller can promise of a source, each of which saves a MERGE work.
+
+    ``rows``: it has no more than so many. The keys of a small one are sent to every executor, and the table's
+    need no shuffle in two of the MERGE's three joins. ``distinct``: no key comes twice. ``held``: it is
+    checkpointed, so that it gives the same rows however often it is read, and Delta need not write it aside.
+    """
+
+    rows: int | None = None
+    distinct: bool = False
+    held: bool = False
+
+    @property
+    def few(self) -> bool:
+        return self.rows is not None and self.rows <= _BROADCAST_ROWS
+
+
+NOTHING_KNOWN = Known()
 
 
 def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -76,6 +103,7 @@ def merge(
     path: str,
     source: DataFrame,
     ranges: Sequence[Range] | None,
+    known: Known,
     *,
     updates: bool,
     replaces: bool = False,
@@ -88,9 +116,11 @@ def merge(
     condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
     if ranges is not None:
         condition = condition & _within(F.col(f"t.{KEY}"), ranges)
-    builder = (
-        DeltaTable.forPath(session, path).alias("t").merge(guarded(source, ranges).alias("s"), condition)
-    )
+    rows = guarded(source, ranges, distinct=known.distinct)
+    if known.few and updates and not replaces:
+        rows = F.broadcast(rows)
+    session.conf.set(_MATERIALIZE, "none" if known.held else "auto")
+    builder = DeltaTable.forPath(session, path).alias("t").merge(rows.alias("s"), condition)
     deletes = F.col(f"s.{OP}") == "d"
     if updates:
         builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
@@ -105,13 +135,18 @@ def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metada
     writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(path)
 
 
-def guarded(source: DataFrame, ranges: Sequence[Range] | None) -> DataFrame:
-    """The source, failing in the middle of whatever reads it where a guard of the module is broken."""
+def guarded(source: DataFrame, ranges: Sequence[Range] | None, *, distinct: bool = False) -> DataFrame:
+    """The source, failing in the middle of whatever reads it where a guard of the module is broken.
+
+    Without the count a guard is a plain filter, which Spark may move to below the source's own filters and
+    joins: then rows fail it that the source leaves out.
+    """
+    broken = F.lit(False) if ranges is None else ~_within(F.col(KEY), ranges)
+    fails = F.when(broken, _raise(OUTSIDE))
+    if distinct:
+        return source.where(fails.otherwise(F.lit(True)))
     counted = source.withColumn(_COUNT, F.count(F.lit(1)).over(Window.partitionBy(KEY)))
-    broken = F.when(F.col(_COUNT) > 1, _raise(DUPLICATE))
-    if ranges is not None:
-        broken = broken.when(~_within(F.col(KEY), ranges), _raise(OUTSIDE))
-    return counted.where(broken.otherwise(F.lit(True))).drop(_COUNT)
+    return counted.where(fails.when(F.col(_COUNT) > 1, _raise(DUPLICATE)).otherwise(F.lit(True))).drop(_COUNT)
 
 
 def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:

@@ -42,6 +42,7 @@ from streaming.columns import TablePlan
 from streaming.delta_log import Commit, Snapshot, TableLog
 from streaming.key_ranges import Range
 from streaming.namespaces import Namespace
+from streaming.state_merge import NOTHING_KNOWN, Known
 from streaming.state_schema import missing_columns, state_schema, type_differences
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ class StateTable:
         metadata: Mapping[str, Any],
         how: How,
         key_ranges: Sequence[Range] | None,
+        known: Known = NOTHING_KNOWN,
     ) -> Landed:
         """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
 
@@ -203,7 +205,7 @@ class StateTable:
         as they are. ``append`` asks nothing: its keys are proven new, and are none of the batch's deletes.
         ``replace`` merges, and deletes every row whose key the source has not.
         ``key_ranges`` hold all keys of the source (`streaming.key_ranges`, `state_merge.ranges_of`); None
-        searches the whole table.
+        searches the whole table. ``known``: what the caller promises of the source.
 
         Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
         raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
@@ -225,7 +227,7 @@ class StateTable:
         }
         # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
         user_metadata = json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
-        self._write(rows, batch_id, user_metadata, how, key_ranges)
+        self._write(rows, batch_id, user_metadata, how, key_ranges, known)
         commit = self._commit_of(token, before.version)
         if commit is None:
             raise LandingError(
@@ -236,7 +238,13 @@ class StateTable:
         return _landed(commit)
 
     def _write(
-        self, rows: DataFrame, batch_id: int, user_metadata: str, how: How, ranges: Sequence[Range] | None
+        self,
+        rows: DataFrame,
+        batch_id: int,
+        user_metadata: str,
+        how: How,
+        ranges: Sequence[Range] | None,
+        known: Known,
     ) -> None:
         for attempt in stamina.retry_context(
             on=_PASSING_CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None
@@ -246,9 +254,14 @@ class StateTable:
                     state_merge.append(self.path, rows, self.app_id, batch_id, user_metadata)
                 else:
                     with state_merge.transaction(self._session, self.app_id, batch_id, user_metadata):
-                        updates, replaces = how != "insert", how == "replace"
                         state_merge.merge(
-                            self._session, self.path, rows, ranges, updates=updates, replaces=replaces
+                            self._session,
+                            self.path,
+                            rows,
+                            ranges,
+                            known,
+                            updates=how != "insert",
+                            replaces=how == "replace",
                         )
 
     def _commit_of(self, token: str, before: int) -> Commit | None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from streaming.columns import Array, Column, Scalar, Struct, TablePlan
 from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_merge import ranges_of
+from streaming.state_merge import NOTHING_KNOWN, Known, ranges_of
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, LandingError, StateTable
 
@@ -51,10 +51,22 @@ class Table:
         values = [tuple((EVENT | row).get(name) for name in schema.names) for row in rows]
         return self.spark.createDataFrame(values, schema)
 
-    def land(self, batch_id: int, *rows: dict[str, Any], how: Any = "merge", ranges: Any = ()) -> Landed:
+    def land(
+        self,
+        batch_id: int,
+        *rows: dict[str, Any],
+        how: Any = "merge",
+        ranges: Any = (),
+        known: Known = NOTHING_KNOWN,
+    ) -> Landed:
         covering = key_ranges(row["_key"] for row in rows) if ranges == () else ranges
         return self.state.land(
-            self.source(*rows), batch_id=batch_id, metadata={"batch": batch_id}, how=how, key_ranges=covering
+            self.source(*rows),
+            batch_id=batch_id,
+            metadata={"batch": batch_id},
+            how=how,
+            key_ranges=covering,
+            known=known,
         )
 
     def rows(self) -> dict[str, Row]:
@@ -74,8 +86,15 @@ def table(spark: SparkSession, path: str) -> Table:
     return Table(spark, path)
 
 
-def test_a_merge_inserts_updates_and_deletes(table: Table) -> None:
-    """One batch may do all three, is counted, and a delete of an unknown key does nothing."""
+EVERYTHING = Known(rows=4, distinct=True, held=True)
+
+
+@pytest.mark.parametrize(
+    "known", [NOTHING_KNOWN, Known(rows=4), Known(distinct=True), Known(held=True), EVERYTHING], ids=repr
+)
+def test_a_merge_inserts_updates_and_deletes(table: Table, known: Known) -> None:
+    """One batch may do all three, is counted, and a delete of an unknown key does nothing; whatever is known of the
+    source changes nothing but the work."""
     landed = table.land(0, {"_key": "a", "n": 1}, {"_key": "b", "n": 2}, {"_key": "c", "n": 3})
     assert landed == Landed(True, 1, source_rows=3, inserted=3)
     landed = table.land(
@@ -84,6 +103,7 @@ def test_a_merge_inserts_updates_and_deletes(table: Table) -> None:
         {"_key": "b", "_op": "d"},
         {"_key": "x", "_op": "d"},
         {"_key": "d", "n": 4},
+        known=known,
     )
     assert landed == Landed(True, 2, source_rows=4, inserted=1, updated=1, deleted=1)
     assert {key: row["n"] for key, row in table.rows().items()} == {"a": 10, "c": 3, "d": 4}
@@ -163,11 +183,12 @@ def test_two_rows_of_one_key_fail_before_anything_is_written(table: Table, known
     assert table.land(1, {"_key": "c", "n": 3}, how=how).wrote
 
 
-def test_a_key_outside_the_ranges_fails_before_anything_is_written(table: Table) -> None:
+@pytest.mark.parametrize("known", [NOTHING_KNOWN, EVERYTHING], ids=["nothing known", "everything known"])
+def test_a_key_outside_the_ranges_fails_before_anything_is_written(table: Table, known: Known) -> None:
     """Rule 10: it would be inserted beside its old row, so the plan of the MERGE refuses it."""
     table.land(0, {"_key": "a", "n": 0}, {"_key": "m", "n": 0})
     with pytest.raises(Exception, match="outside the literal ranges of a landing: m"):
-        table.land(1, {"_key": "a", "n": 1}, {"_key": "m", "n": 1}, ranges=[("a", "b")])
+        table.land(1, {"_key": "a", "n": 1}, {"_key": "m", "n": 1}, ranges=[("a", "b")], known=known)
     assert table.rows()["m"]["n"] == 0
     assert table.state.version() == 1
 

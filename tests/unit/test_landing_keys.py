@@ -1,0 +1,47 @@
+"""What a landing knows of its keys: the spans that MERGE's literal ranges are made of, and what saves it work."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from snapshotter.core.effects import LandBatch
+from snapshotter.landing import _SPANS, KEYS_SCHEMA, LandedTable, TableBatch, _known, _spans_of
+from streaming.namespaces import Namespace
+from streaming.positions import ORIGIN
+from streaming.state_merge import Known
+
+
+@pytest.mark.parametrize("count", [0, 1, _SPANS, 2 * _SPANS - 1, 2 * _SPANS, 3 * _SPANS + 17])
+def test_spans_hold_every_key(count: int) -> None:
+    """Few keys stand by themselves, many in groups of neighbours; none is left out, whatever their number and order."""
+    keys = [f"{number * 7919 % 1_000_003:07}" for number in range(count)]
+    spans = _spans_of(pa.chunked_array([keys[: count // 3], keys[count // 3 :]], pa.string()))
+    place = {key: number for number, key in enumerate(sorted(keys))}
+    ends = [-1, *(place[high] for _, high in spans)]
+    assert [place[low] for low, _ in spans] == [end + 1 for end in ends[:-1]]
+    assert ends[-1] == count - 1
+    assert len(spans) <= 2 * _SPANS
+
+
+ORDERS = Namespace("shop", "orders")
+
+
+@pytest.mark.parametrize(
+    ("keys", "only_events", "expected"),
+    [
+        (["a", "b"], True, Known(rows=2, distinct=True, held=True)),
+        (["a", "a"], True, Known(rows=2, distinct=False, held=True)),
+        (["a", "b"], False, Known(rows=2, distinct=False, held=False)),
+        ([], True, Known(rows=0, distinct=True, held=True)),
+    ],
+    ids=["distinct", "twice", "beside READs", "none"],
+)
+def test_a_merge_is_spared_its_guard_only_where_the_keys_were_seen(
+    keys: list[str], only_events: bool, expected: Known
+) -> None:
+    """Events of which one key comes twice, and all READs, are guarded by the MERGE's own plan."""
+    table = pa.table([keys, [1] * len(keys)], schema=KEYS_SCHEMA)
+    landing = LandBatch(1, ORIGIN, ORIGIN, (), frozenset(), {})
+    batch = TableBatch(ORDERS, landing, None, (), {}, (), {})
+    assert _known(LandedTable(ORDERS, table, events=len(keys)), batch, only_events=only_events) == expected
