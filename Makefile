@@ -6,7 +6,7 @@ PURE := tests/unit tests/property tests/simulation tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-peers constraints clean
+.PHONY: help demo test test-thorough check format bench bench-peers constraints clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -19,6 +19,9 @@ demo: .venv/.installed ## the whole main job on this machine, in about three min
 
 test: .venv/.installed ## all tests, on a real MongoDB and Spark, in less than 30 minutes
 	@$(PYTEST)
+
+test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches
+	@$(PYTEST) -m thorough --hypothesis-profile thorough
 
 check: .venv/.installed ## lint, types, import rules and the pure tests, in less than two minutes
 	@.venv/bin/ruff check .

@@ -40,9 +40,10 @@ from pyspark.sql.types import StructType
 
 from streaming import admission
 from streaming.backlog import Backlog
-from streaming.change_cursor import ChangeRange
+from streaming.change_cursor import ChangeRange, StreamSpec
 from streaming.change_events import SCHEMA, RowBuilder
 from streaming.change_options import ChangeOptions
+from streaming.document_lookup import DocumentLookup
 from streaming.hints import read_hints
 from streaming.mongo import (
     WIRE_VERSION_6_0,
@@ -162,13 +163,23 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
-                changes = ChangeRange(options.uri, options.stream, partition.start, partition.end)
+                stream, lookup = self._how_to_look_up(partition)
+                changes = ChangeRange(options.uri, stream, partition.start, partition.end)
                 for events in changes:
-                    yield from rows.add(events)
+                    for filled in [events] if lookup is None else lookup.filled(events):
+                        yield from rows.add(filled)
                 yield from rows.rest()
                 token = changes.token
         if options.trailer:
             yield rows.trailer(partition.end, token, partition.parts)
+
+    def _how_to_look_up(self, partition: RangePartition) -> tuple[StreamSpec, DocumentLookup | None]:
+        """The stream as asked for; or, where the server would look each update's document up, one without, and what
+        looks up many at a time."""
+        stream, uri = self._options.stream, self._options.uri
+        if stream.full_document != "updateLookup" or connect(uri).is_mongos:
+            return stream, None
+        return replace(stream, full_document=None), DocumentLookup(uri, partition.end, stream.scope.captures)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to do: MongoDB keeps its oplog as long as it keeps it."""

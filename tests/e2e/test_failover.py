@@ -40,8 +40,8 @@ def kill(deployment: MongoDeployment) -> None:
     ("strategy", "lose_primary"),
     [
         (Strategy.INSERT_INSERT, step_down),
-        (Strategy.INSERT_DELETE, kill),
-        (Strategy.CLUSTER_TIME, kill),
+        pytest.param(Strategy.INSERT_DELETE, kill, marks=pytest.mark.thorough),
+        pytest.param(Strategy.CLUSTER_TIME, kill, marks=pytest.mark.thorough),
     ],
 )
 def test_a_lost_primary_in_the_middle_of_a_window(

@@ -33,7 +33,9 @@ DOCUMENTS = 240
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [Strategy.INSERT_INSERT, Strategy.CLUSTER_TIME])
+@pytest.mark.parametrize(
+    "strategy", [Strategy.INSERT_INSERT, pytest.param(Strategy.CLUSTER_TIME, marks=pytest.mark.thorough)]
+)
 def test_every_version_is_the_collection_at_its_position(
     strategy: Strategy,
     spark: SparkSession,

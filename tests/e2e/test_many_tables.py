@@ -42,6 +42,7 @@ def engine_for(uri: str, databases: list[str], folder: Path, spark: SparkSession
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_tables_land_side_by_side(
     mongo_uri: str,
     mongo_client: MongoClient[dict[str, Any]],
@@ -81,6 +82,7 @@ def test_tables_land_side_by_side(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_dropped_and_renamed_collections_do_not_hold_up_the_others(
     mongo_uri: str,
     mongo_client: MongoClient[dict[str, Any]],

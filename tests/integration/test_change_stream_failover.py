@@ -7,12 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
+import bson
 import pytest
-from pymongo import MongoClient
+from pymongo import MongoClient, WriteConcern
 
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from streaming import change_cursor
+from streaming.change_cursor import ChangeRange
+from streaming.change_options import ChangeOptions
 from streaming.change_stream import Offset, RangePartition
+from streaming.document_lookup import DocumentLookup
 from streaming.server_cursor import ServerCursor
 from tests.support.changes import now, read, reader
 
@@ -82,6 +86,51 @@ def test_a_node_that_lags_behind_is_waited_for(three_nodes: MongoDeployment) -> 
             direct["admin"].command("configureFailPoint", "stopReplProducer", mode="off")
         assert ids(reading.result(timeout=60)) == list(range(10))
     direct.close()
+
+
+def test_a_lookup_waits_for_a_node_that_lags_behind(three_nodes: MongoDeployment) -> None:
+    """A document is never older than its event, though the events came from another node."""
+    lagging = next(node for node in three_nodes.nodes if node.address != three_nodes.primary_address())
+    uri = f"mongodb://{lagging.address}/?directConnection=true&readPreference=secondary"
+    items = three_nodes.client()["shop"].get_collection("stale", write_concern=WriteConcern(3))
+    items.insert_many([{"_id": number, "v": 0} for number in range(10)])
+    start = now(three_nodes.uri)
+    with MongoClient[dict[str, Any]](uri) as direct, ThreadPoolExecutor(1) as pool:
+        direct["admin"].command("configureFailPoint", "stopReplProducer", mode="alwaysOn")
+        try:
+            three_nodes.client(w="majority")["shop"]["stale"].update_many({}, {"$set": {"v": 1}})
+            end = now(three_nodes.uri)
+            assert now(uri) < end
+            options = ChangeOptions.parse(
+                {
+                    "mongodb.connection.string": three_nodes.uri,
+                    "collection.include.list": r"shop\.stale",
+                    "capture.mode": "change_streams",
+                }
+            )
+            (events,) = ChangeRange(three_nodes.uri, options.stream, start, end)
+            lookup = DocumentLookup(uri, end, lambda namespace: True)
+            filling = pool.submit(lambda: [event for part in lookup.filled(events) for event in part])
+            with pytest.raises(NotYet):
+                filling.result(timeout=2)
+        finally:
+            direct["admin"].command("configureFailPoint", "stopReplProducer", mode="off")
+        documents = [bson.decode(event[3][b"fullDocument"]) for event in filling.result(timeout=60)]
+    assert documents == [{"_id": number, "v": 1} for number in range(10)]
+
+
+def test_the_primary_steps_down_while_documents_are_looked_up(three_nodes: MongoDeployment) -> None:
+    """The lookups go on with the new one; every update has its document."""
+    items = three_nodes.client(retryWrites=True)["shop"]["looked_up"]
+    items.insert_many([{"_id": number} for number in range(20_000)])
+    start = now(three_nodes.uri)
+    items.update_many({}, {"$set": {"v": 1}})
+    source = reader(three_nodes.uri, collection__include__list=r"shop\.looked_up")
+    batches = source.read(RangePartition(start, now(three_nodes.uri)))
+    head = next(batches)
+    three_nodes.step_down()
+    rows = [*head.to_pylist(), *(row for batch in batches for row in batch.to_pylist())]
+    assert [bson.decode(row["document"]) for row in rows] == [{"_id": n, "v": 1} for n in range(20_000)]
 
 
 def test_a_reader_of_secondaries_stays_with_one(

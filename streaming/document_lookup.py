@@ -1,0 +1,148 @@
+"""Looking up the full documents of updates, many at a time.
+
+The server's own lookup (``fullDocument: updateLookup``) is one query an event, which costs it more than the
+rest of the change stream. Here the events come without documents, and one query for the ids of a few hundred
+updates brings them. What is promised is the same: each document as it is at some majority-committed time at or
+after its event, and none where it is gone, or its collection is.
+
+- The query reads at or after the end of the range of events, so a node that lags behind is waited for.
+- A document is matched by its key, not by the bytes of its id: 1 may have come back as 1.0.
+- Bounded memory: how many are asked for at a time follows the size of those that came.
+
+Through mongos an id may stand for several documents, one a shard; there the server looks up.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import stamina
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
+from pymongo.read_concern import ReadConcern
+
+from streaming.key_elements import value_size
+from streaming.keys import key_of_document, key_of_value
+from streaming.mongo import connect
+from streaming.mongo_errors import classify
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+from streaming.raw_events import Event, fields_of, string_of
+
+FIRST_IDS = 16
+IDS_MAX = 2_000
+BYTES_AIM = 8 << 20
+_ATTEMPTS = 7
+
+_INT32 = struct.Struct("<i")
+_ID = b"_id\0"
+
+
+class DocumentLookup:
+    """Fills events of ``(.., end]`` with the documents that they lack. ``captures``: of other collections nothing is
+    asked. Raises the driver's errors, after some attempts where another may help."""
+
+    def __init__(self, uri: str, end: ClusterTime, captures: Callable[[Namespace], bool]) -> None:
+        self._client = connect(uri)
+        self._end = Timestamp(end.t, end.i)
+        self._captures = captures
+        self._places: dict[bytes, Namespace | None] = {}
+        self._ids = FIRST_IDS
+
+    def filled(self, events: Sequence[Event]) -> Iterator[list[Event]]:
+        """The same events in their order, in lists that each took one query a collection."""
+        begun = 0
+        wanted: dict[Namespace, dict[str, bytes]] = {}
+        places: list[tuple[int, Namespace, str]] = []
+        for at, event in enumerate(events):
+            asked = self._asked(event)
+            if asked is None:
+                continue
+            namespace, key, document_key = asked
+            wanted.setdefault(namespace, {})[key] = document_key
+            places.append((at, namespace, key))
+            if sum(map(len, wanted.values())) >= self._ids:
+                yield self._fill(events, begun, at + 1, wanted, places)
+                begun, wanted, places = at + 1, {}, []
+        if begun < len(events):
+            yield self._fill(events, begun, len(events), wanted, places)
+
+    def _asked(self, event: Event) -> tuple[Namespace, str, bytes] | None:
+        """Where and by which id to look: for an update that came without its document."""
+        operation, _, _, fields = event
+        if operation != b"update" or b"fullDocument" in fields:
+            return None
+        place, document_key = fields[b"ns"], fields[b"documentKey"]
+        if place not in self._places:
+            names = fields_of(place)
+            namespace = Namespace(string_of(names[b"db"]), string_of(names[b"coll"]))
+            self._places[place] = namespace if self._captures(namespace) else None
+        captured = self._places[place]
+        return None if captured is None else (captured, key_of_document(document_key), document_key)
+
+    def _fill(
+        self,
+        events: Sequence[Event],
+        begin: int,
+        end: int,
+        wanted: Mapping[Namespace, Mapping[str, bytes]],
+        places: Sequence[tuple[int, Namespace, str]],
+    ) -> list[Event]:
+        found = {namespace: self._find(namespace, ids) for namespace, ids in wanted.items()}
+        filled = list(events[begin:end])
+        for at, namespace, key in places:
+            document = found[namespace].get(key)
+            if document is not None:
+                operation, time, size, fields = events[at]
+                whole = {**fields, b"fullDocument": document}
+                filled[at - begin] = operation, time, size + len(document), whole
+        return filled
+
+    def _find(self, namespace: Namespace, ids: Mapping[str, bytes]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for attempt in stamina.retry_context(
+            on=lambda error: classify(error).retriable, attempts=_ATTEMPTS, timeout=None
+        ):
+            with attempt:
+                found = dict(self._documents(namespace, list(ids.values())))
+        if found:
+            average = sum(map(len, found.values())) // len(found)
+            self._ids = max(1, min(BYTES_AIM // average, IDS_MAX))
+        return found
+
+    def _documents(self, namespace: Namespace, ids: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+        collection = self._client[namespace.database].get_collection(
+            namespace.collection, read_concern=ReadConcern("majority")
+        )
+        with self._client.start_session(causal_consistency=True) as session:
+            session.advance_operation_time(self._end)
+            query = {"_id": _one_of(ids)}
+            with collection.find_raw_batches(query, batch_size=len(ids) + 1, session=session) as cursor:
+                batches: Iterator[Any] = iter(cursor)
+                for batch in batches:
+                    yield from _keyed(batch)
+
+
+def _one_of(document_keys: Sequence[bytes]) -> RawBSONDocument:
+    """``{"$in": [...]}`` of the ids in ``{"_id": ...}`` documents, as the bytes they came as."""
+    values = [key[4:5] + b"%d\0" % at + key[9:-1] for at, key in enumerate(document_keys)]
+    return RawBSONDocument(_document(b"\x04$in\0" + _document(b"".join(values))))
+
+
+def _document(body: bytes) -> bytes:
+    return _INT32.pack(len(body) + 5) + body + b"\0"
+
+
+def _keyed(batch: bytes) -> Iterator[tuple[str, bytes]]:
+    """Documents that lie one behind the other, each with the key of its id, which MongoDB stores first."""
+    at = 0
+    while at < len(batch):
+        end = at + _INT32.unpack_from(batch, at)[0]
+        document = batch[at:end]
+        if document[5:9] != _ID:
+            raise ValueError(f"a stored document that does not begin with its _id: {document[:40].hex()}")
+        kind = document[4]
+        yield key_of_value(kind, document[9 : 9 + value_size(kind, document, 9)]), document
+        at = end
