@@ -51,12 +51,11 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 
 def machine() -> dict[str, str | int | float]:
-    """Cores, memory, load (others at work make figures worthless) and system; no names of hosts or users."""
+    """Cores, memory and system; no names of hosts or users."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(memory, 1),
-        "load_before": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }

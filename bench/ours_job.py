@@ -64,8 +64,15 @@ def _backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str,
 def _beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
     """The same while a writer makes `rate` changes a second; the stream's lag is looked at all the while."""
     with _engine(spark, plan, turn) as engine:
+        # What an earlier round's writer inserted is still there.
+        first_new = 10_000_000 * (turn + 1) + 10 * plan["documents"]
         with Writer(
-            plan["uri"], plan["db"], plan["coll"], existing=plan["documents"], rate=plan["rate"]
+            plan["uri"],
+            plan["db"],
+            plan["coll"],
+            existing=plan["documents"],
+            first_new=first_new,
+            rate=plan["rate"],
         ) as writer:
             begun = time.perf_counter()
             request = engine.execute_snapshot(f"{plan['db']}.{plan['coll']}")

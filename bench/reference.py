@@ -77,7 +77,7 @@ def change_stream(
 
 
 def spark_read(
-    spark: SparkSession, uri: str, db: str, coll: str, *, partitions: int = 8, rounds: int = 2
+    spark: SparkSession, uri: str, db: str, coll: str, *, partitions: int = 8, rounds: int = 3
 ) -> Measurement:
     """All documents by pymongoarrow in `mapInArrow` into a cached DataFrame of typed columns; the last
     round is the figure. The partitions' bounds are looked up before the clock starts."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -198,7 +199,7 @@ def _commit(
         metadata=dict(batch.metadata),
         how="replace" if batch.emptied else "append" if append else "merge",
         key_ranges=None if batch.emptied else ranges,
-        known=_known(landed, batch, only_events=reads is None),
+        known=_known(landed, batch, [t for parts in trailers.values() for t in parts]),
     )
     landed.wrote = done.wrote
     kept_rows = done.source_rows - landed.events
@@ -211,13 +212,18 @@ def _commit(
     return landed
 
 
-def _known(landed: LandedTable, batch: TableBatch, *, only_events: bool) -> Known:
-    """Events alone are checkpointed, one row a key, and their keys lie here: that is looked at, not believed. READs are
-    guarded where they are written."""
-    distinct = only_events and pc.count_distinct(landed.keys["_key"]).as_py() == landed.events
-    return Known(
-        rows=landed.events + sum(c.window.rows for c in batch.closings), distinct=distinct, held=only_events
-    )
+def _known(landed: LandedTable, batch: TableBatch, parts: Sequence[Trailer]) -> Known:
+    """That no key comes twice is looked at, not believed: the events' keys lie here, the READs' parts told their first
+    and last, and no READ stands beside an event of its key. All of it is checkpointed."""
+    rows = landed.events + sum(c.window.rows for c in batch.closings)
+    apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(parts)
+    return Known(rows=rows, distinct=apart, held=apart)
+
+
+def _disjoint(parts: Sequence[Trailer]) -> bool:
+    """Whether the READs of these parts are of distinct keys: ascending in each, and no two parts overlap."""
+    spans = sorted((p.min_key, p.max_key) for p in parts if p.min_key is not None and p.max_key is not None)
+    return all(p.unique for p in parts) and all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def _spans_of(keys: pa.ChunkedArray) -> list[Range]:

@@ -38,7 +38,7 @@ _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 # Some 100 bytes a key: 40 MB on the driver and on each executor.
 _BROADCAST_ROWS = 400_000
 
-_COUNT = "_snapshotter_rows_of_key"
+_PROBE = "_snapshotter_probe"
 
 DUPLICATE = "snapshotter: two rows of one key in the source of a landing"
 OUTSIDE = "snapshotter: a key outside the literal ranges of a landing"
@@ -138,15 +138,18 @@ def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metada
 def guarded(source: DataFrame, ranges: Sequence[Range] | None, *, distinct: bool = False) -> DataFrame:
     """The source, failing in the middle of whatever reads it where a guard of the module is broken.
 
-    Without the count a guard is a plain filter, which Spark may move to below the source's own filters and
-    joins: then rows fail it that the source leaves out.
+    Both guards look at a column that Spark cannot know before it has the row. Without it Spark would move them to
+    below the source's own filters and joins, and rows would fail them that the source leaves out.
     """
-    broken = F.lit(False) if ranges is None else ~_within(F.col(KEY), ranges)
-    fails = F.when(broken, _raise(OUTSIDE))
-    if distinct:
-        return source.where(fails.otherwise(F.lit(True)))
-    counted = source.withColumn(_COUNT, F.count(F.lit(1)).over(Window.partitionBy(KEY)))
-    return counted.where(fails.when(F.col(_COUNT) > 1, _raise(DUPLICATE)).otherwise(F.lit(True))).drop(_COUNT)
+    if distinct and ranges is None:
+        return source
+    count = F.count(F.lit(1)).over(Window.partitionBy(KEY))
+    probed = source.withColumn(_PROBE, F.monotonically_increasing_id() if distinct else count)
+    wrong = F.lit(False) if ranges is None else ~_within(F.col(KEY), ranges)
+    guard = F.when((F.col(_PROBE) >= 0) & wrong, _raise(OUTSIDE))
+    if not distinct:
+        guard = guard.when(F.col(_PROBE) > 1, _raise(DUPLICATE))
+    return probed.where(guard.otherwise(F.col(_PROBE) >= 0)).drop(_PROBE)
 
 
 def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:

@@ -8,6 +8,7 @@ others' figures with it.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -94,7 +95,8 @@ class Run:
         try:
             figure = work()
         except (PeerBuildError, PeerRunError) as error:
-            self.failures.append(str(error))
+            said = str(error).splitlines()
+            self.failures.append(f"{said[0]} {said[-1]}")  # what lies between names this machine's folders
             print(f"FAILED: {error}", flush=True)
             return
         self.figures.append(figure)
@@ -106,11 +108,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=2, help="each peer repeats its work; the last counts")
+    parser.add_argument("--rounds", type=int, default=3, help="each peer repeats its work; the last counts")
     parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
     parser.add_argument("--output", type=Path, default=plot.RESULTS)
     parser.add_argument("--only", choices=("ours", "peers", "references"))
     arguments = parser.parse_args()
+    load = round(os.getloadavg()[0], 2)  # others at work make figures worthless
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         if arguments.uri:
             run = measure(arguments.uri, Path(folder), arguments)
@@ -118,6 +121,7 @@ def main() -> int:
             with start_mongodb() as mongodb:
                 run = measure(mongodb.uri, Path(folder), arguments)
     about = {"documents": arguments.documents, "changes": arguments.changes, "failures": run.failures}
+    about |= {"rounds": arguments.rounds, "load_before": load}
     plot.save(run.figures, arguments.output / "peers.json", **about)
     plot.plot(run.figures, arguments.output / "peers.png", baselines=BASELINES)
     print("\n" + plot.table(run.figures, baselines=BASELINES))

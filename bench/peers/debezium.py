@@ -31,7 +31,7 @@ def incremental_snapshot(
     documents: int,
     *,
     chunk: int = DEFAULT_CHUNK,
-    rounds: int = 2,
+    rounds: int = 3,
     options: Mapping[str, str] | None = None,
 ) -> Measurement:
     """From inserting `execute-snapshot` to the last READ, `documents` being all there are in the collection.
@@ -46,7 +46,7 @@ def incremental_snapshot(
     )
 
 
-def tuned_snapshot(uri: str, db: str, coll: str, documents: int, *, rounds: int = 2) -> Measurement:
+def tuned_snapshot(uri: str, db: str, coll: str, documents: int, *, rounds: int = 3) -> Measurement:
     """`incremental_snapshot` with what makes it fastest here: large chunks, and room for a chunk in its
     queues."""
     return incremental_snapshot(uri, db, coll, documents, chunk=TUNED_CHUNK, rounds=rounds, options=TUNED)
@@ -59,7 +59,7 @@ def streaming(
     start: Timestamp,
     events: int,
     *,
-    rounds: int = 2,
+    rounds: int = 3,
     options: Mapping[str, str] | None = None,
 ) -> Measurement:
     """Drain the `events` that follow `start` (the cluster time of the first, or any before it), with lookup.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from snapshotter.chunk_reader import Trailer
 from snapshotter.core.effects import LandBatch
 from snapshotter.landing import _SPANS, KEYS_SCHEMA, LandedTable, TableBatch, _known, _spans_of
+from streaming.columns import TablePlan
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN
 from streaming.state_merge import Known
@@ -27,21 +29,29 @@ def test_spans_hold_every_key(count: int) -> None:
 ORDERS = Namespace("shop", "orders")
 
 
+def part(first: str | None, last: str | None, *, unique: bool = True) -> Trailer:
+    return Trailer(1, 2, 0, ORIGIN, first, last, unique, TablePlan(), None)
+
+
 @pytest.mark.parametrize(
-    ("keys", "only_events", "expected"),
+    ("keys", "parts", "distinct"),
     [
-        (["a", "b"], True, Known(rows=2, distinct=True, held=True)),
-        (["a", "a"], True, Known(rows=2, distinct=False, held=True)),
-        (["a", "b"], False, Known(rows=2, distinct=False, held=False)),
-        ([], True, Known(rows=0, distinct=True, held=True)),
+        (["a", "b"], [], True),
+        (["a", "a"], [], False),
+        ([], [], True),
+        (["b", "x"], [part("a", "c"), part("d", "d"), part(None, None)], True),
+        ([], [part("d", "f"), part("a", "d")], False),
+        ([], [part("a", "c", unique=False)], False),
+        ([], [part("a", "z"), part("b", "c")], False),
     ],
-    ids=["distinct", "twice", "beside READs", "none"],
+    ids=["events", "twice", "none", "parts", "parts that touch", "a part with a key twice", "one in another"],
 )
 def test_a_merge_is_spared_its_guard_only_where_the_keys_were_seen(
-    keys: list[str], only_events: bool, expected: Known
+    keys: list[str], parts: list[Trailer], distinct: bool
 ) -> None:
-    """Events of which one key comes twice, and all READs, are guarded by the MERGE's own plan."""
+    """Events of which one key comes twice, and READs that may meet, are guarded by the MERGE's own plan."""
     table = pa.table([keys, [1] * len(keys)], schema=KEYS_SCHEMA)
     landing = LandBatch(1, ORIGIN, ORIGIN, (), frozenset(), {})
     batch = TableBatch(ORDERS, landing, None, (), {}, (), {})
-    assert _known(LandedTable(ORDERS, table, events=len(keys)), batch, only_events=only_events) == expected
+    expected = Known(rows=len(keys), distinct=distinct, held=distinct)
+    assert _known(LandedTable(ORDERS, table, events=len(keys)), batch, parts) == expected
