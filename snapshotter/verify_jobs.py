@@ -25,8 +25,7 @@ from snapshotter.core.chunks import KeyRange
 from snapshotter.ranges import IdProber, range_find
 from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
 from streaming.columns import TablePlan
-from streaming.decode_elements import elements, value_end
-from streaming.keys import key_of_value
+from streaming.decode_keys import MissingId, key_at
 from streaming.mongo import RawClient, connect
 from streaming.mongo_errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
@@ -111,7 +110,7 @@ def _contents(raw: bytes, keys: frozenset[str] | None, whole: bool) -> pa.Record
     contents: list[bytes] = []
     at = 0
     while at < len(raw):
-        key = _key_of(raw, at)
+        key = _key_at(raw, at)
         if keys is None or key in keys:
             canonical = canonical_document(raw, at)
             found.append(key)
@@ -120,13 +119,11 @@ def _contents(raw: bytes, keys: frozenset[str] | None, whole: bool) -> pa.Record
     return _batch(found, contents)
 
 
-def _key_of(raw: bytes, at: int) -> str:
-    if raw.startswith(b"_id\0", at + 5):  # the server puts it first
-        return key_of_value(raw[at + 4], raw[at + 9 : value_end(raw[at + 4], raw, at + 9)])
-    for tag, name, start, end in elements(raw, at):
-        if name == b"_id":
-            return key_of_value(tag, raw[start:end])
-    raise DefiniteError("a document has no _id: the source is no collection (a view?)")
+def _key_at(raw: bytes, at: int) -> str:
+    try:
+        return key_at(raw, at)
+    except MissingId as error:
+        raise DefiniteError(str(error)) from error
 
 
 def _batch(keys: list[str], contents: list[bytes]) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from streaming.bson_keys import keys_of
 from streaming.decode_buffer import Buffer, Cells
 from streaming.decode_build import scalars
-from streaming.decode_elements import INT32, INT64, OBJECT_ID, STRING, value_end
+from streaming.decode_elements import INT32, INT64, OBJECT_ID, STRING, elements, value_end
 from streaming.key_text import ORDERED
 from streaming.keys import key_of_value
 
@@ -40,6 +40,16 @@ def keys_at(buffer: Buffer, ids: Cells) -> pa.StringArray:
     together = _TOGETHER.get(tag) if (ids.tags == tag).all() else None
     keys = together(buffer, ids) if together is not None else None
     return _one_by_one(buffer, ids) if keys is None else keys
+
+
+def key_at(raw: bytes, at: int) -> str:
+    """The key of the document that starts at ``at``. Raises MissingId where it has no id."""
+    if raw.startswith(b"_id\0", at + 5):  # the server puts it first
+        return key_of_value(raw[at + 4], raw[at + 9 : value_end(raw[at + 4], raw, at + 9)])
+    for tag, name, start, end in elements(raw, at):
+        if name == b"_id":
+            return key_of_value(tag, raw[start:end])
+    raise MissingId("a document has no _id: the source is no collection (a view?)")
 
 
 def strictly_ascending(keys: pa.StringArray) -> bool:

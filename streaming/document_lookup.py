@@ -23,8 +23,9 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.read_concern import ReadConcern
 
-from streaming.key_elements import value_size
-from streaming.keys import key_of_document, key_of_value
+from streaming.decode_elements import starts_of
+from streaming.decode_keys import key_at
+from streaming.keys import key_of_document
 from streaming.mongo import connect
 from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
@@ -37,7 +38,6 @@ BYTES_AIM = 8 << 20
 _ATTEMPTS = 7
 
 _INT32 = struct.Struct("<i")
-_ID = b"_id\0"
 
 
 class DocumentLookup:
@@ -136,13 +136,7 @@ def _document(body: bytes) -> bytes:
 
 
 def _keyed(batch: bytes) -> Iterator[tuple[str, bytes]]:
-    """Documents that lie one behind the other, each with the key of its id, which MongoDB stores first."""
-    at = 0
-    while at < len(batch):
-        end = at + _INT32.unpack_from(batch, at)[0]
-        document = batch[at:end]
-        if document[5:9] != _ID:
-            raise ValueError(f"a stored document that does not begin with its _id: {document[:40].hex()}")
-        kind = document[4]
-        yield key_of_value(kind, document[9 : 9 + value_size(kind, document, 9)]), document
-        at = end
+    """Documents that lie one behind the other, each with the key of its id."""
+    starts = starts_of(batch)
+    for at, end in zip(starts, [*starts[1:], len(batch)], strict=True):
+        yield key_at(batch, at), batch[at:end]
