@@ -211,13 +211,17 @@ def test_a_server_that_stays_away_is_given_up(failing: MongoDeployment) -> None:
 
 
 def test_an_event_above_16_megabytes(mongo_uri: str, mongo_client: Client, database: str) -> None:
-    """The server can't send it; the class says so, for the option that decides what to do about it."""
+    """The server can't send it, an update and the document after it; the class says so, for the option that decides
+    what to do about it. Where documents are looked up they come by themselves, and nothing is too large."""
     start = now(mongo_uri)
-    items = mongo_client[database]["items"]
+    items = mongo_client[database].create_collection("items", changeStreamPreAndPostImages={"enabled": True})
     items.insert_one({"_id": 1, "text": "x"})
     items.update_one({"_id": 1}, {"$set": {"text": "x" * 9_000_000}})
+    images = {"capture__mode__full__update__type": "post_image"}
     with pytest.raises(EventTooLargeError):
-        read(reader(mongo_uri, database__include__list=database), start, now(mongo_uri))
+        read(reader(mongo_uri, database__include__list=database, **images), start, now(mongo_uri))
+    _, update = read(reader(mongo_uri, database__include__list=database), start, now(mongo_uri))
+    assert len(update["document"]["text"]) == 9_000_000
 
 
 def test_a_bad_expression_of_the_server_is_a_configuration_error(
