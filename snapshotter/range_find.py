@@ -22,7 +22,6 @@ Both ways follow the collation of a collection, and `_key` does not: see `collat
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,12 +29,11 @@ from typing import Any, Literal
 from bson.raw_bson import RawBSONDocument
 
 from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
-from streaming.key_elements import Element, elements
+from streaming.key_elements import Element, document_of, elements
 from streaming.keys import TAGS, key_of_document
 
 Style = Literal["auto", "bracket", "total"]
 
-_INT32 = struct.Struct("<i")
 _ARRAY = 0x04
 _OBJECT = 0x03
 _SYMBOL = 0x0E
@@ -145,13 +143,13 @@ def _list_filter(ids: tuple[Bound, ...]) -> Mapping[str, Any]:
     keys = [tuple(elements(bound.id)) for bound in ids]
     if all(len(fields) == 1 and fields[0].name == b"_id" for fields in keys):
         values = [_named(str(place), fields[0]) for place, fields in enumerate(keys)]
-        return {"_id": _document(Element(_ARRAY, b"$in", _bytes(values)))}
+        return {"_id": _document(Element(_ARRAY, b"$in", document_of(values)))}
     # documentKeys of a sharded collection: each field must be equal.
     return {"$or": [_document(*[_equal(field) for field in fields]) for fields in keys]}
 
 
 def _equal(field: Element) -> Element:
-    return Element(_OBJECT, field.name, _bytes([_named("$eq", field)]))
+    return Element(_OBJECT, field.name, document_of([_named("$eq", field)]))
 
 
 def _both(condition: Mapping[str, Any], filter: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -170,10 +168,5 @@ def _named(name: str, element: Element) -> Element:
     return Element(element.kind, name.encode(), element.payload)
 
 
-def _bytes(fields: Iterable[Element]) -> bytes:
-    body = b"".join([bytes((kind,)) + name + b"\0" + payload for kind, name, payload in fields])
-    return _INT32.pack(len(body) + 5) + body + b"\0"
-
-
 def _document(*fields: Element) -> RawBSONDocument:
-    return RawBSONDocument(_bytes(fields))
+    return RawBSONDocument(document_of(fields))

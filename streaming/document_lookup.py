@@ -14,7 +14,6 @@ Through mongos an id may stand for several documents, one a shard; there the ser
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from pymongo.read_concern import ReadConcern
 
 from streaming.decode_elements import starts_of
 from streaming.decode_keys import key_at
+from streaming.key_elements import Element, document_of
 from streaming.keys import key_of_document
 from streaming.mongo import connect
 from streaming.mongo_errors import classify
@@ -37,7 +37,7 @@ IDS_MAX = 2_000
 BYTES_AIM = 8 << 20
 _ATTEMPTS = 7
 
-_INT32 = struct.Struct("<i")
+_ARRAY = 0x04
 
 
 class DocumentLookup:
@@ -53,7 +53,7 @@ class DocumentLookup:
 
     def filled(self, events: Sequence[Event]) -> Iterator[list[Event]]:
         """The same events in their order, in lists that each took one query a collection."""
-        begun = 0
+        begun = asking = 0
         wanted: dict[Namespace, dict[str, bytes]] = {}
         places: list[tuple[int, Namespace, str]] = []
         for at, event in enumerate(events):
@@ -61,11 +61,13 @@ class DocumentLookup:
             if asked is None:
                 continue
             namespace, key, document_key = asked
-            wanted.setdefault(namespace, {})[key] = document_key
+            ids = wanted.setdefault(namespace, {})
+            asking += key not in ids
+            ids[key] = document_key
             places.append((at, namespace, key))
-            if sum(map(len, wanted.values())) >= self._ids:
+            if asking >= self._ids:
                 yield self._fill(events, begun, at + 1, wanted, places)
-                begun, wanted, places = at + 1, {}, []
+                begun, asking, wanted, places = at + 1, 0, {}, []
         if begun < len(events):
             yield self._fill(events, begun, len(events), wanted, places)
 
@@ -127,12 +129,8 @@ class DocumentLookup:
 
 def _one_of(document_keys: Sequence[bytes]) -> RawBSONDocument:
     """``{"$in": [...]}`` of the ids in ``{"_id": ...}`` documents, as the bytes they came as."""
-    values = [key[4:5] + b"%d\0" % at + key[9:-1] for at, key in enumerate(document_keys)]
-    return RawBSONDocument(_document(b"\x04$in\0" + _document(b"".join(values))))
-
-
-def _document(body: bytes) -> bytes:
-    return _INT32.pack(len(body) + 5) + body + b"\0"
+    ids = document_of(Element(key[4], b"%d" % at, key[9:-1]) for at, key in enumerate(document_keys))
+    return RawBSONDocument(document_of([Element(_ARRAY, b"$in", ids)]))
 
 
 def _keyed(batch: bytes) -> Iterator[tuple[str, bytes]]:

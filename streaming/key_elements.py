@@ -13,7 +13,7 @@ Pure: standard library only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _SHOWN_BYTES = 40
@@ -95,6 +95,12 @@ def elements(document: bytes) -> Iterator[Element]:
             raise UnkeyableId.of(f"the field at byte {at} runs past the document's end", document)
         yield Element(kind, document[at + 1 : name_end], document[start:stop])
         at = stop
+
+
+def document_of(fields: Iterable[Element]) -> bytes:
+    """The raw BSON document of these fields: the other way round."""
+    body = b"".join([bytes((kind,)) + name + b"\0" + payload for kind, name, payload in fields])
+    return _INT32.pack(len(body) + 5) + body + b"\0"
 
 
 def string_bytes(data: bytes, at: int = 0) -> bytes:

@@ -11,10 +11,10 @@ from pymongo import MongoClient
 from streaming.change_cursor import ChangeRange
 from streaming.change_options import ChangeOptions
 from streaming.document_lookup import BYTES_AIM, FIRST_IDS, DocumentLookup
-from streaming.mongo import connect, majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.raw_events import Event
+from tests.support.changes import now
 from tests.support.ids import fill_with_twenty
 
 Client = MongoClient[dict[str, Any]]
@@ -23,7 +23,7 @@ Client = MongoClient[dict[str, Any]]
 @pytest.fixture
 def start(mongo_uri: str, database: str) -> ClusterTime:
     """A position before anything that the test does."""
-    return majority_time(connect(mongo_uri))
+    return now(mongo_uri)
 
 
 def events(uri: str, database: str, start: ClusterTime, full_document: str | None = None) -> list[Event]:
@@ -34,7 +34,7 @@ def events(uri: str, database: str, start: ClusterTime, full_document: str | Non
             "capture.mode": "change_streams_update_full" if full_document else "change_streams",
         }
     )
-    end = majority_time(connect(uri))
+    end = now(uri)
     return [event for events in ChangeRange(uri, options.stream, start, end) for event in events]
 
 
@@ -42,7 +42,7 @@ def looked_up(
     uri: str, found: list[Event], captures: Any = lambda namespace: True
 ) -> tuple[list[Event], list[int]]:
     """The events filled, and how many there were in each list."""
-    lookup = DocumentLookup(uri, majority_time(connect(uri)), captures)
+    lookup = DocumentLookup(uri, now(uri), captures)
     lists = list(lookup.filled(found))
     return [event for events in lists for event in events], [len(events) for events in lists]
 
