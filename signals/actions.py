@@ -6,7 +6,7 @@ what one side sends is what the other side reads.
 
 Collections are named by patterns, kept exactly as they were written (trimmed). ``signals.selection``
 matches them against the collections that exist. A filter is kept as the text of a query document in MongoDB
-Extended JSON.
+Extended JSON, an id of a document as the text of its value in canonical Extended JSON.
 
 Pure: standard library only.
 """
@@ -40,36 +40,59 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class IdRange:
+    """The ids from ``minimum`` to ``maximum``, both included, in MongoDB's order of all types; None: no end
+    on that side. At least one is given.
+    """
+
+    minimum: str | None = None
+    maximum: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExecuteSnapshot:
-    """Read these collections again. ``data_collections`` are patterns, at least one."""
+    """Read these collections again. ``data_collections`` are patterns, at least one.
+
+    ``keys`` or ``range`` narrow it to some ids of the one collection that is named. With ``reconcile``, rows
+    in what is read that are gone at the source are deleted from the table. Requests of a higher ``priority``
+    come first. With ``dry_run`` nothing is read: the sender is told what would be.
+    """
 
     id: str
     data_collections: tuple[str, ...]
     type: SnapshotType = SnapshotType.INCREMENTAL
     additional_conditions: tuple[Condition, ...] = ()
+    keys: tuple[str, ...] = ()
+    range: IdRange | None = None
+    reconcile: bool = False
+    priority: int = 0
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StopSnapshot:
-    """Give up the snapshot of these collections; with none named, of all of them."""
+    """Give up the snapshot of these collections, in these requests; where none is named, in all of them."""
 
     id: str
     data_collections: tuple[str, ...] = ()
     type: SnapshotType = SnapshotType.INCREMENTAL
+    requests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PauseSnapshot:
-    """Open no more windows until told to resume. The stream goes on."""
+    """Open no more windows for these requests (none named: for all) until told to resume. The stream goes on."""
 
     id: str
+    requests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeSnapshot:
-    """Go on where a pause stopped."""
+    """Go on where a pause stopped: with these requests, or with all where none is named."""
 
     id: str
+    requests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +126,7 @@ def fields_of(action: Action) -> tuple[str, str, dict[str, object]]:
     data: dict[str, object] = {}
     match action:
         case ExecuteSnapshot():
-            data = {"data-collections": list(action.data_collections), "type": action.type.value}
-            if action.additional_conditions:
-                data["additional-conditions"] = [
-                    {"data-collection": c.data_collection, "filter": c.filter}
-                    for c in action.additional_conditions
-                ]
+            data = _execute_fields(action)
         case StopSnapshot():
             data = {"type": action.type.value}
             if action.data_collections:
@@ -117,7 +135,29 @@ def fields_of(action: Action) -> tuple[str, str, dict[str, object]]:
             data = {"message": action.message}
         case PauseSnapshot() | ResumeSnapshot():
             pass
+    if not isinstance(action, (ExecuteSnapshot, Log)) and action.requests:
+        data["requests"] = list(action.requests)
     return action.id, TYPE_NAMES[type(action)], data
+
+
+def _execute_fields(action: ExecuteSnapshot) -> dict[str, object]:
+    data: dict[str, object] = {"data-collections": list(action.data_collections), "type": action.type.value}
+    if action.additional_conditions:
+        data["additional-conditions"] = [
+            {"data-collection": c.data_collection, "filter": c.filter} for c in action.additional_conditions
+        ]
+    if action.keys:
+        data["keys"] = [json.loads(key) for key in action.keys]
+    if action.range is not None:
+        ends = {"min": action.range.minimum, "max": action.range.maximum}
+        data["range"] = {end: json.loads(text) for end, text in ends.items() if text is not None}
+    if action.reconcile:
+        data["reconcile"] = True
+    if action.priority:
+        data["priority"] = action.priority
+    if action.dry_run:
+        data["dry-run"] = True
+    return data
 
 
 def to_json(action: Action) -> str:

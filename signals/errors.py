@@ -5,16 +5,24 @@
     ├── NothingRequested    well-formed, but it names no collection, so there is nothing to do
     ├── UnknownSignal       its ``type`` is none of those that exist
     ├── NotASignal          a watermark document, which shares the signal collection
-    └── DuplicateSignal     a signal with this id has been sent before
+    ├── DuplicateSignal     a signal with this id has been sent before
+    └── CodeInFilter        a filter that would run code on the server, which is not allowed here
 
-Every message shows the offending value (shortened) and says what was expected.
+Every message shows the offending value (shortened) and says what was expected. Showing a value never fails
+and takes a time that does not grow with it, whatever the value is: it came from outside.
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Iterable
+from itertools import islice
+
 _SHOWN_MAX = 120
+_LISTED_MAX = 5
+_INT_BITS_MAX = 256
 
 
 class SignalError(ValueError):
@@ -41,7 +49,52 @@ class DuplicateSignal(SignalError):
     """A signal with this id has been sent before."""
 
 
+class CodeInFilter(SignalError):
+    """A filter with ``$where``, ``$function`` or ``$accumulator``: JavaScript that the server would run."""
+
+
+class _Shown(reprlib.Repr):
+    """A repr of bounded length and depth. Python itself refuses to write an integer of thousands of digits.
+
+    The arguments of the methods are the base class's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = _SHOWN_MAX + 1
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+        """The number, or how large it is."""
+        bits = x.bit_length()
+        return repr(x) if bits <= _INT_BITS_MAX else f"<an integer of {bits} bits>"
+
+    def repr_str(self, x: str, level: int) -> str:  # noqa: ARG002
+        """The text's beginning."""
+        return repr(x[: self.maxstring])
+
+    def repr_bytes(self, x: bytes, level: int) -> str:  # noqa: ARG002
+        """The beginning."""
+        return repr(x[: self.maxstring])
+
+
+_SHOWN = _Shown()
+
+
 def shown(value: object) -> str:
     """The value as a message shows it: its repr, cut to a length a person reads."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}… ({len(text)} characters)"
+    text = _SHOWN.repr(value)
+    length = len(value) if isinstance(value, (str, bytes)) else len(text)
+    return text if max(len(text), length) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}… ({length} characters)"
+
+
+def listed(values: Iterable[object]) -> str:
+    """Some values one after another, as a message shows them: the first few."""
+    first = list(islice(values, _LISTED_MAX + 1))
+    text = ", ".join(shown(value) for value in first[:_LISTED_MAX])
+    return f"{text}, …" if len(first) > _LISTED_MAX else text
+
+
+def shortened(message: object) -> str:
+    """What a library says, cut: most of them quote the whole value."""
+    text = str(message) or type(message).__name__
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

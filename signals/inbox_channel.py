@@ -13,14 +13,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, unquote
 
 from signals.actions import Action, to_json
-from signals.errors import DuplicateSignal, MalformedSignal, SignalError, shown
-from signals.parsing import parse_signal_document
+from signals.channel import Received, received_document, signal_document
+from signals.errors import DuplicateSignal, MalformedSignal, shown
 
+NAME = "inbox"
 FOLDER = "inbox"
 _SUFFIX = ".json"
 
@@ -44,20 +44,6 @@ class SmallFiles(Protocol):
         """Remove the file; nothing happens where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A signal found in the inbox. Either ``action`` is there or ``error`` says what is wrong with the file.
-
-    ``name`` is what ``ack`` takes. ``sent_at_ms`` is milliseconds since the epoch by the sender's clock.
-    """
-
-    name: str
-    id: str
-    action: Action | None
-    error: SignalError | None = None
-    sent_at_ms: int = 0
-
-
 def file_name(signal_id: str) -> str:
     """The name of a signal's file: its id, percent-encoded where a file system would object."""
     name = quote(signal_id, safe="")
@@ -70,7 +56,12 @@ def wall_clock_ms() -> int:
 
 
 class InboxChannel:
-    """The inbox under the root of ``files``. Many may send; one engine polls."""
+    """The inbox under the root of ``files``. Many may send; one engine polls.
+
+    The files lie in the engine's own state, so errors of that storage pass through.
+    """
+
+    name = NAME
 
     def __init__(
         self, files: SmallFiles, folder: str = FOLDER, now_ms: Callable[[], int] = wall_clock_ms
@@ -97,34 +88,34 @@ class InboxChannel:
         received = [self._receive(name) for name in names]
         return sorted((r for r in received if r is not None), key=lambda r: (r.sent_at_ms, r.name))
 
-    def ack(self, name: str) -> None:
-        """Forget a signal that has been carried out, or whose error has been reported. ``name`` as
-        received.
-        """
-        self._files.delete(self._path(name))
+    def ack(self, *names: str) -> None:
+        """Forget signals that have been carried out, or whose errors have been reported."""
+        for name in names:
+            self._files.delete(self._path(name))
+
+    def health(self) -> str | None:
+        """There is nothing at the other end that could be down."""
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
     def _receive(self, name: str) -> Received | None:
-        text = self._files.read_text(self._path(name))
-        if text is None:  # Acknowledged between the listing and this read.
-            return None
         signal_id = unquote(name.removesuffix(_SUFFIX))
+        what = f"inbox file {name!r}"
         try:
-            return _parse(name, signal_id, text)
-        except SignalError as error:
-            return Received(name, signal_id, None, error)
-
-
-def _parse(name: str, signal_id: str, text: str) -> Received:
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise MalformedSignal(f"inbox file {name!r} is not JSON ({error}): {shown(text)}") from error
-    if not isinstance(content, dict):
-        raise MalformedSignal(f"inbox file {name!r} must hold a JSON object, got {shown(content)}")
-    sent_at = content.pop("sent_at_ms", 0)
-    content.setdefault("id", signal_id)
-    action = parse_signal_document(content)
-    return Received(name, action.id, action, None, sent_at if isinstance(sent_at, int) else 0)
+            text = self._files.read_text(self._path(name))
+            if text is None:  # Acknowledged between the listing and this read.
+                return None
+            document = signal_document(text, what)
+        except UnicodeDecodeError as error:
+            reason = MalformedSignal(f"{what} is not UTF-8 ({error.reason}): {shown(error.object)}")
+            return Received(NAME, name, signal_id, None, reason)
+        except MalformedSignal as error:
+            return Received(NAME, name, signal_id, None, error)
+        sent_at = document.pop("sent_at_ms", 0)
+        sent_at_ms = sent_at if isinstance(sent_at, int) else 0
+        return received_document(NAME, name, document, default_id=signal_id, sent_at_ms=sent_at_ms)

@@ -7,6 +7,8 @@ plain values in which BSON's own types appear as Extended JSON (``{"$oid": "…"
 be written as JSON text and decoded by any driver.
 
 Nothing is evaluated: a name that is no known constructor is an error, with the place where it stands.
+Whatever the text is, the answer is a document or a ShellJsonError; the depth is limited, so that it is never
+the stack that gives up.
 
 Pure: standard library only.
 """
@@ -19,6 +21,9 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
+from signals.errors import listed, shortened, shown
+from signals.values import DEPTH_MAX
+
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 _SPACE = re.compile(r"\s*")
@@ -30,7 +35,8 @@ _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _OBJECT_ID = re.compile(r"[0-9a-fA-F]{24}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _INT64 = 1 << 63
-_DEPTH_MAX = 100
+_DEPTH_MAX = DEPTH_MAX + 1  # A plain value in the innermost document counts too.
+_DIGITS_MAX = 40
 
 _WORDS: dict[str, Value] = {
     "true": True,
@@ -56,8 +62,12 @@ def _uuid(text: Value) -> Value:
     return {"$uuid": text.lower()}
 
 
+def _is_whole(value: Value, bits: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << bits
+
+
 def _date(moment: Value) -> Value:
-    if isinstance(moment, int):
+    if isinstance(moment, int) and not isinstance(moment, bool):
         return {"$date": {"$numberLong": str(moment)}}
     parsed = datetime.fromisoformat(str(moment))
     # Without a time zone it is UTC, as MongoDB reads it.
@@ -82,14 +92,14 @@ def _decimal(number: Value) -> Value:
 
 
 def _binary(kind: Value, text: Value) -> Value:
-    if not isinstance(kind, int) or not 0 <= kind <= 255:
+    if not isinstance(kind, int) or not _is_whole(kind, 8):
         raise ValueError("the first argument is a subtype from 0 to 255")
     return {"$binary": {"base64": text, "subType": f"{kind:02x}"}}
 
 
 def _timestamp(seconds: Value, increment: Value) -> Value:
-    if not (isinstance(seconds, int) and isinstance(increment, int)):
-        raise TypeError("both arguments are whole numbers")
+    if not (_is_whole(seconds, 32) and _is_whole(increment, 32)):
+        raise TypeError("both arguments are whole numbers of 32 bits")
     return {"$timestamp": {"t": seconds, "i": increment}}
 
 
@@ -190,9 +200,9 @@ class _Reader:
         while not self.take("}"):
             key = self.key()
             if key in result:
-                raise ShellJsonError(f"the key {key!r} is given twice in one document")
+                raise ShellJsonError(f"the key {shown(key)} is given twice in one document")
             if not self.take(":"):
-                self.fail(f"expected : after the key {key!r}")
+                self.fail(f"expected : after the key {shown(key)}")
             result[key] = self.value()
             if not self.take(",") and self.peek() != "}":
                 self.fail("expected , or }")
@@ -216,11 +226,13 @@ class _Reader:
 
     def number(self, text: str) -> Value:
         if any(c in text for c in ".eE"):
-            return float(text)
-        number = int(text)
-        if not -_INT64 <= number < _INT64:
-            raise ShellJsonError(f"{text} does not fit a 64-bit integer")
-        return number
+            double = float(text)
+            if double - double != 0:
+                raise ShellJsonError(f"{shown(text)} is too large for a double")
+            return double
+        if len(text) > _DIGITS_MAX or not -_INT64 <= int(text) < _INT64:
+            raise ShellJsonError(f"{shown(text)} does not fit a 64-bit integer")
+        return int(text)
 
     def string(self) -> str:
         quote, self.at = self.peek(), self.at + 1
@@ -231,9 +243,15 @@ class _Reader:
             character = self.text[self.at]
             self.at += 1
             if character == quote:
-                # Escaped surrogate pairs come in as two characters: join them.
-                return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16")
+                return self.joined("".join(parts))
             parts.append(self.escape() if character == "\\" else character)
+
+    def joined(self, text: str) -> str:
+        """The text with its escaped surrogate pairs, which come in as two characters, joined."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise ShellJsonError(f"half of a surrogate pair is no text: {shown(text)}") from error
 
     def escape(self) -> str:
         character = self.text[self.at : self.at + 1]
@@ -256,18 +274,20 @@ class _Reader:
     def word(self) -> Value:
         start = self.at
         name = self.match(_NAME)
+        if name and name.group() == "new":  # Once: "new new Date(0)" is a mistake.
+            name = self.match(_NAME)
         if not name:
             self.fail("expected a value")
         word = name.group()
-        if word == "new":
-            return self.word()
         if not self.take("("):
             if word in _WORDS:
                 return _WORDS[word]
             self.at = start
             self.fail("expected a value (text needs quotes)")
         if word not in _CONSTRUCTORS:
-            raise ShellJsonError(f"{word}(…) is not known here; known are {', '.join(sorted(_CONSTRUCTORS))}")
+            raise ShellJsonError(
+                f"{word[:40]}(…) is not known here; known are {', '.join(sorted(_CONSTRUCTORS))}"
+            )
         arguments = self.items(")")
         count, construct = _CONSTRUCTORS[word]
         if len(arguments) != count or any(isinstance(a, (dict, list)) or a is None for a in arguments):
@@ -275,4 +295,4 @@ class _Reader:
         try:
             return construct(*arguments)
         except (ValueError, TypeError) as error:
-            raise ShellJsonError(f"{word}({', '.join(map(repr, arguments))}): {error}") from error
+            raise ShellJsonError(f"{word}({listed(arguments)}): {shortened(error)}") from error

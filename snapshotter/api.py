@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -23,8 +23,11 @@ from typing import Self, TypeVar
 from bson import ObjectId
 from pyspark.sql import SparkSession
 
-from signals.actions import Condition, ExecuteSnapshot
+from signals.notifications import Notification
 from snapshotter import assembly
+from snapshotter.answers import DryRun
+from snapshotter.asking import IdRangeOfValues, execute_action
+from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.progress import RequestProgress
 from snapshotter.errors import DefiniteError
 from snapshotter.progress_view import View
@@ -52,6 +55,8 @@ class Snapshotter:
             settings = Settings.load(settings)
         self.settings = settings
         self._owns_spark = spark is None
+        if spark is None:
+            assembly.check(settings)
         self.spark = spark if spark is not None else assembly.spark_session(settings)
         self.engine = assembly.assemble(settings, self.spark, view)
         self._error: BaseException | None = None
@@ -89,28 +94,84 @@ class Snapshotter:
         self.stop()
 
     def execute_snapshot(
-        self, *collections: str, filters: Mapping[str, str] | None = None, request_id: str | None = None
+        self,
+        *collections: str,
+        filters: Mapping[str, str] | None = None,
+        keys: Iterable[object] | None = None,
+        id_range: IdRangeOfValues | None = None,
+        reconcile: bool = False,
+        priority: int = 0,
+        request_id: str | None = None,
     ) -> str:
         """Read collections (names or regular expressions) again while changes flow; returns the request's id.
 
-        ``filters``: of a collection a query document as Extended JSON text. Raises RequestRefused, which says why.
+        ``filters``: of a collection a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest, highest,
+        both included, None for no end): only these ids of the one collection that is named. ``reconcile``: rows that
+        are gone at the source are deleted. A higher ``priority`` comes first. Raises SignalError, which says why.
         """
-        conditions = tuple(Condition(name, text) for name, text in (filters or {}).items())
         signal_id = request_id or str(ObjectId())
         self.engine.execute_snapshot(
-            ExecuteSnapshot(signal_id, collections, additional_conditions=conditions)
+            execute_action(
+                signal_id,
+                collections,
+                filters=filters,
+                keys=keys,
+                id_range=id_range,
+                reconcile=reconcile,
+                priority=priority,
+            )
         )
         return signal_id
+
+    def dry_run(
+        self,
+        *collections: str,
+        filters: Mapping[str, str] | None = None,
+        keys: Iterable[object] | None = None,
+        id_range: IdRangeOfValues | None = None,
+        reconcile: bool = False,
+    ) -> DryRun:
+        """What ``execute_snapshot`` of the same would read: ids, documents, bytes, seconds. It reads nothing. Raises
+        SignalError where that would be refused."""
+        return self.engine.dry_run(
+            execute_action(
+                str(ObjectId()),
+                collections,
+                filters=filters,
+                keys=keys,
+                id_range=id_range,
+                reconcile=reconcile,
+                dry_run=True,
+            )
+        )
+
+    def pause(self, *requests: str, signal_id: str | None = None) -> None:
+        """Open no more windows for these requests (none named: all that have not ended). What is in flight lands."""
+        self.engine.command(PauseReceived(signal_id or str(ObjectId()), frozenset(requests) or None))
+
+    def resume(self, *requests: str, signal_id: str | None = None) -> None:
+        """Go on with these requests (none named: all that are paused). One that is named also goes on where it
+        failed."""
+        self.engine.command(ResumeReceived(signal_id or str(ObjectId()), frozenset(requests) or None))
+
+    def stop_snapshot(self, *requests: str, signal_id: str | None = None) -> None:
+        """End these requests (none named: all), at once. What has landed stays."""
+        self.engine.command(StopReceived(signal_id or str(ObjectId()), frozenset(requests) or None))
+
+    def on_notification(self, listener: Callable[[Notification], None]) -> None:
+        """Call ``listener`` with every notification from now on, on a thread of its own: it may block, and no data
+        waits for it. One that raises is called again with the same notification, after a pause."""
+        self.engine.notifier.listen(listener)
 
     def wait(self, request_id: str, timeout_seconds: float = 3_600) -> RequestProgress:
         """Until the request has ended; returns how. Raises if it was refused, or the engine has ended."""
 
         def ended() -> RequestProgress | None:
-            refused = dict(self.engine.refused).get(request_id)
-            if refused is not None:
-                raise DefiniteError(refused)
             run = self.engine.run_state
             request = run.progress.request(request_id) if run is not None else None
+            refused = dict(self.engine.refused).get(request_id)
+            if refused is not None and request is None:
+                raise DefiniteError(refused)
             return request if request is not None and request.ended else None
 
         return self.until(f"the end of request {request_id}", ended, timeout_seconds)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from signals.notification_kafka import KafkaNotificationOptions
+from snapshotter import channels
+from snapshotter.channel_checks import channel_config
 from snapshotter.engine import Engine
 from snapshotter.engine_config import EngineConfig
+from snapshotter.notification_config import SINK, NotificationConfig
 from snapshotter.progress_view import View
 from snapshotter.settings import Settings
 from snapshotter.spark_session import spark_builder
@@ -38,7 +42,21 @@ def engine_config(settings: Settings) -> EngineConfig:
         retries_max=settings.retry.max_retries,
         retry_wait_ms=min(settings.retry.wait_ms, 1_000),
         retry_wait_max_ms=max(settings.retry.wait_ms, 1_000),
+        allow_code=settings.engine.filters_allow_code,
+        status_collection=settings.engine.status_collection,
+        notifications=notification_config(settings),
+        channels=channel_config(settings.signal, settings.topic_prefix),
     )
+
+
+def notification_config(settings: Settings) -> NotificationConfig:
+    """Where notifications go. They carry ``topic.prefix`` as the connector's name, as Debezium's do."""
+    given = settings.notification
+    sink = None
+    if SINK in given.channels and given.topic and given.bootstrap_servers:
+        client = f"{settings.name}-notifications"
+        sink = KafkaNotificationOptions(given.topic, given.bootstrap_servers, client, given.producer)
+    return NotificationConfig(settings.topic_prefix, given.channels, sink, given.custom)
 
 
 def spark_session(settings: Settings) -> SparkSession:
@@ -47,7 +65,14 @@ def spark_session(settings: Settings) -> SparkSession:
     return spark_builder(f"snapshotter {settings.name}", settings.spark, master)
 
 
+def check(settings: Settings) -> None:
+    """What only a client can say of its options, before Spark is started for nothing. Raises ConfigurationError."""
+    channels.check_options(channel_config(settings.signal, settings.topic_prefix))
+
+
 def assemble(settings: Settings, spark: SparkSession | None = None, view: View | None = None) -> Engine:
     """An engine ready to run. Raises what is wrong with the settings, before anything is touched."""
     config = engine_config(settings)
+    if spark is None:
+        check(settings)
     return Engine(spark or spark_session(settings), config, view)

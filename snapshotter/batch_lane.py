@@ -89,6 +89,8 @@ class BatchLane:
     landers: int = 4
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     first: bool = True
+    streams: bool = False
+    """Whether the newest batch holds events."""
 
     def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
         """Land the batch and save progress; returns what its trailer said."""
@@ -101,6 +103,7 @@ class BatchLane:
     def _process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
         rows = self._driver_rows(frame)
         trailer = self._trailer(rows, batch_id)
+        self.streams = any(n for name, n in trailer.namespaces.items() if name != self.signals)
         token = self.host.check_lock()
         events = frame.where(F.col("kind") == "event")
         sightings = self._control(rows)

@@ -5,18 +5,22 @@ Always asked of the server, never remembered: a regular expression matches right
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bson import json_util
 from bson.errors import BSONError
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from signals.actions import ExecuteSnapshot
+from signals.actions import Action, ExecuteSnapshot, to_json
 from signals.errors import SignalError
-from signals.selection import expand, matches_name
+from signals.filters import EVERYTHING, query_document, refuse_code
+from signals.selection import expand, matches_name, named_collection
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.document_bounds import bounds_of, key_range
+from snapshotter.range_find import any_order, out_of_order
+from snapshotter.ranges import is_simple_collation
 from streaming.columns import TablePlan
 from streaming.decode import observe
 from streaming.mongo_errors import classify
@@ -28,6 +32,10 @@ _SAMPLE_DOCS = 500
 
 class RequestRefused(SignalError):
     """A signal that is well formed, but asks for what cannot be done; the message says which part."""
+
+
+class IdReused(RequestRefused):
+    """A signal under an id that is remembered, with other content: nobody can say which of the two was meant."""
 
 
 def captured_collections(client: MongoClient[Any], captures: Callable[[Namespace], bool]) -> list[Namespace]:
@@ -45,14 +53,19 @@ def captured_collections(client: MongoClient[Any], captures: Callable[[Namespace
 
 
 def resolve(
-    action: ExecuteSnapshot, client: MongoClient[Any], captured: Iterable[Namespace]
+    action: ExecuteSnapshot,
+    client: MongoClient[Any],
+    captured: Iterable[Namespace],
+    *,
+    allow_code: bool = False,
 ) -> SnapshotRequest:
-    """The request that a signal means. Every filter is tried on the server first.
+    """The request that a signal means. Every filter is tried on the server first, and none that would run code there
+    unless ``allow_code``.
 
-    Raises RequestRefused; the rest of the message is for whoever sent the signal.
+    Raises SignalError, mostly RequestRefused: the message is for whoever sent the signal.
     """
     names = [str(namespace) for namespace in captured]
-    chosen = expand(action.data_collections, names)
+    chosen = _chosen(action, names)
     unknown = [name for name in chosen if name not in names]
     if unknown or not chosen:
         what = ", ".join(unknown or action.data_collections)
@@ -60,16 +73,49 @@ def resolve(
             f"signal {action.id!r}: {what} is no captured collection. Captured are: {', '.join(names) or 'none'}. "
             f"Check collection.include.list and the name; nothing was started."
         )
-    wanted = [Wanted(Namespace.parse(name), _filter_for(action, name)) for name in chosen]
+    wanted = _wanted(action, [Namespace.parse(name) for name in chosen])
+    for text in dict.fromkeys(want.filter for want in wanted if want.filter is not None):
+        refuse_code(text, allowed=allow_code, where=f"signal {action.id!r}: the filter")
     for want in wanted:
         _try_filter(action.id, client, want)
-    return SnapshotRequest(action.id, tuple(wanted), Origin.SIGNAL)
+        _try_range(action.id, client, want)
+    return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest_of(action))
+
+
+def _chosen(action: ExecuteSnapshot, names: list[str]) -> tuple[str, ...]:
+    """The collections that are named or matched. Ids are of one collection: no pattern can mean it."""
+    if not action.keys and action.range is None:
+        return expand(action.data_collections, names)
+    named = [named_collection(pattern) for pattern in action.data_collections]
+    if len(named) != 1 or named[0] is None:
+        raise RequestRefused(
+            f"signal {action.id!r}: keys and range have ids of one collection, so data-collections must be the plain "
+            f"name of one; got {', '.join(action.data_collections)}"
+        )
+    return (named[0],)
+
+
+def _wanted(action: ExecuteSnapshot, namespaces: list[Namespace]) -> tuple[Wanted, ...]:
+    where = f"signal {action.id!r}"
+    keys = bounds_of(action.keys, where)
+    within = key_range(action.range, where) if action.range is not None else None
+    try:
+        return tuple(
+            Wanted(n, _filter_for(action, str(n)), keys, within, action.reconcile) for n in namespaces
+        )
+    except ValueError as error:
+        raise RequestRefused(f"{where}: {error}") from error
+
+
+def digest_of(action: Action) -> str:
+    """Stands for what a signal says: the same however it came, and whatever collections there are by now."""
+    return hashlib.sha256(to_json(action).encode()).hexdigest()[:32]
 
 
 def _filter_for(action: ExecuteSnapshot, name: str) -> str | None:
     for condition in action.additional_conditions:
         if matches_name(condition.data_collection, name):
-            return condition.filter
+            return condition.filter if condition.filter != EVERYTHING else None
     return None
 
 
@@ -77,7 +123,7 @@ def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
     if want.filter is None:
         return
     try:
-        query = json_util.loads(want.filter)
+        query = query_document(want.filter)
         find = {"find": want.namespace.collection, "filter": query}
         # Explained, not run: a filter that matches nothing in a large collection is no bad filter.
         client[want.namespace.database].command("explain", find, verbosity="queryPlanner")
@@ -87,6 +133,13 @@ def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
         raise RequestRefused(
             f"signal {signal_id!r}: the filter {want.filter} for {want.namespace} is refused: {error}"
         ) from error
+
+
+def _try_range(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
+    """A collation orders strings otherwise than tables do: a range that has one for an end would miss some."""
+    if want.range is None or any_order(want.range) or is_simple_collation(client, want.namespace):
+        return
+    raise RequestRefused(f"signal {signal_id!r}: {out_of_order(want.namespace)}")
 
 
 def sample_plan(client: MongoClient[Any], namespace: Namespace) -> TablePlan:

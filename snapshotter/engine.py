@@ -20,25 +20,34 @@ from bson.errors import BSONError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import Action, ExecuteSnapshot, SnapshotType
+from signals.actions import ExecuteSnapshot
+from signals.channel import SignalChannel
 from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
+from signals.process_channel import InProcessChannel
 from signals.source_channel import decode, id_of
 from snapshotter import preflight
-from snapshotter.catalogue import RequestRefused, captured_collections, resolve, sample_plan
+from snapshotter.answers import DryRun
+from snapshotter.catalogue import captured_collections, sample_plan
+from snapshotter.channels import Channels, open_enabled
 from snapshotter.core.effects import Announce
+from snapshotter.core.inputs import Command
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.engine_config import EngineConfig
 from snapshotter.engine_status import StatusWriter
 from snapshotter.errors import GaveUp, describe
 from snapshotter.hints import HintsWriter
 from snapshotter.lock import EngineLock
+from snapshotter.notification_channels import open_channels
+from snapshotter.notifying import Notifier
+from snapshotter.obedience import Obedience
 from snapshotter.option_groups import SnapshotMode
 from snapshotter.process import this_process
 from snapshotter.progress_store import Journal, ProgressStore
 from snapshotter.progress_view import SilentView, View
 from snapshotter.run import Run, StopRequested, World
 from snapshotter.status import EngineState
+from snapshotter.status_collection import StatusCollection
 from snapshotter.storage import storage_for
 from snapshotter.tables import Tables
 from snapshotter.watermarks import CausalClock, watermark_writer
@@ -53,6 +62,7 @@ _INITIAL = "initial"
 _COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
 _STABLE_SECONDS = 60.0
+_REFUSED_KEPT = 1_000
 
 
 class Engine:
@@ -66,9 +76,15 @@ class Engine:
         self.store = ProgressStore(self.storage)
         self.journal = Journal(self.storage)
         self.inbox = InboxChannel(self.storage)
+        self.in_process = InProcessChannel()
+        self.obedience = Obedience(self)
+        self._channels = self._watch([])
         self.announcements: list[Announce] = []
         self.listeners: list[Callable[[Announce], None]] = []
+        self.notifier = Notifier(config.notifications)
         self.refused: list[tuple[str, str]] = []
+        beside = config.scope.status if config.status_collection else None
+        self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
         self.run_state: Run | None = None
         self._hints = HintsWriter(Path(mkdtemp(prefix="snapshotter-")) / "hints.json")
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
@@ -86,9 +102,17 @@ class Engine:
         """Ask for a clean end: windows in flight close and land first, within ``drain_seconds``."""
         self._stop.set()
 
-    def execute_snapshot(self, action: ExecuteSnapshot) -> SnapshotRequest:
+    def execute_snapshot(self, action: ExecuteSnapshot) -> None:
         """Accept a request in process. Raises RequestRefused; an id that is known is not carried out again."""
-        return self._accept(action)
+        self.obedience.accept(action)
+
+    def dry_run(self, action: ExecuteSnapshot) -> DryRun:
+        """What a request would read; nothing is accepted. Raises SignalError."""
+        return self.obedience.dry_run(action)
+
+    def command(self, command: Command) -> None:
+        """Pause, resume or stop requests, in process. Raises IdReused."""
+        self.obedience.command(command)
 
     # The life of the engine
 
@@ -98,13 +122,19 @@ class Engine:
         self._lock.acquire()
         self.spark.dataSource.register(MongoChangesDataSource)
         try:
+            self._channels = self._watch(open_enabled(self.config.channels, self.storage))
+            self.notifier.open(open_channels(self.config, self.spark))
+            self.outcomes.open()
             self._runs(once)
             self._report(EngineState.STOPPED)
         except BaseException as error:
             self._report(EngineState.FAILED, error)
             raise
         finally:
+            self._channels.close()
             self._lock.release()
+            self.outcomes.close()
+            self.notifier.close()
 
     def _runs(self, once: bool) -> None:
         wait_ms, failures = self.config.retry_wait_ms, 0
@@ -134,7 +164,8 @@ class Engine:
         config = self.config
         writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock)
         run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock)
-        self.run_state = run
+        with self.obedience.one_at_a_time:
+            self.run_state = run
         target = majority_time(self.client) if once else None
         query = self._start(run)
         try:
@@ -166,7 +197,7 @@ class Engine:
                     self._lock.renew()
                 renewed = time.monotonic()
             self._look(run)
-            self._poll_inbox()
+            self._channels.look()
             self._report(EngineState.RUNNING)
             if target is not None and self._done(run, target):
                 return
@@ -212,57 +243,35 @@ class Engine:
             time.sleep(0.01)
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
-        self.status.write(state, self.run_state, self.journal.requests, self.refused, error)
+        channels = self._channels.reports()
+        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, channels)
 
     # Requests
 
-    def _poll_inbox(self) -> None:
-        for received in self.inbox.poll():
-            if received.action is not None:
-                self._obey(received.action)
-            else:
-                self._refuse(received.id, str(received.error))
-            self.inbox.ack(received.name)
+    def _watch(self, enabled: list[SignalChannel]) -> Channels:
+        return Channels([self.inbox, self.in_process, *enabled], self.obedience.obey, self.refuse)
 
     def _receive(self, document: bytes) -> None:
         """A signal document from the stream."""
         try:
-            self._obey(decode(document).parse())
+            self.obedience.obey(decode(document).parse())
         except NotASignal:
             return  # a watermark of another engine, Debezium's for example, that shares the collection
         except SignalError as error:
-            self._refuse(id_of(document), str(error))
+            self.refuse(id_of(document), str(error))
         except BSONError as error:
-            self._refuse(id_of(document), f"a document in {self.config.signals} is no readable BSON: {error}")
+            self.refuse(id_of(document), f"a document in {self.config.signals} is no readable BSON: {error}")
 
-    def _obey(self, action: Action) -> None:
-        try:
-            if not isinstance(action, ExecuteSnapshot) or action.type is not SnapshotType.INCREMENTAL:
-                raise RequestRefused(f"signal {action.id!r}: {action} is not supported yet")
-            self._accept(action)
-        except SignalError as error:
-            self._refuse(action.id, str(error))
-
-    def _accept(self, action: ExecuteSnapshot) -> SnapshotRequest:
-        known = self.journal.known(action.id)
-        if known is not None:
-            return known
-        request = resolve(action, self.client, self._captured())
-        if self.run_state is not None and self.run_state.progress.request(action.id) is not None:
-            return request
-        self.journal.add(request)
-        _log.info("request accepted", id=request.id, collections=[str(w.namespace) for w in request.wanted])
-        if self.run_state is not None:
-            self.run_state.request(request)
-        return request
-
-    def _refuse(self, signal_id: str, why: str) -> None:
+    def refuse(self, signal_id: str, why: str) -> None:
         if signal_id not in why:
             why = f"signal {signal_id!r}: {why}"
         _log.error("signal refused", id=signal_id, why=why)
-        self.refused.append((signal_id, why))
+        if (signal_id, why) not in self.refused:
+            self.refused.append((signal_id, why))
+            del self.refused[:-_REFUSED_KEPT]
+        self.outcomes.refused(signal_id, why)
 
-    def _captured(self) -> list[Namespace]:
+    def captured(self) -> list[Namespace]:
         return [
             n
             for n in captured_collections(self.client, self.config.scope.captures)
@@ -273,7 +282,7 @@ class Engine:
         """``snapshot.mode=initial``: the first start reads everything captured, as a request like any other."""
         if not fresh or self.config.mode is not SnapshotMode.INITIAL:
             return []
-        wanted = tuple(Wanted(n) for n in self._captured() if self.config.loads_initially(n))
+        wanted = tuple(Wanted(n) for n in self.captured() if self.config.loads_initially(n))
         return [SnapshotRequest(_INITIAL, wanted, Origin.INITIAL)] if wanted else []
 
     # The world of a run
@@ -290,6 +299,7 @@ class Engine:
             accept=self._receive,
             announce=self._announce,
             first_requests=self._first_requests,
+            saved=self.outcomes.saved,
             tables=self.tables,
         )
 
@@ -299,6 +309,9 @@ class Engine:
 
     def _announce(self, announcement: Announce) -> None:
         _log.info(announcement.kind, id=announcement.request_id, collection=str(announcement.namespace or ""))
+        run = self.run_state
+        request = run.progress.request(announcement.request_id) if run is not None else None
+        self.notifier.announce(announcement, request, announcement.data)
         self.announcements.append(announcement)
         for listener in self.listeners:
             listener(announcement)

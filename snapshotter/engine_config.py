@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from snapshotter.channels import ChannelConfig
 from snapshotter.core.limits import Limits
+from snapshotter.notification_config import NotificationConfig
 from snapshotter.option_groups import SnapshotMode
 from snapshotter.watermark_ids import Strategy
 from streaming.namespaces import Namespace
@@ -32,11 +34,16 @@ class EngineConfig:
     readers: int = 2
     landers: int = 4
     trigger_ms: int = 200
+    wait_seconds: int = 4
     poll_ms: int = 500
     drain_seconds: float = 120.0
     retries_max: int = -1
     retry_wait_ms: int = 1_000
     retry_wait_max_ms: int = 120_000
+    allow_code: bool = False
+    status_collection: bool = True
+    notifications: NotificationConfig = field(default_factory=NotificationConfig)
+    channels: ChannelConfig = field(default_factory=ChannelConfig)
 
     @property
     def state_location(self) -> str:

@@ -23,6 +23,7 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
     for warning in settings.warnings:
         view.message(f"warning: {warning}")
     config = assembly.engine_config(settings)
+    assembly.check(settings)
     preflight.check(connect(config.uri), config)  # before a JVM is started for nothing
     spark = assembly.spark_session(settings)
     try:

@@ -22,6 +22,7 @@ from snapshotter.progress_view import SilentView, View
 from snapshotter.run import Run
 from snapshotter.status import (
     STATUS_FILE,
+    ChannelReport,
     CollectionReport,
     EngineState,
     ErrorReport,
@@ -36,11 +37,14 @@ from snapshotter.storage import Storage
 _log = structlog.get_logger("snapshotter.status")
 _WRITE_SECONDS = 1.0
 _SPEED_SECONDS = 20.0
-_STATES = {
+_SPEED_DOCUMENTS_MIN = 10_000
+AFTER_REFUSAL = "correct the signal, and send it again under a new id"
+STATES = {
     TaskState.WAITING: RequestState.QUEUED,
     TaskState.OPENED: RequestState.RUNNING,
     TaskState.RUNNING: RequestState.RUNNING,
     TaskState.DONE: RequestState.COMPLETED,
+    TaskState.STOPPED: RequestState.STOPPED,
     TaskState.FAILED: RequestState.FAILED,
 }
 
@@ -61,12 +65,16 @@ class Speed:
 
 @dataclass(slots=True)
 class StatusWriter:
-    """Gathers, writes at most once a second (changes of state at once), and shows."""
+    """Gathers, writes at most once a second (changes of state at once), and shows.
+
+    ``newest_speed``: documents a second, of the last collection that was large enough to measure it.
+    """
 
     name: str
     owner: Owner
     storage: Storage
     view: View = field(default_factory=SilentView)
+    newest_speed: float | None = None
     _written: float = 0.0
     _state: EngineState | None = None
     _speeds: dict[str, Speed] = field(default_factory=dict)
@@ -80,11 +88,13 @@ class StatusWriter:
         waiting: Iterable[SnapshotRequest],
         refused: Iterable[tuple[str, str]],
         error: BaseException | None = None,
+        channels: tuple[ChannelReport, ...] = (),
     ) -> None:
         now = time.monotonic()
         if state is self._state and error is None and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
+        status = status.model_copy(update={"channels": channels})
         self._written, self._state = now, state
         self.view.update(status)
         try:
@@ -108,7 +118,10 @@ class StatusWriter:
         known = {request.id for request in progress.requests}
         requests = [self._request(r, now) for r in progress.requests]
         requests += [self._request(RequestProgress.accepted(r), now) for r in waiting if r.id not in known]
-        requests += [RequestReport(id=i, state=RequestState.FAILED, error=why) for i, why in refused]
+        requests += [
+            RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
+            for i, why in refused
+        ]
         position = progress.position
         lag = max(0, run.known_head.t - position.t) if run is not None and progress.batch_id >= 0 else None
         return Status(
@@ -132,28 +145,35 @@ class StatusWriter:
         accepted = self._accepted.setdefault(request.id, datetime.now(UTC))
         if request.ended:
             self._ended.setdefault(request.id, datetime.now(UTC))
+        else:
+            self._ended.pop(request.id, None)  # it failed, and goes on
         collections = tuple(self._collection(request.id, task, now) for task in request.tasks)
         errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
         return RequestReport(
             id=request.id,
             type="initial" if request.origin is Origin.INITIAL else "incremental",
-            state=_state_of(request),
+            state=state_of(request),
             collections=collections,
             accepted_at=accepted,
             completed_at=self._ended.get(request.id),
             error="; ".join(errors) or None,
+            next_step=after_failure(request) if errors else None,
+            priority=request.priority,
         )
 
     def _collection(self, request_id: str, task: TaskProgress, now: float) -> CollectionReport:
         done = task.rows + task.dropped
         speed = self._speed(f"{request_id} {task.namespace}", now, done) if not task.ended else 0.0
+        if speed > 0 and done >= _SPEED_DOCUMENTS_MIN:
+            self.newest_speed = speed
         left = max(0, task.estimated - done) if task.estimated is not None else None
         return CollectionReport(
             name=str(task.namespace),
-            state=_STATES[task.state],
+            state=STATES[task.state],
             chunks_done=task.chunks,
             rows=task.rows,
             dropped=task.dropped,
+            deleted=task.deleted,
             estimated_total=task.estimated,
             rows_per_second=speed,
             eta_seconds=left / speed if left is not None and speed > 0 else None,
@@ -163,11 +183,24 @@ class StatusWriter:
         return self._speeds.setdefault(what, Speed()).at(now, value)
 
 
-def _state_of(request: RequestProgress) -> RequestState:
+def state_of(request: RequestProgress) -> RequestState:
+    """Of the request as a whole."""
     if request.ended:
-        return RequestState.FAILED if request.failed else RequestState.COMPLETED
+        if request.failed:
+            return RequestState.FAILED
+        return RequestState.STOPPED if request.stopped else RequestState.COMPLETED
+    if request.paused:
+        return RequestState.PAUSED
     started = any(task.state is not TaskState.WAITING for task in request.tasks)
     return RequestState.RUNNING if started else RequestState.QUEUED
+
+
+def after_failure(request: RequestProgress) -> str:
+    """The next step to take."""
+    return (
+        f"cure the cause, then send resume-snapshot for request {request.id}: it goes on behind what has landed; "
+        f"or ask for the collection again under a new id"
+    )
 
 
 def _window(window: Window) -> WindowReport:

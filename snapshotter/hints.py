@@ -21,6 +21,7 @@ class HintsWriter:
         self._nonce = read_hints(str(path)).nonce
         self._events = 0.0
         self._seconds = 0.0
+        self._wait = 0
         self._write()
 
     def bump(self) -> None:
@@ -28,6 +29,13 @@ class HintsWriter:
         with self._lock:
             self._nonce += 1
             self._write()
+
+    def wait(self, seconds: int) -> None:
+        """Until told otherwise, a batch begins when the stream is ``seconds`` ahead (0: at once), or at a `bump`."""
+        with self._lock:
+            if seconds != self._wait:
+                self._wait = seconds
+                self._write()
 
     def learn(self, events: int, seconds: float) -> None:
         """A batch of ``events`` spanned ``seconds`` of cluster time; older batches fade."""
@@ -38,4 +46,4 @@ class HintsWriter:
 
     def _write(self) -> None:
         density = self._events / self._seconds if self._seconds else None
-        write_hints(self.path, Hints(self._nonce, density))
+        write_hints(self.path, Hints(self._nonce, density, self._wait))

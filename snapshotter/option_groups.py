@@ -100,6 +100,8 @@ WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Text = Annotated[str, BeforeValidator(lambda value: str(value).strip())]
+Passed = dict[str, str]
+"""All options under a prefix (the option's name ends in ``.*``), by what follows it, for whom they are passed to."""
 
 
 class Group(BaseModel):
@@ -238,8 +240,38 @@ class SignalOptions(Group):
     )
     channels: Names = option("signal.enabled.channels", "channels that signals come by", ("source",))
     poll_interval_ms: WholeNumber = option(
-        "signal.poll.interval.ms", "how often channels other than the collection are looked at", 5_000, ge=1
+        "signal.poll.interval.ms",
+        "how often channels other than the collection are looked at; every second at least",
+        5_000,
+        ge=1,
     )
+    file: Text = option(
+        "signal.file", "the file of JSON lines of the channel file", "file-signals.txt", min_length=1
+    )
+    kafka: Passed = option("signal.kafka.*", "brokers, topic and group of the channel kafka", {})
+    consumer: Passed = option(
+        "signal.consumer.*",
+        "Kafka's client of the channel kafka (Java's or librdkafka's names)",
+        {},
+        secret=True,
+    )
+    custom: Passed = option("signal.custom.*", "what custom channels are given", {}, secret=True)
+
+
+class NotificationOptions(Group):
+    """Where operators are told what happens."""
+
+    channels: Names = option(
+        "notification.enabled.channels", "where notifications go: log, sink, delta, or custom ones", ()
+    )
+    topic: Text | None = option("notification.sink.topic.name", "the Kafka topic of the channel sink", None)
+    bootstrap_servers: Text | None = option(
+        "notification.sink.bootstrap.servers", "Kafka's brokers for the channel sink: host:port,…", None
+    )
+    producer: Passed = option(
+        "notification.producer.*", "Kafka's client of the channel sink (librdkafka's names)", {}, secret=True
+    )
+    custom: Passed = option("notification.custom.*", "what custom channels are given", {}, secret=True)
 
 
 class RetryOptions(Group):
@@ -263,7 +295,7 @@ class DeltaOptions(Group):
 
 
 class EngineOptions(Group):
-    """How much at once."""
+    """How much at once, and what requests may do."""
 
     batch_max_events: WholeNumber = option(
         "engine.batch.max.events",
@@ -293,6 +325,16 @@ class EngineOptions(Group):
     commit_target_rows: WholeNumber = option(
         "engine.commit.target.rows", "rows that one commit of a backfill aims at", 400_000, ge=1
     )
+    filters_allow_code: Flag = option(
+        "engine.filters.allow.code",
+        "let filters run JavaScript on the server: $where, $function, $accumulator",
+        False,
+    )
+    status_collection: Flag = option(
+        "engine.status.collection",
+        "write what becomes of each signal into the collection <signal.data.collection>_status",
+        True,
+    )
 
 
 GROUPS: dict[str, type[Group]] = {
@@ -301,6 +343,7 @@ GROUPS: dict[str, type[Group]] = {
     "capture": CaptureOptions,
     "snapshot": SnapshotOptions,
     "signal": SignalOptions,
+    "notification": NotificationOptions,
     "retry": RetryOptions,
     "delta": DeltaOptions,
     "engine": EngineOptions,

@@ -93,8 +93,8 @@ def is_secret(name: str) -> bool:
 
 
 def as_option_text(value: object) -> str | None:
-    """A value as a file would have it; None for one that is not set."""
-    if value is None:
+    """A value as a file would have it; None for one that is not set, and for what stands under a prefix."""
+    if value is None or isinstance(value, dict):
         return None
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -31,11 +31,6 @@ snapshot.fetch.size                        | 0 | documents in a reply of a snaps
 snapshot.max.threads                       | 1 | readers side by side
 snapshot.delay.ms                          | 0 | pause before a first read
 streaming.delay.ms                         | 0 | pause between a first read and streaming
-signal.kafka.*                             | | signals from a Kafka topic
-signal.consumer.*                          | | the Kafka client that reads signals
-signal.file                                | file-signals.txt | signals from a file
-notification.enabled.channels              | | where notifications go
-notification.sink.topic.name               | | the Kafka topic of notifications
 provide.transaction.metadata               | false | BEGIN and END of transactions
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 guardrail.collections.max                  | 0 | most collections that may be captured

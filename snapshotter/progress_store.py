@@ -1,16 +1,24 @@
 """Progress and the journal, as small files beside the checkpoint.
 
 Two durable things with different lives. *Progress* is versioned by batch: batch N starts from the newest state saved
-for a batch before it, so a replayed batch repeats its decisions. The *journal* holds accepted requests; a replay does
-not undo it, and a request in it is carried out once, whatever crashes, because its id is in the progress from then on.
+for a batch before it, so a replayed batch repeats its decisions. The *journal* holds accepted requests, and what
+operators have decided about requests (`core.controls`); a replay does not undo it. A request is carried out once,
+whatever crashes: its id is in the journal until the progress that a replay would start from knows it as ended.
+
+How long an id is remembered: a request until it has ended, and then as one of the newest
+``Limits.ended_requests_kept`` (1,000) that have; a command as one of the newest ``COMMANDS_KEPT`` (1,000).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import threading
+from typing import Any
 
-from snapshotter.core.progress import Progress
+from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.controls import Controls
+from snapshotter.core.inputs import Command
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.storage import Storage
 from streaming.namespaces import Namespace
@@ -18,6 +26,7 @@ from streaming.namespaces import Namespace
 _FOLDER = "progress"
 _KEPT = 20
 _JOURNAL = "journal.json"
+_CONTROLS = "controls.json"
 _FORMAT = 1
 
 
@@ -65,32 +74,66 @@ class ProgressStore:
 
 
 class Journal:
-    """Accepted requests, in order. ``add`` returns False for an id that is there already."""
+    """Accepted requests, in order, and what operators have decided about requests (``controls``)."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         text = storage.read_text(_JOURNAL)
         entries = json.loads(text)["requests"] if text is not None else []
         self._requests = {entry["id"]: _request_from(entry) for entry in entries}
+        text = storage.read_text(_CONTROLS)
+        self._controls = Controls.from_json(json.loads(text)) if text is not None else Controls()
+        self._writing = threading.Lock()
 
     @property
     def requests(self) -> tuple[SnapshotRequest, ...]:
         return tuple(self._requests.values())
 
+    @property
+    def controls(self) -> Controls:
+        return self._controls
+
     def known(self, request_id: str) -> SnapshotRequest | None:
         return self._requests.get(request_id)
 
-    def add(self, request: SnapshotRequest) -> bool:
-        if request.id in self._requests:
-            return False
-        self._write({**self._requests, request.id: request})
-        return True
+    def digest_of(self, signal_id: str) -> str | None:
+        """What the signal of this id said, if the journal remembers it: a request that has not ended, a command."""
+        request = self._requests.get(signal_id)
+        return self._controls.taken.get(signal_id) if request is None else request.digest
 
-    def forget(self, ended: Iterable[str]) -> None:
-        """Requests whose end is saved in the progress, which remembers their ids from here on."""
-        gone = set(ended) & self._requests.keys()
-        if gone:
-            self._write({i: r for i, r in self._requests.items() if i not in gone})
+    def add(self, request: SnapshotRequest) -> bool:
+        """False for an id that is there already."""
+        with self._writing:
+            if request.id in self._requests:
+                return False
+            self._write({**self._requests, request.id: request})
+            return True
+
+    def decide(self, controls: Controls) -> None:
+        """Durable once this returns."""
+        self._storage.write_text(_CONTROLS, json.dumps({"format": _FORMAT, **controls.to_json()}))
+        self._controls = controls
+
+    def obey(self, command: Command, requests: list[RequestProgress]) -> None:
+        """What the command decides about these requests is durable once this returns."""
+        self.decide(self._controls.after(command, requests))
+
+    def waiting(self, saved: Progress) -> list[RequestProgress]:
+        """Requests that no saved progress knows yet, as they will begin."""
+        new = (r for r in self._requests.values() if saved.request(r.id) is None)
+        return [self._controls.applied(RequestProgress.accepted(request)) for request in new]
+
+    def existing(self, saved: Progress) -> list[RequestProgress]:
+        """The requests of a saved progress, and those that wait behind it."""
+        return [*saved.requests, *self.waiting(saved)]
+
+    def forget(self, older: Progress) -> None:
+        """Requests that have ended in ``older``, the state that the next replay would start from: it remembers their
+        ids from here on (of ``Limits.ended_requests_kept``)."""
+        ended = {r.id for r in older.requests if r.ended}
+        with self._writing:
+            if ended & self._requests.keys():
+                self._write({i: r for i, r in self._requests.items() if i not in ended})
 
     def _write(self, requests: dict[str, SnapshotRequest]) -> None:
         entries = [_request_to(request) for request in requests.values()]
@@ -98,13 +141,41 @@ class Journal:
         self._requests = requests
 
 
-def _request_to(request: SnapshotRequest) -> dict[str, object]:
-    wanted = [{"namespace": str(w.namespace), "filter": w.filter} for w in request.wanted]
-    return {"id": request.id, "origin": request.origin.value, "wanted": wanted}
+def _request_to(request: SnapshotRequest) -> dict[str, Any]:
+    wanted = [
+        {
+            "namespace": str(w.namespace),
+            "filter": w.filter,
+            "keys": [bound.to_json() for bound in w.keys],
+            "range": w.range.to_json() if w.range else None,
+            "reconcile": w.reconcile,
+        }
+        for w in request.wanted
+    ]
+    return {
+        "id": request.id,
+        "origin": request.origin.value,
+        "wanted": wanted,
+        "priority": request.priority,
+        "digest": request.digest,
+    }
 
 
-def _request_from(entry: dict[str, object]) -> SnapshotRequest:
-    wanted = entry["wanted"]
-    assert isinstance(wanted, list)
-    collections = tuple(Wanted(Namespace.parse(w["namespace"]), w["filter"]) for w in wanted)
-    return SnapshotRequest(str(entry["id"]), collections, Origin(str(entry["origin"])))
+def _request_from(entry: dict[str, Any]) -> SnapshotRequest:
+    collections = tuple(
+        Wanted(
+            Namespace.parse(w["namespace"]),
+            w["filter"],
+            keys=tuple(map(Bound.from_json, w.get("keys", ()))),
+            range=KeyRange.from_json(w["range"]) if w.get("range") else None,
+            reconcile=w.get("reconcile", False),
+        )
+        for w in entry["wanted"]
+    )
+    return SnapshotRequest(
+        entry["id"],
+        collections,
+        Origin(entry["origin"]),
+        priority=entry.get("priority", 0),
+        digest=entry.get("digest", ""),
+    )

@@ -32,7 +32,9 @@ _REQUESTS_SHOWN = 5
 _STYLES = {
     RequestState.QUEUED: "dim",
     RequestState.RUNNING: "cyan",
+    RequestState.PAUSED: "yellow",
     RequestState.COMPLETED: "green",
+    RequestState.STOPPED: "yellow",
     RequestState.FAILED: "red",
 }
 
@@ -151,11 +153,15 @@ def line(status: Status) -> str:
         for c in request.collections:
             total = f"/{c.estimated_total}" if c.estimated_total is not None else ""
             text = f"{c.name} {c.state} rows={c.rows}{total} chunks={c.chunks_done} dropped={c.dropped}"
+            text += f" deleted={c.deleted}" if c.deleted else ""
             if c.state is RequestState.RUNNING:
                 text += f" rows/s={c.rows_per_second:.0f} eta={duration(c.eta_seconds)}"
             parts.append(text)
         if request.error:
             parts.append(f"request {request.id} failed: {request.error}")
+        elif request.state in (RequestState.PAUSED, RequestState.STOPPED):
+            parts.append(f"request {request.id} is {request.state}")
+    parts += _channel_texts(status)
     if status.error:
         parts.append(f"{status.error.kind}: {status.error.message}")
     return " | ".join(parts)
@@ -174,12 +180,31 @@ def render(status: Status) -> Group:
             table.add_row(*_cells(collection))
     lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
     lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
-    lines += [Text(f"request {r.id} failed: {r.error}", style="red") for r in requests if r.error]
+    lines += [line for request in requests for line in _request_lines(request)]
+    lines += [Text(text, style="yellow") for text in _channel_texts(status)]
     if status.error:
         lines.append(Text(f"{status.error.kind}: {status.error.message}", style="red"))
         if status.error.next_step:
             lines.append(Text(f"next: {status.error.next_step}"))
     return Group(*lines)
+
+
+def _channel_texts(status: Status) -> list[str]:
+    """Signal channels that do not work; of an engine that has ended nobody wants to know."""
+    if status.state is not EngineState.RUNNING:
+        return []
+    return [f"signals by {c.name} do not come: {c.trouble}" for c in status.channels if c.trouble]
+
+
+def _request_lines(request: RequestReport) -> list[Text]:
+    """Where it stands in the queue, unless its collections show it all; what went wrong, and what to do next."""
+    if request.error:
+        next_step = [Text(f"next: {request.next_step}")] if request.next_step else []
+        return [Text(f"request {request.id} failed: {request.error}", style="red"), *next_step]
+    if request.state is RequestState.COMPLETED:
+        return []
+    urgent = f", priority {request.priority}" if request.priority else ""
+    return [Text(f"request {request.id} is {request.state}{urgent}", style=_STYLES[request.state])]
 
 
 def stream_text(status: Status) -> str:

@@ -80,11 +80,17 @@ class IdProber:
         self._client = client
 
     def max_bound(
-        self, namespace: Namespace, filter: Filter = None, session: ClientSession | None = None
+        self,
+        namespace: Namespace,
+        filter: Filter = None,
+        session: ClientSession | None = None,
+        within: KeyRange | None = None,
     ) -> Bound | None:
-        """The largest id in BSON order among the documents of `filter`; None when there are none."""
+        """The largest id in BSON order among the documents of `filter` (and `within` a range); None when there are
+        none."""
+        query = range_find(within or KeyRange(None, None), filter=filter).filter
         found = self._collection(namespace).find_one(
-            dict(filter or {}), {"_id": 1}, sort=[("_id", -1)], hint=_BY_ID, session=session
+            dict(query), {"_id": 1}, sort=[("_id", -1)], hint=_BY_ID, session=session
         )
         return None if found is None else bound_of(bytes(found.raw))
 
@@ -101,9 +107,11 @@ class IdProber:
         count: int,
         filter: Filter = None,
         session: ClientSession | None = None,
+        *,
+        closed: bool = False,
     ) -> Probe:
         """The ends of at most `count` chunks of `chunk_docs` documents each, from `after` (None: the first
-        id) on.
+        id) on; with `closed`, `after` itself is the first of them.
 
         With a `filter`, only the documents it matches are counted. The last chunk may hold fewer: it ends
         at `upto`, which need not exist any more. Under a collation, a chunk ends at the next place that is
@@ -118,12 +126,13 @@ class IdProber:
             )
         bounds: list[Bound] = []
         while len(bounds) < count:
-            found = self._bound_at(namespace, after, upto, chunk_docs, filter, session)
+            within = KeyRange(after, upto, closed)
+            found = self._bound_at(namespace, within, chunk_docs, filter, session)
             if found is None or found.key >= upto.key:
                 return Probe([*bounds, upto], exhausted=True)
             if any_cut or collation_proof(found):
                 bounds.append(found)
-            after = found
+            after, closed = found, False
         return Probe(bounds, exhausted=False)
 
     def sub_bounds(
@@ -158,14 +167,13 @@ class IdProber:
     def _bound_at(
         self,
         namespace: Namespace,
-        after: Bound | None,
-        upto: Bound,
+        within: KeyRange,
         place: int,
         filter: Filter,
         session: ClientSession | None,
     ) -> Bound | None:
-        """The id at `place` (from 1) behind `after`; None, or one above `upto`, when there are fewer."""
-        for query in _queries(after, upto, filter):
+        """The id at `place` (from 1) of the range; None, or one above it, when there are fewer."""
+        for query in _queries(within, filter):
             found = self._collection(namespace).find(
                 query, {"_id": 1}, sort=_BY_ID, hint=_BY_ID, skip=place - 1, limit=1, session=session
             )
@@ -180,20 +188,21 @@ class IdProber:
         )
 
 
-def _queries(after: Bound | None, upto: Bound, filter: Filter) -> Iterator[Mapping[str, Any]]:
-    """Queries for the ids behind `after`, the cheap one first; the last is always exact up to `upto`.
+def _queries(within: KeyRange, filter: Filter) -> Iterator[Mapping[str, Any]]:
+    """Queries for the ids of the range, the cheap one first; the last is always exact up to its end.
 
-    The cheap ones need the index alone. They may go on above `upto` (the caller compares), which is why the
+    The cheap ones need the index alone. They may go on above that end (the caller compares), which is why the
     one without any end is not used with a filter: where few documents match it would walk the whole
     collection. The rest of a bracket lies below an `upto` of another bracket; that it is too short proves
     nothing, so the exact one follows.
     """
-    exact = range_find(KeyRange(after, upto), filter=filter)
+    after = within.after
+    exact = range_find(within, filter=filter)
     if exact.style == "total":
         if after is None and not filter:
             yield {}
             return
-        cheap = None if after is None else rest_of_bracket(after)
+        cheap = None if after is None else rest_of_bracket(after, closed=within.closed)
         if cheap is not None:
             yield {"$and": [cheap, filter]} if filter else cheap
     yield exact.filter

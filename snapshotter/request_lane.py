@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import bson
 import structlog
-from bson import json_util
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
+from signals.filters import EVERYTHING, query_document
 from snapshotter.chunk_reader import Buffer, ReadJob, SubRange, read
 from snapshotter.core.chunks import KeyRange, Target
 from snapshotter.core.effects import Discard, OpenCollection, PlanChunks, ReadChunk, WriteHigh, WriteLow
@@ -35,7 +35,8 @@ from snapshotter.core.inputs import (
     WindowFailed,
 )
 from snapshotter.core.window import WindowId
-from snapshotter.ranges import IdProber, is_simple_collation
+from snapshotter.range_find import HIGHEST, any_order, out_of_order
+from snapshotter.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.watermarks import CausalClock, WatermarkLost, WatermarkWriter
 from streaming.columns import TablePlan
 from streaming.mongo_errors import classify
@@ -209,23 +210,27 @@ class Lane:
             if self.clock.signed is not None:
                 session.advance_cluster_time(self.clock.signed)
             session.advance_operation_time(Timestamp(effect.after_time.t, effect.after_time.i))
-            last = IdProber(self.client).max_bound(effect.namespace, query, session)
+            last = IdProber(self.client).max_bound(effect.namespace, query, session, effect.within)
         collection = self.client[effect.namespace.database][effect.namespace.collection]
-        estimated = collection.estimated_document_count() if query is None else None
+        whole = query is None and effect.within is None
+        estimated = collection.estimated_document_count() if whole else None
         ordered = is_simple_collation(self.client, effect.namespace)
+        if not ordered and effect.within is not None and not any_order(effect.within):
+            raise ValueError(out_of_order(effect.namespace))
+        if effect.reconcile:
+            last = (effect.within.upto if effect.within is not None else None) or HIGHEST
         self._tell(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered))
 
     def _plan(self, effect: PlanChunks) -> None:
         prober = IdProber(self.client)
-        if not prober.can_split(effect.namespace, effect.upto):
-            self._tell(ChunksPlanned(effect.request_id, effect.namespace, (effect.upto,), exhausted=True))
-            return
-        probe = prober.next_bounds(
-            effect.namespace, effect.after, effect.upto, effect.docs, effect.count, query_of(effect.filter)
-        )
-        self._tell(
-            ChunksPlanned(effect.request_id, effect.namespace, tuple(probe.bounds), exhausted=probe.exhausted)
-        )
+        probe = Probe([effect.upto], exhausted=True)
+        if prober.can_split(effect.namespace, effect.upto):
+            size, query = (effect.docs, effect.count), query_of(effect.filter)
+            probe = prober.next_bounds(
+                effect.namespace, effect.after, effect.upto, *size, query, closed=effect.closed
+            )
+        task, bounds = (effect.request_id, effect.namespace), tuple(probe.bounds)
+        self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed))
 
     def _release(self, window: WindowId) -> bool:
         buffer = self.buffers.pop(window, None)
@@ -276,11 +281,8 @@ class Lane:
 
 
 def query_of(text: str | None) -> dict[str, Any] | None:
-    """A filter (Extended JSON text) as a query document."""
-    if text is None:
-        return None
-    query: dict[str, Any] = json_util.loads(text)
-    return query
+    """A filter (Extended JSON text) as a query document; None where it leaves nothing out."""
+    return None if text is None or text == EVERYTHING else dict(query_document(text))
 
 
 def _alike(first: object, other: object) -> bool:

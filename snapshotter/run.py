@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from snapshotter.batch_lane import BatchLane
 from snapshotter.batch_trailer import BatchTrailer
 from snapshotter.chunk_reader import Buffer
-from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveProgress
-from snapshotter.core.inputs import Draining, Input, RequestReceived
+from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
+from snapshotter.core.inputs import Command, Draining, Input, RequestReceived
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.window import Window, WindowId
 from snapshotter.engine_config import EngineConfig
@@ -57,6 +57,7 @@ class World:
     accept: Callable[[bytes], None]
     announce: Callable[[Announce], None]
     first_requests: Callable[[bool], list[SnapshotRequest]]
+    saved: Callable[[Progress], None]
     tables: Tables
 
 
@@ -74,7 +75,7 @@ class Run:
     events: int = 0
     known_head: ClusterTime = ORIGIN
     _ended: ClusterTime | None = None
-    _ended_before: frozenset[str] = frozenset()
+    _before: Progress = field(default_factory=Progress)
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _refusing: threading.Event = field(default_factory=threading.Event)
@@ -130,12 +131,14 @@ class Run:
     def _begin(self, batch_id: int) -> None:
         progress = self.world.store.load_before(batch_id)
         config = self.world.config
-        machine = Machine(self.id, progress, config.limits, in_stream=config.strategy.in_stream)
         removed = self.writer.clean_up(self.id)
         if removed:
             _log.info("removed watermark documents of earlier runs", count=removed)
         with self._lock:
-            self._machine = machine
+            # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
+            in_stream, controls = config.strategy.in_stream, self.world.journal.controls
+            machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
+            self._machine, self._before = machine, progress
             fresh = progress.batch_id < 0
             for request in [*self.world.first_requests(fresh), *self.world.journal.requests]:
                 self.report(RequestReceived(request))
@@ -172,9 +175,14 @@ class Run:
     def step(self, happened: Input) -> tuple[Effect, ...]:
         """Step the machine and carry out everything but landings, in order."""
         with self._lock:
-            effects = self.machine.step(happened)
+            machine = self.machine
+            effects = machine.step(happened)
             for effect in effects:
                 self._carry_out(effect)
+            # Without events a batch is as cheap as its READs, and the sooner the better.
+            enough = machine.limits.commit_rows_target
+            waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.draining
+            self.world.hints.wait(self.world.config.wait_seconds if waits and self.batches.streams else 0)
         return effects
 
     def _carry_out(self, effect: Effect) -> None:
@@ -184,8 +192,11 @@ class Run:
             case SaveProgress(progress):
                 self.world.store.save(progress)
                 # This batch may be replayed, from the state before it: only what had ended there is never asked again.
-                self.world.journal.forget(self._ended_before)
-                self._ended_before = frozenset(r.id for r in progress.requests if r.ended)
+                self.world.journal.forget(self._before)
+                self._before = progress
+                self.world.saved(progress)
+            case SaveControls(controls):
+                self.world.journal.decide(controls)
             case Announce():
                 self.world.announce(effect)
             case MakeBatch():
@@ -201,6 +212,23 @@ class Run:
         with self._lock:
             if self._machine is not None:
                 self.report(RequestReceived(request))
+
+    def command(self, command: Command) -> list[RequestProgress]:
+        """What an operator decides, durable when this returns. Returns the requests that it was about to meet."""
+        with self._lock:
+            known = self.known()
+            if self._machine is not None:
+                self.report(command)
+            else:
+                self.world.journal.obey(command, known)
+            return known
+
+    def known(self) -> list[RequestProgress]:
+        """The requests that exist; before the first batch, as far as they are durable."""
+        with self._lock:
+            if self._machine is not None:
+                return list(self._machine.progress.requests)
+            return self.world.journal.existing(self.world.store.newest() or Progress())
 
     def check_lock(self) -> int:
         return self.world.check_lock()

@@ -18,11 +18,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
+from snapshotter import channel_checks, notification_checks
 from snapshotter import settings_checks as checks
 from snapshotter.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file, substitute
 from snapshotter.connection_uri import connection_uri
 from snapshotter.core.limits import Limits
 from snapshotter.errors import ConfigurationError, Problem, redact
+from snapshotter.notification_config import installed
 from snapshotter.option_groups import (
     GROUPS,
     CaptureOptions,
@@ -31,6 +33,7 @@ from snapshotter.option_groups import (
     Group,
     MongodbOptions,
     NamingOptions,
+    NotificationOptions,
     RetryOptions,
     SignalOptions,
     SnapshotOptions,
@@ -56,6 +59,7 @@ class Settings(BaseModel):
     capture: CaptureOptions
     snapshot: SnapshotOptions
     signal: SignalOptions
+    notification: NotificationOptions
     retry: RetryOptions
     delta: DeltaOptions
     engine: EngineOptions
@@ -94,9 +98,11 @@ class Settings(BaseModel):
         whole: dict[str, Any] = groups
         naming: NamingOptions = whole["naming"]
         warnings.extend(checks.warnings(whole["signal"], whole["capture"]))
+        warnings.extend(channel_checks.warnings(whole["signal"], _prefix(naming)))
+        warnings.extend(notification_checks.warnings(whole["notification"]))
         return cls(
             name=naming.name or naming.topic_prefix,
-            topic_prefix=naming.topic_prefix or naming.name,
+            topic_prefix=_prefix(naming),
             **whole,
             spark=spark,
             warnings=tuple(warnings),
@@ -161,7 +167,9 @@ class Settings(BaseModel):
         result: dict[str, str | None] = {}
         for attribute in GROUPS:
             for _, alias, value in _fields(getattr(self, attribute)):
-                result[alias] = shown(alias, as_option_text(value))
+                under = value if isinstance(value, dict) else {}
+                named = {f"{alias[:-1]}{name}": text for name, text in under.items()} or {alias: value}
+                result |= {name: shown(name, as_option_text(item)) for name, item in named.items()}
         result |= {
             "name": self.name,
             "topic.prefix": self.topic_prefix,
@@ -182,14 +190,27 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["naming"]:
         case NamingOptions() as naming:
             yield from _check_name(naming)
+    named = groups["naming"]
+    match groups["signal"]:
+        case SignalOptions() as signal:
+            yield from channel_checks.check(
+                signal, _prefix(named) if isinstance(named, NamingOptions) else ""
+            )
     match groups["mongodb"]:
         case MongodbOptions() as mongodb:
             yield from checks.check_mongodb(mongodb)
+    match groups["notification"]:
+        case NotificationOptions() as notification:
+            yield from notification_checks.check(notification, installed())
     match groups["capture"], groups["snapshot"], groups["signal"]:
         case CaptureOptions() as capture, SnapshotOptions() as snapshot, SignalOptions() as signal:
             yield from checks.check_capture(capture)
             yield from checks.check_snapshot(snapshot)
             yield from checks.check_signals(snapshot, signal, capture)
+
+
+def _prefix(naming: NamingOptions) -> str:
+    return naming.topic_prefix or naming.name
 
 
 def _check_name(naming: NamingOptions) -> Iterator[Problem]:

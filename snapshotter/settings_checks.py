@@ -7,7 +7,7 @@ problems are told all at once. Pure, apart from the value types it reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from snapshotter.errors import Problem
@@ -23,7 +23,7 @@ from streaming.scope import Level
 
 STRATEGY = "incremental.snapshot.watermarking.strategy"
 SIGNALS = "signal.data.collection"
-PLANNED_CHANNELS = ("kafka", "file", "jmx", "in-process")
+_JMX = "jmx"
 _SCHEMES = ("mongodb", "mongodb+srv")
 
 
@@ -32,6 +32,23 @@ def watermark_strategy(snapshot: SnapshotOptions, signal: SignalOptions) -> Stra
     if snapshot.watermarking is not None:
         return snapshot.watermarking
     return Strategy.INSERT_INSERT if signal.collection else Strategy.CLUSTER_TIME
+
+
+def check_channels(
+    option: str, names: Sequence[str], known: Sequence[str], group: str, instead_of_jmx: str
+) -> Iterator[Problem]:
+    """Names of channels: each once, and each of a channel that there is. ``group`` is that of the entry points by which
+    one's own are found."""
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield Problem(option, "stands there twice", name)
+        if name == _JMX:
+            why = f"is for Java's monitoring, which there is none of here: {instead_of_jmx}"
+            yield Problem(option, why, name)
+        elif name not in known:
+            there = ", ".join(known)
+            why = f"is no channel; there are {there}; your own is an entry point of the group {group}"
+            yield Problem(option, why, name)
 
 
 def check_mongodb(mongodb: MongodbOptions) -> Iterator[Problem]:
@@ -87,12 +104,6 @@ def check_signals(
     snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions
 ) -> Iterator[Problem]:
     """The signal collection: there where a strategy writes to it, and within what is captured."""
-    for channel in signal.channels:
-        if channel in PLANNED_CHANNELS:
-            yield Problem("signal.enabled.channels", "is not supported yet; supported: source", channel)
-        elif channel != "source":
-            known = ", ".join(["source", *PLANNED_CHANNELS])
-            yield Problem("signal.enabled.channels", f"is no channel; there are {known}", channel)
     strategy = watermark_strategy(snapshot, signal)
     name = ",".join(signal.collection)
     if not signal.collection:

@@ -62,7 +62,10 @@ def read_group(
     Options in ``broken`` have had their problems told already.
     """
     names = {field.alias for field in kind.model_fields.values() if field.alias}
-    given = {name: values[name] for name in values if name in names}
+    given: dict[str, Any] = {name: values[name] for name in values if name in names}
+    for prefix in sorted(name.removesuffix("*") for name in names if name.endswith(".*")):
+        if under := {n.removeprefix(prefix): text for n, text in values.items() if n.startswith(prefix)}:
+            given[f"{prefix}*"] = under
     try:
         return kind.model_validate(given)
     except ValidationError as invalid:
@@ -78,7 +81,7 @@ def read_group(
         return None
 
 
-def _problem(name: str, error: Any, given: Mapping[str, str]) -> Problem:
+def _problem(name: str, error: Any, given: Mapping[str, Any]) -> Problem:
     limits = error.get("ctx", {})
     messages = {
         "missing": "is required",

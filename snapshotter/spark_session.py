@@ -63,7 +63,15 @@ def spark_builder(
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
+    _quieten(spark)
     return spark
+
+
+def _quieten(spark: SparkSession) -> None:
+    """A MERGE's source is to be broadcast to two of its three joins; the third can't, which is no news."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    name = "org.apache.spark.sql.catalyst.analysis.HintErrorLogger"
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
 def session_settings(given: Mapping[str, str], master: str | None) -> dict[str, str]:
@@ -90,6 +98,10 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": cores,
         "spark.sql.session.timeZone": "UTC",
+        # A MERGE compiles some eighty classes. With room for them, and names without numbers, the next one finds
+        # them again, already compiled by the JVM.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.sql.codegen.useIdInClassName": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",

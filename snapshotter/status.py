@@ -5,7 +5,7 @@ progress display read it. It is a report, not state: nothing is ever decided by 
 harm. Fields may be added; those that are here keep their meaning, for scripts read them too.
 
 Times are ISO 8601 in UTC. Rows and events are counts, speeds are per second, ``dropped`` are READs that a
-streamed event superseded.
+streamed event superseded, ``deleted`` rows of a table that a snapshot with ``reconcile`` found gone at the source.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ class RequestState(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    PAUSED = "paused"
     COMPLETED = "completed"
+    STOPPED = "stopped"
     FAILED = "failed"
 
     @property
     def ended(self) -> bool:
-        return self in (RequestState.COMPLETED, RequestState.FAILED)
+        return self in (RequestState.COMPLETED, RequestState.STOPPED, RequestState.FAILED)
 
 
 class _Report(BaseModel):
@@ -77,13 +79,15 @@ class CollectionReport(_Report):
     chunks_done: int = 0
     rows: int = 0
     dropped: int = 0
+    deleted: int = 0
     estimated_total: int | None = None
     rows_per_second: float = 0.0
     eta_seconds: float | None = None
 
 
 class RequestReport(_Report):
-    """One snapshot request, by the id of its signal."""
+    """One snapshot request, by the id of its signal. ``completed_at`` is when it ended, however it did; ``next_step``
+    what to do about its error."""
 
     id: str
     type: str = "incremental"
@@ -92,6 +96,8 @@ class RequestReport(_Report):
     accepted_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
+    next_step: str | None = None
+    priority: int = 0
 
 
 class WindowReport(_Report):
@@ -101,6 +107,13 @@ class WindowReport(_Report):
     number: int
     state: str
     rows: int = 0
+
+
+class ChannelReport(_Report):
+    """A signal channel. ``trouble`` says what keeps it from working, and what to do; None while nothing does."""
+
+    name: str
+    trouble: str | None = None
 
 
 class Status(_Report):
@@ -122,6 +135,7 @@ class Status(_Report):
     events_per_second: float = 0.0
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
+    channels: tuple[ChannelReport, ...] = ()
 
     def request(self, request_id: str) -> RequestReport | None:
         """The request of this id, if the engine knows it."""

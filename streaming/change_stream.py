@@ -44,7 +44,7 @@ from streaming.change_cursor import ChangeRange, StreamSpec
 from streaming.change_events import SCHEMA, RowBuilder
 from streaming.change_options import ChangeOptions
 from streaming.document_lookup import DocumentLookup
-from streaming.hints import read_hints
+from streaming.hints import Hints, read_hints
 from streaming.mongo import (
     WIRE_VERSION_6_0,
     check_deployment,
@@ -129,18 +129,21 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with _explaining("cannot tell the end of the change stream"):
             self._check()
-            self._target = self._now()
+            self._target = Offset(self._now(), self._hints().nonce)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The end of the next batch. Never before ``start``, even if a node that lags behind is asked."""
         begin = Offset.from_json(start)
         with _explaining(f"cannot tell the end of the batch after {begin.time}"):
             self._check()
-            self._latest = latest = self._target or self._now()
+            hints = self._hints()
+            self._latest = latest = self._target or Offset(self._now(), hints.nonce)
             if begin.time == ORIGIN:
                 end = self._first_position(latest.time)
+            elif latest.nonce <= begin.nonce and latest.time.t - begin.time.t < hints.wait_seconds:
+                end = begin.time
             else:
-                end = self._admit(begin.time, latest.time, limit)
+                end = self._admit(begin.time, latest.time, limit, hints.events_per_second)
         return Offset(max(begin.time, end), max(begin.nonce, latest.nonce)).to_json()
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
@@ -199,13 +202,15 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._checked = True
 
-    def _now(self) -> Offset:
+    def _now(self) -> ClusterTime:
         client = connect(self._options.uri)
         time = majority_time(client)
         # Through mongos a reader has to see something *past* the end; see `change_cursor`.
-        end = time.previous() if client.is_mongos else time
+        return time.previous() if client.is_mongos else time
+
+    def _hints(self) -> Hints:
         try:
-            return Offset(end, read_hints(self._options.hints_file).nonce)
+            return read_hints(self._options.hints_file)
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
 
@@ -222,12 +227,13 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ClusterTime.from_int(events[0][1]).previous()
         return latest
 
-    def _admit(self, start: ClusterTime, latest: ClusterTime, limit: ReadLimit) -> ClusterTime:
+    def _admit(
+        self, start: ClusterTime, latest: ClusterTime, limit: ReadLimit, density: float | None
+    ) -> ClusterTime:
         if isinstance(limit, ReadAllAvailable):
             return latest
         if not isinstance(limit, ReadMaxRows):
             raise ConfigurationError(f"{NAME} can limit a batch by rows, not by {limit}")
-        density = read_hints(self._options.hints_file).events_per_second
         if admission.takes_all(latest.t - start.t + 1, limit.max_rows, density):
             return latest
         counted = self._backlog.counted(start, latest, limit.max_rows)

@@ -3,7 +3,7 @@
 Spark asks a Python source for its latest offset in a process of its own, so nothing else gets there. The
 file is replaced as a whole: a reader sees the one or the other, never half of one. No file means no hints.
 
-    {"nonce": 3, "density": {"events_per_second": 1500.0}}
+    {"nonce": 3, "density": {"events_per_second": 1500.0}, "wait_seconds": 4}
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ class Hints:
     """``nonce``: a number that only grows; a new one forces a batch although no time has passed.
 
     ``events_per_second``: captured events per second of cluster time in recent batches, or None.
+    ``wait_seconds``: until the stream is so far ahead, a batch is not worth while; 0 for at once.
     """
 
     nonce: int = 0
     events_per_second: float | None = None
+    wait_seconds: int = 0
 
 
 def read_hints(path: str | None) -> Hints:
@@ -36,7 +38,8 @@ def read_hints(path: str | None) -> Hints:
     try:
         fields = json.loads(text)
         rate = (fields.get("density") or {}).get("events_per_second")
-        return Hints(int(fields.get("nonce", 0)), None if rate is None else float(rate))
+        wait = int(fields.get("wait_seconds", 0))
+        return Hints(int(fields.get("nonce", 0)), None if rate is None else float(rate), wait)
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"hints.file={path!r} holds no hints: {text[:200]!r}") from error
 
@@ -48,5 +51,7 @@ def write_hints(path: str | Path, hints: Hints) -> None:
     fields: dict[str, object] = {"nonce": hints.nonce}
     if hints.events_per_second is not None:
         fields["density"] = {"events_per_second": hints.events_per_second}
+    if hints.wait_seconds:
+        fields["wait_seconds"] = hints.wait_seconds
     draft.write_text(json.dumps(fields), encoding="utf-8")
     draft.replace(target)

@@ -10,11 +10,9 @@ because a reader through mongos waits until every shard has passed its end (see 
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import threading
-import warnings
 from typing import Any, Literal
 
 from bson.timestamp import Timestamp
@@ -80,28 +78,30 @@ def connect(uri: str, **options: Any) -> RawClient:
     key = (os.getpid(), uri, repr(sorted(options.items())))
     with _clients_lock:
         if key not in _clients:
-            _clients[key] = new_client(uri, **options)
+            _clients[key] = _made(_Shared, uri, options)
         return _clients[key]
 
 
-def _at_exit() -> None:
-    """The shared clients end with the process. Closing them would wait for servers that are gone, to end sessions
-    there; so only the driver's reminder to close them is kept off the last lines of the output."""
-    warnings.filterwarnings("ignore", message="Unclosed MongoClient")
+class _Shared(MongoClient[dict[str, Any]]):
+    """Ends with the process. Closing it then would wait for servers that are gone, to end sessions there."""
 
-
-atexit.register(_at_exit)
+    def __del__(self) -> None:
+        """The driver's reminder to close a client is no news here, and would follow the last line of the output."""
 
 
 def new_client(uri: str, **options: Any) -> RawClient:
     """A client of one's own, to be closed. Errors as for ``connect``."""
+    return _made(MongoClient, uri, options)
+
+
+def _made(kind: type[RawClient], uri: str, options: dict[str, Any]) -> RawClient:
     given = uri.lower()  # keywords would override what the address says
     if "appname=" not in given:
         options.setdefault("appname", "snapshotter")
     if "retryreads=" not in given:
         options.setdefault("retryReads", True)
     try:
-        return MongoClient(uri, **options)
+        return kind(uri, **options)
     except (PyMongoError, ValueError) as error:
         text = f"{CONNECTION_OPTION}={redacted(uri)!r} is not an address of MongoDB: {error}"
         raise ConfigurationError(text) from error

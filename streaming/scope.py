@@ -13,6 +13,8 @@ Both say the same, so that a collection is never snapshotted without being strea
 - ``admin``, ``local``, ``config`` and ``system.*`` collections are never captured, nor are the temporary
   collections in which ``$out``, ``mapReduce`` and the server's own copies are made before they are renamed.
 - The signal collection always is; it does not widen anything else. It must lie within ``capture.scope``.
+- The collection beside it that the outcome of signals is written to (its name with ``_status``) never is: the engine's
+  own words are no data, and would never come to rest.
 
 Besides the changes of documents, drops and renames pass (also a rename *to* a captured name), and the
 ``invalidate`` that ends a stream on one database or collection. ``dropDatabase`` does not: a drop of each
@@ -34,6 +36,9 @@ from streaming.namespaces import Namespace
 INTERNAL_DATABASES = frozenset({"admin", "local", "config"})
 DOCUMENT_OPERATIONS = ("insert", "update", "replace", "delete")
 NAMESPACE_OPERATIONS = ("drop", "rename")
+
+STATUS_SUFFIX = "_status"
+"""The status collection is called like the signal collection, with this."""
 
 _TEMPORARY = re.compile(r"tmp\.(agg_out|mr)\.|tmp\w{5}\.(renameCollection$|convertToCapped\.)")
 
@@ -120,7 +125,7 @@ class CaptureScope:
 
     def captures(self, namespace: Namespace) -> bool:
         """Whether changes of this collection are streamed."""
-        if is_internal(namespace):
+        if is_internal(namespace) or namespace == self.status:
             return False
         if namespace == self.signals:
             return True
@@ -130,21 +135,34 @@ class CaptureScope:
             and (self.collections is None or self.collections.admits(str(namespace)))
         )
 
+    @property
+    def status(self) -> Namespace | None:
+        """Where the outcome of signals is written to."""
+        return status_collection(self.signals) if self.signals is not None else None
+
     def match_stage(self) -> dict[str, Any]:
         """The ``$match`` behind ``$changeStream``. It comes before any lookup of documents, on the server."""
+        return {"$match": {**self._wanted(), **self._unwanted()}}
+
+    def _wanted(self) -> dict[str, Any]:
         operations = {"operationType": {"$in": [*DOCUMENT_OPERATIONS, *NAMESPACE_OPERATIONS]}}
         condition = self._expression("ns")
         if condition is None:
-            return {"$match": {"operationType": {"$in": [*operations["operationType"]["$in"], "invalidate"]}}}
+            return {"operationType": {"$in": [*operations["operationType"]["$in"], "invalidate"]}}
         return {
-            "$match": {
-                "$or": [
-                    {**operations, "$expr": condition},
-                    {"operationType": "rename", "$expr": self._expression("to")},
-                    {"operationType": "invalidate"},
-                ]
-            }
+            "$or": [
+                {**operations, "$expr": condition},
+                {"operationType": "rename", "$expr": self._expression("to")},
+                {"operationType": "invalidate"},
+            ]
         }
+
+    def _unwanted(self) -> dict[str, Any]:
+        """Of the status collection only a rename may pass, for it may be one to a captured name."""
+        if self.status is None:
+            return {}
+        of_it = {"ns.db": self.status.database, "ns.coll": self.status.collection}
+        return {"$nor": [{**of_it, "operationType": {"$ne": "rename"}}]}
 
     def _watches(self, namespace: Namespace) -> bool:
         return self.database in (None, namespace.database) and self.collection in (None, namespace.collection)
@@ -162,6 +180,11 @@ class CaptureScope:
         if self.signals is None:
             return listed
         return {"$or": [listed, {"$eq": [full_name, {"$literal": str(self.signals)}]}]}
+
+
+def status_collection(signals: Namespace) -> Namespace:
+    """The collection beside the signal collection that the outcome of its signals is written to."""
+    return Namespace(signals.database, f"{signals.collection}{STATUS_SUFFIX}")
 
 
 def is_internal(namespace: Namespace) -> bool:

@@ -115,7 +115,7 @@ def merge(
     """
     condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
     if ranges is not None:
-        condition = condition & _within(F.col(f"t.{KEY}"), ranges)
+        condition = condition & within(F.col(f"t.{KEY}"), ranges)
     rows = guarded(source, ranges, distinct=known.distinct)
     if known.few and updates and not replaces:
         rows = F.broadcast(rows)
@@ -145,7 +145,7 @@ def guarded(source: DataFrame, ranges: Sequence[Range] | None, *, distinct: bool
         return source
     count = F.count(F.lit(1)).over(Window.partitionBy(KEY))
     probed = source.withColumn(_PROBE, F.monotonically_increasing_id() if distinct else count)
-    wrong = F.lit(False) if ranges is None else ~_within(F.col(KEY), ranges)
+    wrong = F.lit(False) if ranges is None else ~within(F.col(KEY), ranges)
     guard = F.when((F.col(_PROBE) >= 0) & wrong, _raise(OUTSIDE))
     if not distinct:
         guard = guard.when(F.col(_PROBE) > 1, _raise(DUPLICATE))
@@ -167,11 +167,12 @@ def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:
     return cover([(row[1], row[2]) for row in rows], limit)
 
 
-def _within(key: Column, ranges: Sequence[Range]) -> Column:
-    within = F.lit(False)
+def within(key: Column, ranges: Sequence[Range]) -> Column:
+    """Whether the key lies in one of the literal ranges, so that files without any such key are never opened."""
+    found = F.lit(False)
     for low, high in ranges:
-        within = within | key.between(F.lit(low), F.lit(high))
-    return within
+        found = found | key.between(F.lit(low), F.lit(high))
+    return found
 
 
 def _raise(message: str) -> Column:

@@ -3,14 +3,15 @@
 Columns: ``_key`` (the MERGE key, and what the table is clustered by), the columns of the plan,
 ``_rescued_data``, ``_cluster_time``, ``_source_ts``, ``_op``.
 
-**Exactly one data commit per table and batch.** A landing carries ``(app_id, batch_id)``, which Delta records
-in the same commit. Three rules make that safe:
+**Exactly one data commit per table, batch, and part.** A landing carries ``(app_id, batch_id)``, which Delta records
+in the same commit. A batch has one part, or two: rows that are only appended may follow what is merged in a commit of
+their own (part "reads"), under an application id of their own. Three rules make that safe:
 
 - tables are created and altered by DDL only, which records no batch (an empty write would);
 - Delta skips, in silence, a batch that is not above the recorded one. So the record is read before and
   after, and a landing knows by a token in its commit whether *it* wrote;
-- one `StateTable` lands a batch once. Landing it again is a mistake of the caller and refused, not skipped:
-  the rows of the second call would be lost.
+- one `StateTable` lands a part of a batch once. Landing it again is a mistake of the caller and refused, not
+  skipped: the rows of the second call would be lost.
 
 **The plan is written before its columns.** It lies in the table property ``snapshotter.plan``; columns that
 the plan has and the table lacks (a crash in between) are added at the next `open` or `evolve`.
@@ -71,6 +72,7 @@ _PASSING_CONFLICTS = (
 )
 
 How = Literal["merge", "insert", "append", "replace"]
+Part = Literal["batch", "reads"]
 
 
 class LandingError(Exception):
@@ -116,7 +118,7 @@ class StateTable:
         self._session = state_merge.landing_session(spark, settings or {})
         self._log = TableLog(self._session, path)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
-        self._landed_batch: int | None = None
+        self._landed_parts: set[tuple[Part, int]] = set()
 
     def create(self, plan: TablePlan) -> None:
         """Make the table, or bring the one that is there up to ``plan``."""
@@ -154,7 +156,7 @@ class StateTable:
         return merged
 
     def recorded_batch(self) -> int | None:
-        """The newest batch that ``app_id`` committed; None when there is none, or no table."""
+        """The newest batch whose first part ``app_id`` committed; None when there is none, or no table."""
         newest = self._log.newest()
         return None if newest is None else newest.recorded(self.app_id)
 
@@ -177,6 +179,11 @@ class StateTable:
         found = rows.agg(F.max(KEY)).first()
         return None if found is None else found[0]
 
+    def keys(self, ranges: Sequence[Range] | None) -> DataFrame:
+        """The ``_key`` of each of its rows, or of those in ``ranges`` alone."""
+        rows = self._rows()
+        return rows if ranges is None else rows.where(state_merge.within(F.col(KEY), ranges))
+
     def last_metadata(self) -> dict[str, Any] | None:
         """What the newest landing of this engine, under any application id, was given as ``metadata``."""
         newest = self._log.newest()
@@ -197,6 +204,7 @@ class StateTable:
         how: How,
         key_ranges: Sequence[Range] | None,
         known: Known = NOTHING_KNOWN,
+        part: Part = "batch",
     ) -> Landed:
         """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
 
@@ -205,15 +213,17 @@ class StateTable:
         as they are. ``append`` asks nothing: its keys are proven new, and are none of the batch's deletes.
         ``replace`` merges, and deletes every row whose key the source has not.
         ``key_ranges`` hold all keys of the source (`streaming.key_ranges`, `state_merge.ranges_of`); None
-        searches the whole table. ``known``: what the caller promises of the source.
+        searches the whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands
+        behind the batch's first part, which the caller has landed; `recorded_batch` does not tell of it.
 
         Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
         raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
         """
-        if batch_id == self._landed_batch:
+        if (part, batch_id) in self._landed_parts:
             raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
+        app_id = self.app_id if part == "batch" else f"{self.app_id}:{part}"
         before = self._existing()
-        recorded = before.recorded(self.app_id)
+        recorded = before.recorded(app_id)
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
         rows = self._fitting(source, before)
@@ -221,25 +231,26 @@ class StateTable:
         mark = {
             "engine": _ENGINE,
             "landing": token,
-            "app_id": self.app_id,
+            "app_id": app_id,
             "batch": batch_id,
             "metadata": metadata,
         }
         # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
         user_metadata = json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
-        self._write(rows, batch_id, user_metadata, how, key_ranges, known)
+        self._write(rows, app_id, batch_id, user_metadata, how, key_ranges, known)
         commit = self._commit_of(token, before.version)
         if commit is None:
             raise LandingError(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
-                f"same application id {self.app_id!r}, was quicker. Stop one of the two"
+                f"same application id {app_id!r}, was quicker. Stop one of the two"
             )
-        self._landed_batch = batch_id
+        self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
 
     def _write(
         self,
         rows: DataFrame,
+        app_id: str,
         batch_id: int,
         user_metadata: str,
         how: How,
@@ -251,9 +262,9 @@ class StateTable:
         ):
             with attempt:
                 if how == "append":
-                    state_merge.append(self.path, rows, self.app_id, batch_id, user_metadata)
+                    state_merge.append(self.path, rows, app_id, batch_id, user_metadata)
                 else:
-                    with state_merge.transaction(self._session, self.app_id, batch_id, user_metadata):
+                    with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
                         state_merge.merge(
                             self._session,
                             self.path,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
     from pyspark.sql import SparkSession
 
+    from snapshotter.testing.kafka import KafkaBroker
     from snapshotter.testing.mongodb import MongoDeployment
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, print_blob=True)
@@ -94,6 +95,23 @@ def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     yield name
     mongo_client.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """A Kafka broker, for the whole run; a test that kills it starts it again."""
+    from snapshotter.testing.kafka import start_kafka
+
+    with start_kafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker) -> str:
+    """The name of a Kafka topic of this test's own, with one partition."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    kafka.create_topic(name)
+    return name
 
 
 @pytest.fixture(scope="session")

@@ -75,6 +75,9 @@ def before(
 
 app.command("run")(run.run)
 app.command("execute-snapshot")(signal_commands.execute_snapshot)
+app.command("stop-snapshot")(signal_commands.stop_snapshot)
+app.command("pause-snapshot")(signal_commands.pause_snapshot)
+app.command("resume-snapshot")(signal_commands.resume_snapshot)
 app.command("status")(status.status)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)

@@ -1,4 +1,5 @@
-"""``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so.
+"""``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so; and
+``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``: decide about what was asked for.
 
 The signal goes into the signal collection where there is one that the engine reads, and otherwise (also
 before an engine's very first start) into the inbox folder beside its state. Either way it waits there if the
@@ -9,13 +10,19 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signals.actions import Action, SnapshotType
+from signals.actions import Action, ExecuteSnapshot, SnapshotType
+from signals.errors import MalformedSignal
 from signals.parsing import parse_signal
+from signals.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
+from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
 from snapshotter.errors import ConfigurationError, DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
 
@@ -24,6 +31,14 @@ if TYPE_CHECKING:
     from snapshotter.storage import Storage
 
 POLL_SECONDS = 0.5
+SignalId = Annotated[
+    str | None, typer.Option("--id", help="Names the signal; a known id is carried out once.")
+]
+
+Requests = Annotated[
+    list[str] | None,
+    typer.Option("--request", help="Only the request of this id; may be given again.", metavar="ID"),
+]
 
 
 def execute_snapshot(
@@ -37,11 +52,30 @@ def execute_snapshot(
         typer.Option("--filter", help="Read only documents that match this query.", metavar="JSON"),
     ] = None,
     kind: Annotated[str, typer.Option("--type", help="How it runs.")] = SnapshotType.INCREMENTAL.value,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", help="Read only this id; may be given again.", metavar="JSON"),
+    ] = None,
+    minimum: Annotated[
+        str | None, typer.Option("--min", help="Read only ids from this one on.", metavar="JSON")
+    ] = None,
+    maximum: Annotated[
+        str | None, typer.Option("--max", help="Read only ids up to this one.", metavar="JSON")
+    ] = None,
+    reconcile: Annotated[
+        bool, typer.Option("--reconcile", help="Delete rows that are gone at the source.")
+    ] = False,
+    priority: Annotated[int, typer.Option("--priority", help="Higher comes first.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be read, and read nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Show progress, and end when the snapshot does.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(help="With --wait: give up waiting after so many seconds.", min=0)
+        float | None,
+        typer.Option(help="With --wait or --dry-run: give up waiting after so many seconds.", min=0),
     ] = None,
     request_id: Annotated[
         str | None, typer.Option("--id", help="Names the request; a known id is carried out once.")
@@ -50,10 +84,17 @@ def execute_snapshot(
     """Read collections again, while changes keep streaming."""
     set_up_logging(ctx)
     settings = load_settings(config)
-    action = build_action(collections, query, kind, request_id or uuid.uuid4().hex)
+    parts = Parts(tuple(keys or ()), minimum, maximum, reconcile, priority, dry_run)
+    action = build_action(collections, query, kind, request_id or uuid.uuid4().hex, parts)
     state = open_state(settings)
+    if dry_run:
+        forget_answer(state, action.id)
     where = send(settings, state, action)
     say(f"signal {action.id} is in {where}")
+    if dry_run:
+        answer = await_answer(state, action.id, timeout)
+        typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
+        return
     if not wait:
         typer.echo(action.id)
         return
@@ -61,13 +102,93 @@ def execute_snapshot(
     typer.echo(action.id)
 
 
-def build_action(collections: list[str], query: str | None, kind: str, request_id: str) -> Action:
+def stop_snapshot(
+    ctx: typer.Context,
+    config: ConfigFile,
+    collections: Annotated[
+        list[str] | None, typer.Argument(help="Of these collections only; without any, of all of them.")
+    ] = None,
+    requests: Requests = None,
+    signal_id: SignalId = None,
+) -> None:
+    """Give up snapshots, at once: running, paused or queued. What has landed stays."""
+    data = {"data-collections": collections} if collections else {}
+    _decide(ctx, config, "stop-snapshot", data | _named(requests), signal_id)
+
+
+def pause_snapshot(
+    ctx: typer.Context, config: ConfigFile, requests: Requests = None, signal_id: SignalId = None
+) -> None:
+    """Begin no more windows for the snapshots that there are, also after a restart. Changes go on streaming."""
+    _decide(ctx, config, "pause-snapshot", _named(requests), signal_id)
+
+
+def resume_snapshot(
+    ctx: typer.Context, config: ConfigFile, requests: Requests = None, signal_id: SignalId = None
+) -> None:
+    """Go on with the snapshots that are paused; one that is named also goes on where it failed."""
+    _decide(ctx, config, "resume-snapshot", _named(requests), signal_id)
+
+
+def _named(requests: list[str] | None) -> dict[str, list[str]]:
+    return {"requests": requests} if requests else {}
+
+
+def _decide(
+    ctx: typer.Context, config: Path, kind: str, data: Mapping[str, object], signal_id: str | None
+) -> None:
+    set_up_logging(ctx)
+    settings = load_settings(config)
+    action = parse_signal(signal_id or uuid.uuid4().hex, kind, data)
+    say(f"signal {action.id} is in {send(settings, open_state(settings), action)}")
+    typer.echo(action.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What narrows a snapshot, and how it runs; ids as JSON text."""
+
+    keys: tuple[str, ...] = ()
+    minimum: str | None = None
+    maximum: str | None = None
+    reconcile: bool = False
+    priority: int = 0
+    dry_run: bool = False
+
+    def fields(self) -> dict[str, object]:
+        """As a signal has them. Raises MalformedSignal."""
+        data: dict[str, object] = {
+            "reconcile": self.reconcile,
+            "priority": self.priority,
+            "dry-run": self.dry_run,
+        }
+        if self.keys:
+            data["keys"] = [_id("--key", text) for text in self.keys]
+        ends = {"min": self.minimum, "max": self.maximum}
+        if given := {end: _id(f"--{end}", text) for end, text in ends.items() if text is not None}:
+            data["range"] = given
+        return data
+
+
+def _id(name: str, text: str) -> object:
+    try:
+        return load_json(text, name)
+    except MalformedSignal as error:
+        raise MalformedSignal(
+            f'{error}. An id is JSON: 17, \'"A-4"\' (a string, in double quotes), \'{{"$oid": "…"}}\''
+        ) from error
+
+
+def build_action(
+    collections: list[str], query: str | None, kind: str, request_id: str, parts: Parts | None = None
+) -> ExecuteSnapshot:
     """The signal that the arguments mean, checked as any is. Raises SignalError, ConfigurationError."""
-    data: dict[str, object] = {"data-collections": collections, "type": kind}
+    data: dict[str, object] = {"data-collections": collections, "type": kind, **(parts or Parts()).fields()}
     if query is not None:
         data["additional-conditions"] = [{"data-collection": name, "filter": query} for name in collections]
     action = parse_signal(request_id, "execute-snapshot", data)
-    if kind.strip().lower() == SnapshotType.BLOCKING:
+    assert isinstance(action, ExecuteSnapshot)
+    if action.type is SnapshotType.BLOCKING:
         raise ConfigurationError("--type blocking is not supported yet", "leave --type out: incremental")
     return action
 
@@ -116,6 +237,8 @@ def _wait(state: Storage, request_id: str, timeout: float | None) -> None:
                     "it goes on by itself: look at it with snapshotter status",
                 )
             time.sleep(POLL_SECONDS)
+    if request.state is RequestState.STOPPED:
+        raise DefiniteError(f"request {request_id} was stopped", "what has landed stays; ask for it again")
     if request.state is RequestState.FAILED:
         raise DefiniteError(f"request {request_id} failed: {request.error or 'the engine gives no reason'}")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.effects import Closing, LandBatch, Unreached
 from snapshotter.core.inputs import BatchArrived
 from snapshotter.core.limits import Limits
@@ -66,7 +66,7 @@ def closable(
     limits: Limits,
 ) -> list[Window]:
     """The windows that a batch up to ``end`` may close: of each scan an unbroken run from the next chunk to
-    land on, as many as one commit takes; and every window of single ids."""
+    land on, as many as one commit takes; and every window of single ids that are read again."""
     chosen: list[Window] = []
     for (request_id, namespace), scan in scans.items():
         in_order = {
@@ -79,7 +79,7 @@ def closable(
                 break
             chosen.append(window)
             order += 1
-    chosen += [w for w in windows.values() if isinstance(w.target, KeyList) and w.closes_by(end)]
+    chosen += [w for w in windows.values() if w.request_id is None and w.closes_by(end)]
     return chosen
 
 
@@ -88,7 +88,7 @@ def unreached(
     reached: Mapping[Namespace, Bound | None],
     landed_upto: Mapping[Namespace, str],
 ) -> dict[Namespace, Unreached]:
-    """Of each first load among the active ``tasks``, the keys whose events need not land, because a window
+    """Of each first load among ``tasks``, the keys whose events need not land, because a window
     still to be registered will read them. ``reached``: how far windows have been registered in this run;
     ``landed_upto``: how far the table held rows when the run began, for what an earlier run landed must
     follow the stream."""
@@ -128,6 +128,7 @@ def plan_landing(
                 w.low,
                 proven_new=w.namespace in loading and _proven_new(w, landed_upto.get(w.namespace)),
                 superseded=superseded(w.low, emptied_at.get(w.namespace)),
+                reconcile=w.reconcile,
             )
             for w in closing
             if w.namespace not in arrived.recorded

@@ -32,7 +32,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The ids with ``after < id <= upto``; None leaves that end open.
+    """The ids with ``after < id <= upto``; None leaves that end open. ``closed``: ``after`` itself belongs to it
+    as well, as the lower end of a range that somebody asked for does.
 
     The order is that of the collection's ids. Keys are ordered alike unless the collection has a collation,
     so whether ``after`` lies before ``upto`` is checked where that is known (`core.scan`), and ``holds`` is
@@ -41,18 +42,36 @@ class KeyRange:
 
     after: Bound | None
     upto: Bound | None
+    closed: bool = False
 
     def __post_init__(self) -> None:
-        if self.after is not None and self.upto is not None and self.after.key == self.upto.key:
+        if self.after is None and self.closed:
+            raise ValueError("a range that is open below has no lower end that could belong to it")
+        if self.after is None or self.upto is None or self.closed:
+            return
+        if self.after.key == self.upto.key:
             raise ValueError(f"an empty range: after {self.after.key!r}, up to {self.upto.key!r}")
 
     def holds(self, key: str) -> bool:
-        return (self.after is None or self.after.key < key) and (self.upto is None or key <= self.upto.key)
+        above = self.after is None or self.after.key < key or (self.closed and self.after.key == key)
+        return above and (self.upto is None or key <= self.upto.key)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "after": self.after.to_json() if self.after else None,
+            "upto": self.upto.to_json() if self.upto else None,
+            "closed": self.closed,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> KeyRange:
+        after, upto = (Bound.from_json(value[end]) if value[end] else None for end in ("after", "upto"))
+        return cls(after, upto, value["closed"])
 
 
 @dataclass(frozen=True, slots=True)
 class KeyList:
-    """Single ids, read again one by one: those whose full document the stream could not give."""
+    """Single ids, read one by one: those whose full document the stream could not give, or that a request names."""
 
     ids: tuple[Bound, ...]
 
@@ -61,3 +80,8 @@ class KeyList:
 
 
 Target = KeyRange | KeyList
+
+
+def end_of(target: Target) -> Bound | None:
+    """The last id of a chunk: where a scan has come to once the chunk has landed."""
+    return target.upto if isinstance(target, KeyRange) else target.ids[-1]

@@ -11,6 +11,10 @@ the latest window.
 Where the collection was emptied (dropped, renamed away, replaced), what came before says nothing any more: events up to
 then, and READs of windows whose low watermark lies before (`snapshotter.core.namespace_changes`).
 
+A window that reconciles also says what is not there: a row of the table whose key lies in its target, that it has not
+read, and on whose key nothing landed after its low watermark, goes in the same commit. (A document that came or went
+after the low watermark is an event's to tell; one that went before it was gone already when the window read.)
+
 Pure: standard library only.
 """
 
@@ -20,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from snapshotter.core.chunks import Target
 from snapshotter.core.namespace_changes import superseded
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -48,14 +53,56 @@ class Read:
     content: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Reconciling:
+    """A window that closes and reconciles: what it was to read, and its effective low watermark."""
+
+    target: Target
+    low: ClusterTime
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A row of the table for which ``window`` found no document: it is deleted."""
+
+    key: str
+    low: ClusterTime
+    window: int
+
+    @property
+    def content(self) -> None:
+        return None
+
+
+CommitRow = StreamedEvent | Read | Gone
+
+
 def surviving(reads: Iterable[Read], events: Iterable[StreamedEvent]) -> list[Read]:
     """The READs that no event supersedes. ``events`` are all that streamed since the windows were registered,
     up to the end of the batch that closes them."""
-    latest: dict[str, ClusterTime] = {}
-    for event in events:
-        if event.lands:
-            latest[event.key] = max(event.time, latest.get(event.key, event.time))
+    latest = _landed(events)
     return [read for read in reads if not (read.key in latest and latest[read.key] > read.low)]
+
+
+def gone(
+    table: Iterable[str],
+    reconciling: Iterable[Reconciling],
+    reads: Iterable[Read],
+    events: Iterable[StreamedEvent],
+) -> list[Gone]:
+    """Of the keys that the ``table`` has rows of, those that go. ``reads`` are all that were read, those included that
+    an event superseded; ``events`` as for `surviving`."""
+    windows = list(reconciling)
+    there, latest = {read.key for read in reads}, _landed(events)
+    found = []
+    for key in table:
+        for window in windows:
+            streamed = key in latest and latest[key] > window.low
+            if window.target.holds(key) and key not in there and not streamed:
+                found.append(Gone(key, window.low, window.window))
+                break
+    return found
 
 
 def latest_events(events: Iterable[StreamedEvent]) -> dict[str, StreamedEvent]:
@@ -72,16 +119,32 @@ def commit_rows(
     kept: Iterable[StreamedEvent],
     reads: Iterable[Read],
     emptied_at: ClusterTime | None = None,
-) -> dict[str, StreamedEvent | Read]:
+    *,
+    table: Iterable[str] = (),
+    reconciling: Iterable[Reconciling] = (),
+) -> dict[str, CommitRow]:
     """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches. ``emptied_at``: when
-    the collection was last emptied, if it ever was (a batch that does it also empties the table)."""
+    the collection was last emptied, if it ever was (a batch that does it also empties the table). ``table``: the keys
+    that have rows before the commit (none where the batch empties it), for the windows that are ``reconciling``."""
     batch = [event for event in batch if emptied_at is None or event.time > emptied_at]
     reads = [read for read in reads if not superseded(read.low, emptied_at)]
-    rows: dict[str, StreamedEvent | Read] = dict(latest_events(batch))
+    reconciling = [window for window in reconciling if not superseded(window.low, emptied_at)]
+    rows: dict[str, CommitRow] = dict(latest_events(batch))
     for read in sorted(surviving(reads, [*kept, *batch]), key=lambda r: r.window):
         if not isinstance(rows.get(read.key), StreamedEvent):
             rows[read.key] = read
+    for absent in gone(table, reconciling, reads, [*kept, *batch]):
+        rows.setdefault(absent.key, absent)
     return rows
+
+
+def _landed(events: Iterable[StreamedEvent]) -> dict[str, ClusterTime]:
+    """When something landed last, of each key."""
+    latest: dict[str, ClusterTime] = {}
+    for event in events:
+        if event.lands:
+            latest[event.key] = max(event.time, latest.get(event.key, event.time))
+    return latest
 
 
 def _rank(event: StreamedEvent) -> tuple[ClusterTime, int]:

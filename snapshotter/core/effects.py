@@ -1,9 +1,9 @@
 """What the machine asks for, in the order it must be done.
 
-Two lanes. Requests (everything but the last three) may be executed at once, side by side, and answer with an
+Two lanes. Requests (everything but the last four) may be executed at once, side by side, and answer with an
 input. The durable lane belongs to the batch: ``LandBatch``, then ``SaveProgress``, and only then may Spark
 commit the batch's offset and may ``Announce`` be heard. Nothing in that lane may overtake what stands before
-it.
+it. ``SaveControls`` is of neither: it is durable before the next effect is looked at.
 
 Pure: standard library only.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from snapshotter.core.chunks import Bound, Target
+from snapshotter.core.chunks import Bound, KeyRange, Target
+from snapshotter.core.controls import Controls
 from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.progress import Progress
 from snapshotter.core.window import Window, WindowId
@@ -27,18 +28,23 @@ class OpenCollection:
 
     To be read at or after ``after_time``, the end of the newest batch: ids beyond the largest one reach the
     table by the stream alone, so each of them must have been inserted after the stream began.
+
+    With ``within`` only ids of that range count. With ``reconcile`` the scan has to come to the end of the range
+    (or, without one, of all ids there can be) whatever the collection holds: that end is the answer.
     """
 
     request_id: str
     namespace: Namespace
     filter: str | None
     after_time: ClusterTime
+    within: KeyRange | None = None
+    reconcile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlanChunks:
-    """Find the ends of the next ``count`` chunks of ``docs`` documents in ``(after, upto]`` ->
-    ``ChunksPlanned``."""
+    """Find the ends of the next ``count`` chunks of ``docs`` documents in ``(after, upto]``, or with ``closed`` in
+    ``[after, upto]`` -> ``ChunksPlanned``."""
 
     request_id: str
     namespace: Namespace
@@ -47,6 +53,8 @@ class PlanChunks:
     upto: Bound
     docs: int
     count: int
+    closed: bool = False
+    resumed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +111,15 @@ class Closing:
 
     ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered,
     at or before ``low``, put it there. ``superseded``: the collection was emptied after ``low``, so none of
-    its READs lands.
+    its READs lands. ``reconcile``: rows of its target that it has not read, and on whose key nothing streamed after
+    ``low``, go (`core.collisions.gone`).
     """
 
     window: Window
     low: ClusterTime
     proven_new: bool
     superseded: bool = False
+    reconcile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,9 @@ class LandBatch:
     unreached: Mapping[Namespace, Unreached]
     emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
 
+    def closes(self, window: WindowId) -> bool:
+        return any(closing.window.id == window for closing in self.closings)
+
 
 @dataclass(frozen=True, slots=True)
 class SaveProgress:
@@ -149,14 +162,23 @@ class SaveProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveControls:
+    """Make operators' decisions durable in the journal, which no replay undoes, before anything that follows this
+    effect is carried out."""
+
+    controls: Controls
+
+
+@dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED,
-    ...)."""
+    """Tell operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED, ...; all of
+    them in `core.announcements`), ``data`` what goes with it, by the documented names."""
 
     kind: str
     request_id: str
     namespace: Namespace | None = None
     detail: str = ""
+    data: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 Effect = (
@@ -169,5 +191,6 @@ Effect = (
     | MakeBatch
     | LandBatch
     | SaveProgress
+    | SaveControls
     | Announce
 )

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.core.chunks import Bound, KeyList
+from snapshotter.core.effects import LandBatch
 from snapshotter.core.namespace_changes import Emptied, still_asked
 from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Planned
-from snapshotter.core.window import Window, WindowId
+from snapshotter.core.window import Window, WindowId, WindowState
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 
@@ -41,13 +42,14 @@ class Flight:
                 id=self._next_id(),
                 request_id=request_id,
                 namespace=task.namespace,
-                target=planned.range,
+                target=planned.target,
                 filter=task.filter,
                 order=planned.order,
                 attempt=planned.attempt,
                 floor=self.floor,
                 in_stream=self.in_stream,
                 ordered_keys=task.ordered_keys,
+                reconcile=task.reconcile,
             )
         )
 
@@ -72,14 +74,28 @@ class Flight:
         floors = ((window.namespace, window.floor) for window in self.windows.values())
         self.emptied_at = still_asked(self.emptied_at, emptied, floors)
 
+    def beside(self, landing: LandBatch | None) -> list[Window]:
+        """The windows in flight besides those that are being landed: the next ones are read meanwhile."""
+        return [w for w in self.windows.values() if landing is None or not landing.closes(w.id)]
+
+    def worth_waiting(self, landing: LandBatch | None, enough: int) -> bool:
+        """Whether a batch should wait: windows are being read, and those that are ready make no commit of
+        ``enough`` rows. (A commit costs seconds whatever it carries, and a batch of a few events is one.)"""
+        waiting = self.beside(landing)
+        ready = [window for window in waiting if window.state is WindowState.CLOSING]
+        return len(ready) < len(waiting) and sum(window.rows for window in ready) < enough
+
     def of_task(self, request_id: str, namespace: Namespace) -> list[Window]:
         return [w for w in self.windows.values() if (w.request_id, w.namespace) == (request_id, namespace)]
 
     def reading_ids(self, namespace: Namespace) -> list[Window]:
-        """Windows that read single ids of the collection."""
-        return [
-            w for w in self.windows.values() if w.namespace == namespace and isinstance(w.target, KeyList)
-        ]
+        """Windows that read single ids of the collection again; they belong to no request."""
+        return [w for w in self.windows.values() if w.namespace == namespace and w.request_id is None]
+
+    def others(self, request_id: str, namespace: Namespace) -> bool:
+        """Whether windows of another request are in flight in this collection."""
+        mine = (None, request_id)
+        return any(w.namespace == namespace and w.request_id not in mine for w in self.windows.values())
 
     def giving_way(self, namespace: Namespace, taken: Callable[[str], bool]) -> list[Window]:
         """Windows of single ids one of which is now ``taken`` by something else."""

@@ -24,6 +24,38 @@ class RequestReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class StopReceived:
+    """End these collections of these requests (None: all that exist now and have not ended). ``digest`` stands for what
+    the command said, here and below; an id that was taken before changes nothing."""
+
+    id: str
+    requests: frozenset[str] | None = None
+    namespaces: frozenset[Namespace] | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReceived:
+    """Open no more windows for these requests (None: all that exist now and have not ended)."""
+
+    id: str
+    requests: frozenset[str] | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeReceived:
+    """Go on with these requests (None: all that are paused). One that is named goes on where it failed, too."""
+
+    id: str
+    requests: frozenset[str] | None = None
+    digest: str = ""
+
+
+Command = StopReceived | PauseReceived | ResumeReceived
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionOpened:
     """Answers ``OpenCollection``. ``last`` is the largest id (None: nothing there); ``ordered_keys`` says
     that the collection orders its ids as keys are ordered (a simple collation)."""
@@ -47,12 +79,13 @@ class CollectionFailed:
 @dataclass(frozen=True, slots=True)
 class ChunksPlanned:
     """Answers ``PlanChunks``: the ends of the next chunks. ``exhausted``: no document lies between the last
-    of them and the end of the scan."""
+    of them and the end of the scan. ``resumed`` as in the question: a scan that was begun anew is not answered."""
 
     request_id: str
     namespace: Namespace
     bounds: tuple[Bound, ...]
     exhausted: bool
+    resumed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +149,12 @@ class BatchArrived:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of a window that has landed: READs that became rows, and READs that streamed events superseded."""
+    """Of a window that has landed: READs that became rows, READs that streamed events superseded, and rows that went
+    because the source has no document for them (`Closing.reconcile`)."""
 
     kept: int
     dropped: int
+    deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +181,9 @@ class Draining:
 
 Input = (
     RequestReceived
+    | StopReceived
+    | PauseReceived
+    | ResumeReceived
     | CollectionOpened
     | CollectionFailed
     | ChunksPlanned

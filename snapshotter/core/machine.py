@@ -4,12 +4,12 @@
 clock and never draws a random number, so the same inputs always give the same effects (tests/traces shows
 them).
 
-Theory of operation. Requests stand in one queue; for each collection only the first unfinished task is
-active, so the READs of one commit never hold a key twice. A task is *opened* (its largest id is read),
-*begun* by the next batch (only there is it known, between two landings, whether its table is empty), and then
-scanned: chunk ends are planned ahead, windows are registered and run while batches land, and each batch
-closes the windows whose high watermark lies at or before its end, in the order of the scan. What landed moves
-the frontier, which is saved with the batch.
+Theory of operation. Requests stand in one queue (`core.queue`); in each collection one task at a time has its turn, so
+the READs of one commit never hold a key twice. What operators decide meanwhile is in `core.controls`. A task is
+*opened* (its largest id is read), *begun* by the next batch (only there is it known, between two landings, whether its
+table is empty), and then scanned: chunk ends are planned ahead, windows are registered and run while batches land, and
+each batch closes the windows whose high watermark lies at or before its end, in the order of the scan. What landed
+moves the frontier, which is saved with the batch.
 
 Invariants
 - Nothing is asked for before the first batch of the run: only it tells how far the tables reach, and from
@@ -28,48 +28,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapshotter.core import announcements, batches, inputs, queue
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.chunks import KeyList, end_of
 from snapshotter.core.effects import (
     Discard,
     Effect,
-    LandBatch,
     MakeBatch,
-    OpenCollection,
-    PlanChunks,
     ReadChunk,
+    SaveControls,
     SaveProgress,
     Unreached,
     WriteHigh,
-    WriteLow,
 )
-from snapshotter.core.flight import Flight
-from snapshotter.core.limits import Limits
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
-from snapshotter.core.scan import Planned, Scan
-from snapshotter.core.window import Window, WindowError, WindowId
+from snapshotter.core.progress import TaskState
+from snapshotter.core.requesting import Requesting
+from snapshotter.core.scan import Planned
+from snapshotter.core.window import Window, WindowError
 from streaming.namespaces import Namespace
 
 
-class Machine:
+class Machine(Requesting):
     """One run of the engine. ``run`` names it; ``in_stream`` says that watermarks travel in the change
-    stream."""
+    stream; ``controls`` are what the journal holds of operators' decisions."""
 
-    def __init__(self, run: str, progress: Progress, limits: Limits, *, in_stream: bool) -> None:
-        self.run = run
-        self.progress = progress
-        self.limits = limits
-        self.flight = Flight(run, in_stream)
-        self.scans: dict[tuple[str, Namespace], Scan] = {}
-        self.landed_upto: dict[Namespace, str] = {}
-        self.landing: LandBatch | None = None
-        self.draining = False
-        self._arrived: inputs.BatchArrived | None = None
-        self._opening: set[tuple[str, Namespace]] = set()
-        self._missed: dict[WindowId, frozenset[str]] = {}
-        self._rereads_rest: set[Namespace] = set()
-        self._saved = progress
-        self._ready = False
-        self._behind = False
+    _arrived: inputs.BatchArrived | None = None
 
     def step(self, happened: inputs.Input) -> tuple[Effect, ...]:
         """Take one input; return what is to be done because of it, in order."""
@@ -77,6 +58,8 @@ class Machine:
         match happened:
             case inputs.RequestReceived():
                 effects = self._request_received(happened)
+            case inputs.StopReceived() | inputs.PauseReceived() | inputs.ResumeReceived():
+                effects = self._command_received(happened)
             case inputs.CollectionOpened():
                 effects = self._collection_opened(happened)
             case inputs.CollectionFailed():
@@ -104,49 +87,17 @@ class Machine:
     # What the engine may ask
 
     @property
-    def windows(self) -> dict[WindowId, Window]:
-        """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
-        return self.flight.windows
-
-    @property
     def quiet(self) -> bool:
         """No window is in flight and no batch is landing: a good moment to stop."""
         return not self.windows and self.landing is None
 
     @property
     def finished(self) -> bool:
-        """Nothing is asked for that has not ended, and the ends are saved and announced."""
+        """Nothing is asked for that has not ended (or waits for an operator to resume it), and that is saved and
+        announced."""
         asked, saved = self.progress.requests, self._saved.requests
-        return self.quiet and not self.progress.rereads and asked == saved and all(r.ended for r in asked)
-
-    def beginning(self) -> tuple[Namespace, ...]:
-        """Collections for which the next batch must say whether their table is empty."""
-        return tuple(t.namespace for _, t in self._active() if t.state is TaskState.OPENED)
-
-    def first_loads(self) -> tuple[TaskProgress, ...]:
-        """First loads that an earlier run began: the next batch must say how far their tables reach."""
-        return tuple(t for _, t in self._active() if t.state is TaskState.RUNNING and t.first_load)
-
-    # Requests
-
-    def _request_received(self, happened: inputs.RequestReceived) -> list[Effect]:
-        if self.progress.request(happened.request.id) is not None:
-            return []
-        self.progress = self.progress.with_request(RequestProgress.accepted(happened.request))
-        return []
-
-    def _collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
-        task = self._task(happened.request_id, happened.namespace)
-        task = task.opened(happened.last, happened.estimated, ordered_keys=happened.ordered_keys)
-        self._put(happened.request_id, task)
-        self._opening.discard((happened.request_id, happened.namespace))
-        # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.
-        return [MakeBatch()]
-
-    def _chunks_planned(self, happened: inputs.ChunksPlanned) -> list[Effect]:
-        if (scan := self.scans.get((happened.request_id, happened.namespace))) is not None:
-            scan.plan(happened.bounds, exhausted=happened.exhausted)
-        return []
+        over = asked == saved and all(r.ended or r.paused for r in asked)
+        return over and self.quiet and not self.progress.rereads
 
     # Windows
 
@@ -193,29 +144,9 @@ class Machine:
         elif definite or window.attempt >= self.limits.attempts:
             effects += self._fail_task(window.request_id, window.namespace, error)
         else:
-            assert isinstance(window.target, KeyRange)
             scan = self.scans[window.request_id, window.namespace]
             scan.retry(Planned(window.order, window.target, window.attempt + 1))
         return effects
-
-    def _fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
-        task = self._task(request_id, namespace)
-        if task.ended:
-            return []
-        self._put(request_id, task.failed(error))
-        self._opening.discard((request_id, namespace))
-        self.scans.pop((request_id, namespace), None)
-        effects: list[Effect] = []
-        for window in self.flight.of_task(request_id, namespace):
-            effects += self._drop(window)
-        return [*effects, MakeBatch()]
-
-    def _drop(self, window: Window, why: str = "") -> list[Effect]:
-        """Take a window out of flight. The buffer of one that is being landed stays until that is over."""
-        del self.windows[window.id]
-        self._missed.pop(window.id, None)
-        landing = self.landing is not None and any(c.window.id == window.id for c in self.landing.closings)
-        return [] if landing else [Discard(window.id, window.namespace, landed=False, why=why)]
 
     # Batches
 
@@ -256,15 +187,17 @@ class Machine:
         return [*effects, self.landing]
 
     def _begin(self, empty_tables: frozenset[Namespace]) -> None:
-        for request, task in self._active():
+        for request, task in self._turns():
             if task.state is TaskState.OPENED:
                 self._put(request.id, task.begun(table_empty=task.namespace in empty_tables))
 
     def _unreached(self) -> dict[Namespace, Unreached]:
-        tasks = [task for _, task in self._active()]
-        reached = {task.namespace: task.frontier for task in tasks}
-        reached |= {namespace: scan.reached for (_, namespace), scan in self.scans.items()}
-        return batches.unreached(tasks, reached, self.landed_upto)
+        loads = list(queue.first_loads(self.progress))
+        reached = {task.namespace: task.frontier for _, task in loads}
+        for request, task in loads:
+            if (scan := self.scans.get((request.id, task.namespace))) is not None:
+                reached[task.namespace] = scan.reached
+        return batches.unreached([task for _, task in loads], reached, self.landed_upto)
 
     def _leave_to_first_loads(self, unreached: dict[Namespace, Unreached]) -> list[Effect]:
         """Ids to read again that a first load will read anyway: landed by themselves, ahead of it, they would
@@ -299,32 +232,39 @@ class Machine:
             window, outcome = closing.window, happened.outcomes[closing.window.id]
             discards.append(Discard(window.id, window.namespace, landed=True))
             if self.windows.pop(window.id, None) is not None:
-                self._window_landed(window, outcome.kept, outcome.dropped)
+                self._window_landed(window, outcome)
         for namespace, bounds in arrived.incomplete.items():
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
             self.progress = self.progress.with_reread(namespace, missed)
         self._end_tasks()
         self.progress = replace(self.progress, batch_id=landing.batch_id, position=landing.end)
         announced = list(announcements.between(self._saved, self.progress))
-        self.progress = self._saved = self.progress.forgetting(self.limits.ended_requests_kept)
+        self.progress = self.progress.forgetting(self.limits.ended_requests_kept)
+        settled = self.controls.settled(self._saved, self.progress)
+        saves: list[Effect] = [SaveProgress(self.progress)]
+        if settled != self.controls:
+            saves.append(SaveControls(settled))
+        self._saved, self.controls = self.progress, settled
         self.landing = self._arrived = None
         if batches.closable(self.windows, self.scans, landing.end, self.limits):
             discards.append(MakeBatch())
-        return [SaveProgress(self.progress), *announced, *discards]
+        return [*saves, *announced, *discards]
 
-    def _window_landed(self, window: Window, kept: int, dropped: int) -> None:
-        if isinstance(window.target, KeyList):
+    def _window_landed(self, window: Window, outcome: inputs.Outcome) -> None:
+        if window.request_id is None:
             # An id that the stream missed again, meanwhile, was perhaps read before that change.
             missed = self._missed.pop(window.id, frozenset())
+            assert isinstance(window.target, KeyList)
             keys = frozenset(bound.key for bound in window.target.ids) - missed
             self.progress = self.progress.without_rereads(window.namespace, keys)
             return
-        assert window.request_id is not None
-        assert window.target.upto is not None
+        upto = end_of(window.target)
+        assert upto is not None
         scan = self.scans[window.request_id, window.namespace]
         scan.next_close = window.order + 1
         task = self._task(window.request_id, window.namespace)
-        self._put(window.request_id, task.advanced(window.target.upto, rows=kept, dropped=dropped))
+        moved = task.advanced(upto, rows=outcome.kept, dropped=outcome.dropped, deleted=outcome.deleted)
+        self._put(window.request_id, moved)
 
     def _end_tasks(self) -> None:
         for (request_id, namespace), scan in list(self.scans.items()):
@@ -332,69 +272,8 @@ class Machine:
                 self._put(request_id, self._task(request_id, namespace).finished())
                 del self.scans[request_id, namespace]
 
-    # What to do next
-
-    def _next_requests(self) -> list[Effect]:
-        if not self._ready:
-            return []
-        effects: list[Effect] = []
-        for request, task in self._active()[: self.limits.tasks_ahead]:
-            key = (request.id, task.namespace)
-            if task.state is TaskState.RUNNING:
-                effects += self._scan(request.id, task)
-            elif task.state is TaskState.WAITING and not self.draining and key not in self._opening:
-                self._opening.add(key)
-                effects.append(OpenCollection(*key, task.filter, self.flight.floor))
-        return effects if self.draining or self._behind else effects + self._reread()
-
-    def _scan(self, request_id: str, task: TaskProgress) -> list[Effect]:
-        assert task.last is not None
-        key = (request_id, task.namespace)
-        if key not in self.scans:
-            self.scans[key] = Scan(task.frontier, task.last, self.limits.first_docs(), task.ordered_keys)
-        scan = self.scans[key]
-        slots = self.limits.slots(scan.docs)
-        effects: list[Effect] = []
-        # While draining, a chunk that failed still gets its window: those behind it in the scan wait for it.
-        begun_only = self.draining
-        while (
-            not self._behind and len(self.windows) < slots and (planned := scan.take(begun_only=begun_only))
-        ):
-            window = self.flight.chunk(request_id, task, planned)
-            for other in self.flight.giving_way(task.namespace, window.may_read):
-                effects += self._drop(other)
-            effects.append(WriteLow(window.id, window.namespace))
-        if not (scan.planning or scan.exhausted or self.draining) and len(scan.ready) < slots:
-            scan.planning = True
-            effects.append(
-                PlanChunks(request_id, task.namespace, task.filter, scan.tail, task.last, scan.docs, slots)
-            )
-        return effects
-
-    def _reread(self) -> list[Effect]:
-        """One window of single ids at a time for a collection."""
-        waiting: dict[Namespace, list[Bound]] = {}
-        for namespace, bound in self.progress.rereads:
-            if namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
-                waiting.setdefault(namespace, []).append(bound)
-        effects: list[Effect] = []
-        for namespace, bounds in waiting.items():
-            if not self.flight.reading_ids(namespace):
-                window = self.flight.single_ids(namespace, tuple(bounds[: self.limits.reread_ids]))
-                effects.append(WriteLow(window.id, namespace))
-        return effects
-
     @property
     def _in_hand(self) -> str:
         return (
             f"batch {self.landing.batch_id} is being landed" if self.landing else "no batch is being landed"
         )
-
-    def _active(self) -> list[tuple[RequestProgress, TaskProgress]]:
-        return queue.active(self.progress)
-
-    def _task(self, request_id: str, namespace: Namespace) -> TaskProgress:
-        return queue.task_of(self.progress, request_id, namespace)
-
-    def _put(self, request_id: str, task: TaskProgress) -> None:
-        self.progress = queue.with_task(self.progress, request_id, task)

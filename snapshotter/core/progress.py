@@ -8,6 +8,7 @@ Invariants
 - ``frontier`` is the end of the last chunk whose rows are visible; a restart goes on right after it.
 - A task ends on ids seen (the chunk that ends at ``last``), never on rows kept.
 - Keys whose full document the stream could not give stay in ``rereads`` until a window has landed them.
+- A request that has ended stays known for at least one more batch, so that a replay cannot carry it out again.
 
 Pure: standard library only.
 """
@@ -19,19 +20,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from snapshotter.core.chunks import Bound
-from snapshotter.core.requests import Origin, SnapshotRequest
+from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 
 
 class TaskState(StrEnum):
-    """``WAITING -> OPENED -> RUNNING -> DONE``, or ``FAILED`` from anywhere before the end."""
+    """``WAITING -> OPENED -> RUNNING -> DONE``; ``STOPPED`` or ``FAILED`` from anywhere before the end. Of all ends
+    only a failure is one to go on from."""
 
     WAITING = "waiting"
     OPENED = "opened"
     RUNNING = "running"
     DONE = "done"
+    STOPPED = "stopped"
     FAILED = "failed"
 
 
@@ -40,7 +43,8 @@ class TaskProgress:
     """One collection of one request.
 
     ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window
-    has reached yet need not land, because their window will read a state at or after them.
+    has reached yet need not land, because their window will read a state at or after them. ``resumed`` counts how
+    often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were gone at the source.
     """
 
     namespace: Namespace
@@ -55,31 +59,55 @@ class TaskProgress:
     first_load: bool = False
     ordered_keys: bool = True
     error: str | None = None
+    keys: tuple[Bound, ...] = ()
+    range: KeyRange | None = None
+    reconcile: bool = False
+    resumed: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, wanted: Wanted) -> TaskProgress:
+        keys = tuple({bound.key: bound for bound in sorted(wanted.keys, key=lambda b: b.key)}.values())
+        return cls(wanted.namespace, wanted.filter, keys=keys, range=wanted.range, reconcile=wanted.reconcile)
 
     @property
     def ended(self) -> bool:
-        return self.state in (TaskState.DONE, TaskState.FAILED)
+        return self.state in (TaskState.DONE, TaskState.STOPPED, TaskState.FAILED)
+
+    @property
+    def whole(self) -> bool:
+        """The collection is read from end to end, and only read."""
+        return self.filter is None and not self.keys and self.range is None and not self.reconcile
 
     def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
-        """The largest id was read: the scan ends there. An empty collection is done at once."""
+        """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
+        whether they are there or not."""
         self._expect(TaskState.WAITING)
+        if self.keys:
+            last, estimated = self.keys[-1], len(self.keys)
         state = TaskState.DONE if last is None else TaskState.OPENED
         return replace(self, state=state, last=last, estimated=estimated, ordered_keys=ordered_keys)
 
     def begun(self, *, table_empty: bool) -> TaskProgress:
         self._expect(TaskState.OPENED)
-        first_load = table_empty and self.filter is None and self.ordered_keys
+        first_load = table_empty and self.whole and self.ordered_keys
         return replace(self, state=TaskState.RUNNING, first_load=first_load)
 
-    def advanced(self, upto: Bound, *, rows: int, dropped: int) -> TaskProgress:
+    def advanced(self, upto: Bound, *, rows: int, dropped: int, deleted: int = 0) -> TaskProgress:
         """A chunk has landed. The frontier only moves up, by key where keys are ordered as ids are."""
         self._expect(TaskState.RUNNING)
-        if self.ordered_keys and self.frontier is not None and not self.frontier.key < upto.key:
+        ordered = self.ordered_keys or self.keys
+        if ordered and self.frontier is not None and not self.frontier.key < upto.key:
             raise ValueError(
                 f"{self.namespace}: the frontier would go back from {self.frontier.key!r} to {upto.key!r}"
             )
         return replace(
-            self, frontier=upto, chunks=self.chunks + 1, rows=self.rows + rows, dropped=self.dropped + dropped
+            self,
+            frontier=upto,
+            chunks=self.chunks + 1,
+            rows=self.rows + rows,
+            dropped=self.dropped + dropped,
+            deleted=self.deleted + deleted,
         )
 
     def finished(self) -> TaskProgress:
@@ -90,6 +118,25 @@ class TaskProgress:
         if self.ended:
             raise ValueError(f"{self.namespace}: a task that is {self.state} cannot fail")
         return replace(self, state=TaskState.FAILED, error=error)
+
+    def stopped(self) -> TaskProgress:
+        """By an operator; what has landed stays."""
+        if self.ended:
+            raise ValueError(f"{self.namespace}: a task that is {self.state} cannot be stopped")
+        return replace(self, state=TaskState.STOPPED)
+
+    def going_on(self, resumed: int) -> TaskProgress:
+        """After a failure: behind the last chunk that landed, or (none has) from the beginning.
+
+        What streamed since the failure has landed, also where no window had come yet, so it is no first load now.
+        """
+        self._expect(TaskState.FAILED)
+        state = TaskState.WAITING if self.frontier is None else TaskState.RUNNING
+        return replace(self, state=state, first_load=False, error=None, resumed=resumed)
+
+    def merging(self) -> TaskProgress:
+        """Somebody else's windows come in between: the range ahead of the scan may hold rows from here on."""
+        return replace(self, first_load=False)
 
     def _expect(self, *states: TaskState) -> None:
         if self.state not in states:
@@ -109,6 +156,11 @@ class TaskProgress:
             "first_load": self.first_load,
             "ordered_keys": self.ordered_keys,
             "error": self.error,
+            "keys": [bound.to_json() for bound in self.keys],
+            "range": self.range.to_json() if self.range else None,
+            "reconcile": self.reconcile,
+            "resumed": self.resumed,
+            "deleted": self.deleted,
         }
 
     @classmethod
@@ -118,21 +170,28 @@ class TaskProgress:
         fields["state"] = TaskState(value["state"])
         for bound in ("frontier", "last"):
             fields[bound] = Bound.from_json(value[bound]) if value[bound] else None
+        fields["keys"] = tuple(map(Bound.from_json, value.get("keys", ())))
+        fields["range"] = KeyRange.from_json(value["range"]) if value.get("range") else None
         return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestProgress:
-    """One request, with its collections in the order they were asked for."""
+    """One request, with its collections in the order they were asked for. ``ended_in`` is the batch whose progress
+    said first that it has ended."""
 
     id: str
     origin: Origin
     tasks: tuple[TaskProgress, ...]
+    priority: int = 0
+    digest: str = ""
+    paused: bool = False
+    ended_in: int | None = None
 
     @classmethod
     def accepted(cls, request: SnapshotRequest) -> RequestProgress:
-        tasks = tuple(TaskProgress(w.namespace, w.filter) for w in request.wanted)
-        return cls(request.id, request.origin, tasks)
+        tasks = tuple(map(TaskProgress.of, request.wanted))
+        return cls(request.id, request.origin, tasks, request.priority, request.digest)
 
     @property
     def ended(self) -> bool:
@@ -142,16 +201,33 @@ class RequestProgress:
     def failed(self) -> bool:
         return any(task.state is TaskState.FAILED for task in self.tasks)
 
+    @property
+    def stopped(self) -> bool:
+        return any(task.state is TaskState.STOPPED for task in self.tasks)
+
+    def task(self, namespace: Namespace) -> TaskProgress | None:
+        return next((task for task in self.tasks if task.namespace == namespace), None)
+
     def with_task(self, task: TaskProgress) -> RequestProgress:
         tasks = tuple(task if t.namespace == task.namespace else t for t in self.tasks)
         return replace(self, tasks=tasks)
 
     def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "origin": self.origin.value, "tasks": [t.to_json() for t in self.tasks]}
+        return {
+            "id": self.id,
+            "origin": self.origin.value,
+            "tasks": [t.to_json() for t in self.tasks],
+            "priority": self.priority,
+            "digest": self.digest,
+            "paused": self.paused,
+            "ended_in": self.ended_in,
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RequestProgress:
-        return cls(value["id"], Origin(value["origin"]), tuple(map(TaskProgress.from_json, value["tasks"])))
+        tasks = tuple(map(TaskProgress.from_json, value["tasks"]))
+        rest = {name: value[name] for name in ("priority", "digest", "paused", "ended_in") if name in value}
+        return cls(value["id"], Origin(value["origin"]), tasks, **rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +258,17 @@ class Progress:
         return replace(self, rereads=rest)
 
     def forgetting(self, keep_ended: int) -> Progress:
-        """Only the newest ``keep_ended`` ended requests stay, so that the file does not grow for ever."""
-        ended = [r.id for r in self.requests if r.ended]
-        forgotten = frozenset(ended[: max(0, len(ended) - keep_ended)])
-        return replace(self, requests=tuple(r for r in self.requests if r.id not in forgotten))
+        """Note which requests have ended by this batch; of those that had before, only the ``keep_ended`` that did so
+        last stay, so that the file does not grow for ever.
+
+        One that has just ended always stays: a replay of this batch must find it in the state that it starts from, or
+        in the journal, and the journal lets go of what had ended in the state before.
+        """
+        noted = tuple(_noting(request, self.batch_id) for request in self.requests)
+        ended = sorted((r for r in noted if r.ended), key=lambda r: r.ended_in or 0)
+        ended = ended[: max(0, len(ended) - keep_ended)]
+        forgotten = frozenset(r.id for r in ended if r.ended_in != self.batch_id)
+        return replace(self, requests=tuple(r for r in noted if r.id not in forgotten))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -205,3 +288,9 @@ class Progress:
                 (Namespace.parse(r["namespace"]), Bound.from_json(r["bound"])) for r in value["rereads"]
             ),
         )
+
+
+def _noting(request: RequestProgress, batch_id: int) -> RequestProgress:
+    if request.ended == (request.ended_in is not None):
+        return request
+    return replace(request, ended_in=batch_id if request.ended else None)

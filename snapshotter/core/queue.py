@@ -1,23 +1,26 @@
 """The queue of requests: whose turn it is.
 
-Requests are carried out in the order in which they were accepted. Of each collection only the first
-unfinished task is active, so that the READs of one commit never hold a key twice; different collections go
-side by side.
+Of two requests that want the same, the one of the higher priority goes first, then the one that was accepted first.
+Of each collection one task at a time has its turn, so that the READs of one commit never hold a key twice; different
+collections go side by side. A request that is paused has no turn, and keeps nobody else from it.
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress
 from streaming.namespaces import Namespace
 
 
 def active(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
-    """The first unfinished task of each collection, in the order of the queue."""
+    """Of each collection the task whose turn it is, the more urgent ones first."""
     taken: set[Namespace] = set()
     found = []
-    for request in progress.requests:
+    waiting = (r for r in progress.requests if not r.paused)
+    for request in sorted(waiting, key=lambda r: -r.priority):
         for task in request.tasks:
             if not task.ended and task.namespace not in taken:
                 taken.add(task.namespace)
@@ -25,13 +28,28 @@ def active(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
     return found
 
 
+def first_loads(progress: Progress) -> Iterator[tuple[RequestProgress, TaskProgress]]:
+    """First loads that have begun and not ended, whether it is their turn or not."""
+    for request in progress.requests:
+        for task in request.tasks:
+            if task.first_load and not task.ended:
+                yield request, task
+
+
+def overtaken(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
+    """First loads in whose collection somebody else has the turn now."""
+    loads = list(first_loads(progress))
+    turns = {task.namespace: request.id for request, task in active(progress)} if loads else {}
+    return [(r, t) for r, t in loads if turns.get(t.namespace, r.id) != r.id]
+
+
 def task_of(progress: Progress, request_id: str, namespace: Namespace) -> TaskProgress:
     """Raises ValueError if there is no such task: whoever asks got the pair from this very progress."""
     request = progress.request(request_id)
-    for task in request.tasks if request is not None else ():
-        if task.namespace == namespace:
-            return task
-    raise ValueError(f"no task for {namespace} in request {request_id!r}")
+    task = request.task(namespace) if request is not None else None
+    if task is None:
+        raise ValueError(f"no task for {namespace} in request {request_id!r}")
+    return task
 
 
 def with_task(progress: Progress, request_id: str, task: TaskProgress) -> Progress:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from snapshotter.core.chunks import Bound, KeyRange
 from streaming.namespaces import Namespace
 
 
@@ -23,20 +24,40 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One collection of a request; ``filter`` is a query document as Extended JSON text, or None for all of
-    it."""
+    """One collection of a request, or a part of it.
+
+    ``filter`` is a query document as Extended JSON text. ``keys`` are single ids, ``range`` the ids between two ends:
+    nothing else is read then. ``reconcile``: what is gone at the source goes from the table as well.
+    """
 
     namespace: Namespace
     filter: str | None = None
+    keys: tuple[Bound, ...] = ()
+    range: KeyRange | None = None
+    reconcile: bool = False
+
+    def __post_init__(self) -> None:
+        if self.keys and self.range is not None:
+            raise ValueError(f"{self.namespace}: single ids and a range of ids exclude each other")
+        if self.reconcile and self.filter is not None:
+            raise ValueError(
+                f"{self.namespace}: absence from a filtered read proves nothing, so no reconcile"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """Collections to read, in this order. ``id`` makes it idempotent: the same id is carried out once."""
+    """Collections to read, in this order. ``id`` makes it idempotent: the same id is carried out once.
+
+    Of two requests that want the same, the one of the higher ``priority`` goes first, then the one that was accepted
+    first. ``digest`` stands for the content as it was sent, so that another one under the same id can be told.
+    """
 
     id: str
     wanted: tuple[Wanted, ...]
     origin: Origin = Origin.SIGNAL
+    priority: int = 0
+    digest: str = ""
 
     def __post_init__(self) -> None:
         if not self.id:

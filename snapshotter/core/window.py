@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from snapshotter.core.chunks import KeyRange, Target
+from snapshotter.core.chunks import Target
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -104,6 +104,7 @@ class Window:
     ended: ClusterTime | None = None
     rows: int = 0
     ordered_keys: bool = True
+    reconcile: bool = False
 
     def low_written(self, time: ClusterTime) -> Window:
         self._expect(WindowState.REGISTERED, "low watermark written")
@@ -180,8 +181,9 @@ class Window:
         return (self.ended is None or self.ended <= self.high_seen) and self.high_seen <= end
 
     def may_read(self, key: str) -> bool:
-        """Whether the window may read the id of this key. A range under a collation may hold any."""
-        if isinstance(self.target, KeyRange) and not self.ordered_keys:
+        """Whether the window may read the id of this key. Under a collation a range may hold any, and so may ids that
+        an operator wrote (another spelling may be equal to them there)."""
+        if not self.ordered_keys:
             return True
         return self.target.holds(key)
 

@@ -36,13 +36,10 @@ def kill(deployment: MongoDeployment) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("strategy", "lose_primary"),
-    [
-        (Strategy.INSERT_INSERT, step_down),
-        pytest.param(Strategy.INSERT_DELETE, kill, marks=pytest.mark.thorough),
-        pytest.param(Strategy.CLUSTER_TIME, kill, marks=pytest.mark.thorough),
-    ],
+    [(Strategy.INSERT_INSERT, step_down), (Strategy.INSERT_DELETE, kill), (Strategy.CLUSTER_TIME, kill)],
 )
 def test_a_lost_primary_in_the_middle_of_a_window(
     strategy: Strategy,

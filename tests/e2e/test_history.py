@@ -33,9 +33,8 @@ DOCUMENTS = 240
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "strategy", [Strategy.INSERT_INSERT, pytest.param(Strategy.CLUSTER_TIME, marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("strategy", [Strategy.INSERT_INSERT, Strategy.CLUSTER_TIME])
 def test_every_version_is_the_collection_at_its_position(
     strategy: Strategy,
     spark: SparkSession,

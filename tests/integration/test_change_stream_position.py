@@ -176,6 +176,26 @@ def test_a_nonce_makes_a_batch_although_no_time_has_passed(mongo_uri: str, tmp_p
     assert [row["kind"] for row in rows] == ["trailer"]
 
 
+def test_a_batch_waits_as_long_as_the_hints_say(
+    mongo_uri: str, mongo_client: Client, database: str, tmp_path: Path
+) -> None:
+    """The position stands still although the stream moves on, until the wait is lifted or a nonce asks for a batch."""
+    hints = tmp_path / "hints.json"
+    source = reader(mongo_uri, hints__file=str(hints))
+    _, start = first_batch(source)
+    mongo_client[database]["items"].insert_one({"_id": 1})
+
+    def end() -> ClusterTime:
+        return Offset.from_json(source.latestOffset(Offset(start).to_json(), ReadMaxRows(100))).time
+
+    write_hints(hints, Hints(wait_seconds=3_600))
+    assert end() == start
+    write_hints(hints, Hints(nonce=1, wait_seconds=3_600))
+    assert end() > start
+    write_hints(hints, Hints())
+    assert end() > start
+
+
 def test_hints_that_are_none_are_named(mongo_uri: str, tmp_path: Path) -> None:
     """A wrong file under `hints.file` is a configuration error."""
     path = tmp_path / "hints.json"

@@ -159,13 +159,15 @@ def test_several_databases_and_collections_in_one_stream(
         },
         {"database__exclude__list": ".*", "signal__data__collection": "{db}.signals"},
         {"capture__scope": "database", "capture__target": "{db}", "collection__exclude__list": r".*\.x.*"},
+        {"database__include__list": "{db}", "signal__data__collection": "{db}.signals"},
+        {"capture__scope": "database", "capture__target": "{db}", "signal__data__collection": "{db}.signals"},
     ],
 )
 def test_server_and_predicate_agree_on_what_is_captured(
     mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime, options: dict[str, str]
 ) -> None:
     """The `$match` on the server lets pass exactly what `captures` says, also beyond ASCII."""
-    names = ("order", "orders", "orders2", "kunden_äöü", "xorders", "signals", "a.orders")
+    names = ("order", "orders", "orders2", "kunden_äöü", "xorders", "signals", "signals_status", "a.orders")
     for name in names:
         mongo_client[database][name].insert_one({"_id": 1})
     given = {name: value.replace("{db}", database) for name, value in options.items()}
@@ -175,6 +177,29 @@ def test_server_and_predicate_agree_on_what_is_captured(
     assert {row["collection"] for row in read(source, start, now(mongo_uri))} == expected
     assert expected
     assert expected < set(names)
+
+
+@pytest.mark.parametrize("lists", [{}, {"collection__include__list": r"{db}\..*"}], ids=["all", "lists"])
+def test_the_server_itself_keeps_back_the_status_collection(
+    mongo_uri: str, mongo_client: Client, database: str, lists: dict[str, str]
+) -> None:
+    """None of its documents leaves the server, or each word of the engine's own would come back to it. A rename of it
+    passes, for it may be one to a captured name."""
+    options = {"signal__data__collection": f"{database}.signals"}
+    options |= {name: value.replace("{db}", database) for name, value in lists.items()}
+    match = reader(mongo_uri, **options)._options.stream.scope.match_stage()
+    db = mongo_client[database]
+    with db.watch([match]) as stream:
+        for name in ("signals_status", "orders"):
+            db[name].insert_one({"_id": 1})
+        db["signals_status"].rename("kept")
+        db["kept"].insert_one({"_id": 2})
+        seen = [next(stream) for _ in range(3)]
+    assert [(c["operationType"], c["ns"]["coll"]) for c in seen] == [
+        ("insert", "orders"),
+        ("rename", "signals_status"),
+        ("insert", "kept"),
+    ]
 
 
 def test_an_empty_range_reads_nothing(mongo_uri: str, database: str, start: ClusterTime) -> None:

@@ -3,171 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import bson
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
-from snapshotter.chunk_reader import Buffer, Trailer
-from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows
-from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.inputs import Outcome
-from snapshotter.core.namespace_changes import superseded
-from snapshotter.core.window import WindowId
-from snapshotter.landing import LandedTable, TableBatch, land_table
-from snapshotter.tables import OpenTable
-from streaming.columns import TablePlan
-from streaming.decode import Decoder, observe
-from streaming.state_table import StateTable
-from tests.support import tables
-from tests.support.changes import EVENT_SCHEMA
-from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
-
-Rows = dict[str, tuple[Any, int]]
-
-
-def event_rows(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
-    """As the source gives them."""
-    wall = datetime(2024, 6, 1, tzinfo=UTC)
-    rows = [
-        {
-            "_key": change.key,
-            "op": change.op,
-            "document": bson.encode(change.content) if change.content is not None else None,
-            "cluster_time": change.time.to_int(),
-            "wall_time": wall,
-            "ord": change.ord,
-        }
-        for change in changes
-    ]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENT_SCHEMA)).coalesce(1)
-
-
-def shared_rows(spark: SparkSession, changes: Sequence[Change], shares: int) -> DataFrame:
-    """The same as the source gives them when it reads a batch in shares: a partition each, one after the other."""
-    step = len(changes) // shares + 1
-    frame = event_rows(spark, changes[:step])
-    for at in range(step, len(changes), step):
-        frame = frame.union(event_rows(spark, changes[at : at + step]))
-    return frame
-
-
-def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow]) -> Buffer:
-    """The READs of windows that one job has read under ``plan``, one partition's trailer each."""
-    parts, trailers = [], []
-    for window in planned:
-        number = window.window.id.number
-        documents = [window.found[key] for key in sorted(window.found)]
-        decoded = Decoder(plan).decode(b"".join(map(bson.encode, documents)))
-        numbers = pa.array([number] * decoded.batch.num_rows, pa.int32())
-        part = pa.Table.from_batches([decoded.batch]).append_column("_window", numbers)
-        parts.append(part.append_column("_trailer", pa.nulls(decoded.batch.num_rows, pa.string())))
-        keys = sorted(window.found)
-        trailers.append(
-            Trailer(
-                number=number,
-                rows=len(keys),
-                size_bytes=0,
-                ended=window.window.low,
-                min_key=keys[0] if keys else None,
-                max_key=keys[-1] if keys else None,
-                unique=decoded.keys_sorted,
-                unknown=decoded.unknown,
-                signed=None,
-            )
-        )
-    rows = pa.concat_tables(parts).combine_chunks()  # PySpark drops rows behind an empty chunk
-    return Buffer(spark.createDataFrame(rows), plan, tuple(trailers))
-
-
-class Landings:
-    """One table, landed batch after batch, as the batch lane does it."""
-
-    def __init__(self, spark: SparkSession, path: Path, *, first_load: bool, shares: int = 1) -> None:
-        self.spark = spark
-        self.shares = shares
-        self.path = path
-        self.first_load = first_load
-        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1")
-        self.opened = OpenTable(table, None)
-        self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
-        self.buffers: dict[WindowId, Buffer] = {}
-        self.keys: StreamedKeys[pa.Table] = StreamedKeys()
-
-    def open(self, planned: Sequence[PlannedWindow]) -> None:
-        """The windows are read now, by one job, under the table's plan of now."""
-        if planned:
-            buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned)
-            self.buffers |= {window.window.id: buffer for window in planned}
-
-    def land(self, history: History, batch: int) -> LandedTable:
-        closing = history.closing_in(batch)
-        proven = self.first_load
-        start = history.ends[batch - 1] if batch else history.start
-        landing = LandBatch(
-            batch_id=batch,
-            start=start,
-            end=history.ends[batch],
-            closings=tuple(
-                Closing(p.window, p.window.low, proven, superseded(p.window.low, history.emptied_by(batch)))
-                for p in closing
-            ),
-            keep=frozenset({COLLECTION}),
-            unreached={},
-            emptied={COLLECTION: history.emptied[batch]} if batch in history.emptied else {},
-        )
-        changes = self.landing_changes(history, batch)
-        landed = land_table(
-            self.spark,
-            self.opened,
-            TableBatch(
-                namespace=COLLECTION,
-                landing=landing,
-                events=shared_rows(self.spark, changes, self.shares)
-                if changes or batch in history.emptied
-                else None,
-                shares=self.shares,
-                closings=landing.closings,
-                buffers=self.buffers,
-                kept=tuple(self.keys.asked(COLLECTION)) if closing else (),
-                metadata={"batch": batch},
-            ),
-        )
-        self.keys.keep(COLLECTION, batch, landing.end, landed.keys)
-        waiting = [p.window.floor for p in history.windows if p.opens <= batch < p.closes]
-        self.keys.forget({COLLECTION: min(waiting)} if waiting else {})
-        return landed
-
-    def landing_changes(self, history: History, batch: int) -> list[Change]:
-        """What came before a drop does not land. In a first load, events of keys that no window has reached do not."""
-        changes = history.batches[batch]
-        if batch in history.emptied:
-            changes = [change for change in changes if change.ord > history.emptied[batch].ord]
-        if not self.first_load:
-            return changes
-        ahead = [p.window for p in history.windows if p.opens >= batch]
-        return [c for c in changes if not any(window.target.holds(c.key) for window in ahead)]
-
-    def rows(self) -> Rows:
-        found = tables.rows(self.path, "_key, v, _cluster_time")
-        assert len({row["_key"] for row in found}) == len(found), "a key has two rows"
-        return {row["_key"]: (row["v"], row["_cluster_time"]) for row in found}
-
-
-def apply(rows: Rows, commit: dict[str, StreamedEvent | Read]) -> None:
-    """What a MERGE of these rows makes of a table."""
-    for key, row in commit.items():
-        document: Any = row.content
-        if document is None:
-            rows.pop(key, None)
-        else:
-            time = row.time if isinstance(row, StreamedEvent) else row.low
-            rows[key] = (document["v"], time.to_int())
+from tests.support.histories import History, generate
+from tests.support.landings import Landings, follow
 
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
@@ -192,32 +36,6 @@ def test_a_history_with_drops_lands_as_the_rule_says(
     follow(Landings(spark, tmp_path / "table", first_load=first_load), history)
 
 
-def follow(landings: Landings, history: History) -> None:
-    """Land all of it, and hold every version of the table against the plain rule."""
-    expected: Rows = {}
-    kept: list[StreamedEvent] = []
-    dropped = 0
-    for batch in range(len(history.batches)):
-        closing = history.closing_in(batch)
-        events = [change.streamed() for change in landings.landing_changes(history, batch)]
-        reads = [read for planned in closing for read in planned.reads()]
-        commit = commit_rows(events, kept, reads, history.emptied_by(batch))
-        if batch in history.emptied:
-            expected.clear()
-        apply(expected, commit)
-        landed = landings.land(history, batch)
-        kept += events
-        assert landings.rows() == expected
-        survived = sum(isinstance(row, Read) for row in commit.values())
-        assert sum(o.kept for o in landed.outcomes.values()) == survived
-        assert sum(o.kept + o.dropped for o in landed.outcomes.values()) == len(reads)
-        dropped += len(reads) - survived
-        landings.open([p for p in history.windows if p.opens == batch])
-    assert dropped > 0, "the history never tried the rule"
-    whole: dict[str, Document] = history.last
-    assert {key: v for key, (v, _) in expected.items()} == {key: d["v"] for key, d in whole.items()}
-
-
 def test_an_append_only_where_keys_are_proven_new(spark: SparkSession, tmp_path: Path) -> None:
     """A chunk of a first load is appended; where an event landed in its range before the low watermark, or the window
     is not proven, it is merged, and no key comes twice."""
@@ -237,6 +55,27 @@ def test_an_append_only_where_keys_are_proven_new(spark: SparkSession, tmp_path:
     assert len(landings.rows()) == total > 0
 
 
+def test_reads_of_a_first_load_are_appended_behind_the_events(spark: SparkSession, tmp_path: Path) -> None:
+    """Two commits of one batch: the events are merged, with the few READs whose keys had landed ahead of their window's
+    low watermark, and the rest of the READs are appended. Repeated, the batch lands neither part again."""
+    history = generate(random.Random(8), keys=120, batches=4, events=60)
+    landings = Landings(spark, tmp_path / "table", first_load=True)
+    both = 0
+    for batch in range(4):
+        before = landings.opened.table.version()
+        landings.land(history, batch)
+        operations = _operations(landings.path, landings.opened.table.version() - before)
+        assert operations in ([], ["MERGE"], ["WRITE"], ["MERGE", "WRITE"])
+        both += operations == ["MERGE", "WRITE"]
+        landings.open([p for p in history.windows if p.opens == batch])
+    assert both, "the history never tried the rule"
+    rows, version = landings.rows(), landings.opened.table.version()
+    again = Landings(spark, tmp_path / "table", first_load=True)
+    again.buffers = landings.buffers
+    assert not again.land(history, 3).wrote
+    assert (landings.rows(), landings.opened.table.version()) == (rows, version)
+
+
 def test_a_repeated_batch_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """A batch that the table records already lands no row again; its keys are still known, for windows that close
     later."""
@@ -253,6 +92,11 @@ def test_a_repeated_batch_changes_nothing(spark: SparkSession, tmp_path: Path) -
 
 
 def _operation(path: Path) -> str:
-    from deltalake import DeltaTable
+    return _operations(path, 1)[0]
 
-    return str(DeltaTable(str(path)).history(1)[0]["operation"])
+
+def _operations(path: Path, newest: int) -> list[str]:
+    """Of so many newest commits, in their order, less those that made the table grow."""
+    commits = DeltaTable(str(path)).history(newest) if newest else []
+    operations = [str(commit["operation"]) for commit in reversed(commits)]
+    return [operation for operation in operations if operation in ("MERGE", "WRITE")]

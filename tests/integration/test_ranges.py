@@ -12,6 +12,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.range_find import HIGHEST
 from snapshotter.ranges import IdProber, bound_of, collation_proof, is_simple_collation, range_find
 from streaming.namespaces import Namespace
 from tests.support import raw_bson as b
@@ -293,3 +294,39 @@ def test_limits_are_checked(mongo_client: Client, database: str) -> None:
     for chunk_docs, count in ((0, 1), (1, 0)):
         with pytest.raises(ValueError, match="at least 1"):
             IdProber(mongo_client).next_bounds(namespace_of(database), None, BOUNDS[5], chunk_docs, count)
+
+
+def test_a_range_with_both_of_its_ends_is_exact(mongo_client: Client, database: str) -> None:
+    """All ranges from one of the twenty ids to another, to itself, and open above; by every style that applies."""
+    fill_with_twenty(mongo_client[database]["c"])
+    collection = raw_collection(mongo_client, database)
+    ends = [*((bound, place) for place, bound in enumerate(BOUNDS)), (None, 19)]
+    for low, after in enumerate(BOUNDS):
+        for upto, high in ends[low:]:
+            target = KeyRange(after, upto, closed=True)
+            assert all(target.holds(bound.key) for bound in BOUNDS[low : high + 1])
+            for arguments in (range_find(target), range_find(target, style="total")):
+                asked = {**arguments.to_find(), "projection": {"_id": 1}}
+                found = [bound_of(bytes(d.raw)) for d in collection.find(**asked)]
+                assert found == BOUNDS[low : high + 1], (arguments.style, low, high)
+            largest = IdProber(mongo_client).max_bound(namespace_of(database), within=target)
+            assert largest == BOUNDS[high]
+
+
+@pytest.mark.parametrize("low", [0, 3, 10, 19])
+def test_a_closed_range_is_walked_from_its_lower_end(mongo_client: Client, database: str, low: int) -> None:
+    """The first chunk begins with it; the largest id there can be ends a walk that has to see everything."""
+    fill_with_twenty(mongo_client[database]["c"])
+    prober, namespace = IdProber(mongo_client), namespace_of(database)
+    probe = prober.next_bounds(namespace, BOUNDS[low], HIGHEST, 3, 99, closed=True)
+    assert probe.exhausted
+    assert probe.bounds[-1].key == HIGHEST.key
+    cuts: list[Bound | None] = [BOUNDS[low], *probe.bounds]
+    chunks = [KeyRange(after, upto, closed=n == 0) for n, (after, upto) in enumerate(pairwise(cuts))]
+    found = [bound for chunk in chunks for bound in read(mongo_client, database, chunk)]
+    assert found == BOUNDS[low:]
+
+
+def test_no_id_lies_above_the_highest() -> None:
+    """It is MaxKey, which is an id itself."""
+    assert max(bound.key for bound in BOUNDS) <= HIGHEST.key

@@ -7,7 +7,16 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows, surviving
+from snapshotter.core.chunks import Bound, KeyList
+from snapshotter.core.collisions import (
+    Gone,
+    Read,
+    Reconciling,
+    StreamedEvent,
+    StreamedKeys,
+    commit_rows,
+    surviving,
+)
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -66,6 +75,27 @@ def test_one_row_a_key_and_the_right_one(history: list[StreamedEvent], cut: int,
         else:
             assert isinstance(row, Read)
             assert row.window == max(read.window for read in of_key[key])
+
+
+@given(events(), st.integers(0, 12), st.sets(KEYS), st.sets(KEYS), st.sets(KEYS), TIMES)
+def test_what_goes_is_a_difference_of_sets(
+    history: list[StreamedEvent],
+    cut: int,
+    table: set[str],
+    target: set[str],
+    read: set[str],
+    low: ClusterTime,
+) -> None:
+    """Keys of the table in the target, less those that were read, those that landed after the low watermark, and those
+    that the batch itself has an event of; all other rows of the commit are what they are without it."""
+    kept, batch = history[:cut], history[cut:]
+    reads = [Read(key, low, 1) for key in sorted(read & target)]
+    ids = KeyList(tuple(Bound(key.encode(), key) for key in sorted(target)))
+    rows = commit_rows(batch, kept, reads, table=table, reconciling=[Reconciling(ids, low, 1)])
+    found = {key for key, row in rows.items() if isinstance(row, Gone)}
+    landed = {e.key for e in history if e.lands and e.time > low} | {e.key for e in batch if e.lands}
+    assert found == (table & target) - read - landed
+    assert {key: row for key, row in rows.items() if key not in found} == commit_rows(batch, kept, reads)
 
 
 @given(events(), st.lists(st.integers(0, 12), max_size=3), TIMES, READS)

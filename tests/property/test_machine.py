@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.controls import Controls
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, TaskState
@@ -42,6 +43,9 @@ class MachineBesideModel(RuleBasedStateMachine):
         self.frontier = ""
         self.incomplete: set[str] = set()
         self.requested = False
+        self.paused = False
+        self.commands = 0
+        self.controls = Controls()
         self.restart()
 
     # The world, as far as the machine sees it
@@ -51,7 +55,9 @@ class MachineBesideModel(RuleBasedStateMachine):
         self.run += 1
         newest = max((n for n in self.saved if n < self.batch), default=None)
         progress = Progress() if newest is None else self.saved[newest]
-        self.machine = Machine(f"r{self.run}", progress, self.limits, in_stream=self.in_stream)
+        self.machine = Machine(
+            f"r{self.run}", progress, self.limits, in_stream=self.in_stream, controls=self.controls
+        )
         self.asked: list[eff.Effect] = []
         self.marks: list[Sighting] = []
         self.landing: eff.LandBatch | None = None
@@ -77,8 +83,12 @@ class MachineBesideModel(RuleBasedStateMachine):
                 self.landing = effect
             elif isinstance(effect, eff.Discard):
                 self.failed.add(effect.window)
+            elif isinstance(effect, eff.SaveControls):
+                self.controls = effect.controls
             elif not isinstance(effect, eff.SaveProgress | eff.Announce | eff.MakeBatch):
                 self.asked.append(effect)
+            if isinstance(effect, eff.WriteLow) and self.paused:
+                assert self.machine.windows[effect.window].request_id is None, "paused, and yet a window"
         return said
 
     def answers(self, kind: type[eff.Effect], said: list[eff.Effect], window: WindowId) -> None:
@@ -200,6 +210,19 @@ class MachineBesideModel(RuleBasedStateMachine):
         self.restart()
         assert self.machine.quiet
 
+    @rule(named=st.booleans())
+    def pause(self, named: bool) -> None:
+        """Of a request that exists; one that comes later is not meant."""
+        self.commands += 1
+        self.paused = self.paused or (self.task() is not None and not self.task().ended)
+        self.step(inp.PauseReceived(f"s{self.commands}", frozenset({"q1"}) if named else None))
+
+    @rule(named=st.booleans())
+    def resume(self, named: bool) -> None:
+        self.commands += 1
+        self.paused = False
+        self.step(inp.ResumeReceived(f"s{self.commands}", frozenset({"q1"}) if named else None))
+
     # What must always hold
 
     @invariant()
@@ -209,6 +232,13 @@ class MachineBesideModel(RuleBasedStateMachine):
             if task is not None:
                 assert (task.frontier.key if task.frontier else "") == self.frontier
                 assert (task.state is TaskState.DONE) <= (self.frontier == KEYS[-1])
+
+    @invariant()
+    def a_pause_lasts_until_it_is_resumed(self) -> None:
+        if hasattr(self, "machine") and self.task() is not None and not self.task().ended:
+            request = self.machine.progress.request("q1")
+            assert request is not None
+            assert request.paused == self.paused
 
     @invariant()
     def no_id_is_in_two_windows(self) -> None:
@@ -238,6 +268,7 @@ class MachineBesideModel(RuleBasedStateMachine):
         """Answer everything, batch after batch: the request comes to its end."""
         if not getattr(self, "requested", False):
             return
+        self.resume(named=True)
         for _ in range(200):
             if self.machine.finished:
                 return

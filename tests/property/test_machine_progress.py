@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.chunks import Bound
+from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
 from streaming.namespaces import Namespace
@@ -33,9 +33,22 @@ TASKS = st.builds(
     first_load=st.booleans(),
     ordered_keys=st.booleans(),
     error=st.none() | st.text(max_size=8),
+    keys=st.lists(BOUNDS, max_size=3).map(tuple),
+    range=st.none() | st.builds(KeyRange, BOUNDS, st.none() | BOUNDS, st.just(True)),
+    reconcile=st.booleans(),
+    resumed=st.integers(0, 9),
 )
 TIMES = st.builds(ClusterTime, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-REQUESTS = st.builds(RequestProgress, NAMES, st.sampled_from(Origin), st.lists(TASKS, max_size=3).map(tuple))
+REQUESTS = st.builds(
+    RequestProgress,
+    NAMES,
+    st.sampled_from(Origin),
+    st.lists(TASKS, max_size=3).map(tuple),
+    st.integers(-9, 9),
+    st.text(max_size=3),
+    st.booleans(),
+    st.none() | COUNTS,
+)
 PROGRESS = st.builds(
     Progress,
     st.integers(-1, 2**31),

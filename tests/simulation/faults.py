@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from random import Random
 
+from snapshotter.core.limits import Limits
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """Chances are per opportunity; that of ``drops`` and ``fills`` (a rename replaces the collection) is a write.
+    ``parts`` are requests for single ids or a range; ``again`` is a signal delivered once more.
     ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
@@ -31,6 +34,13 @@ class Scenario:
     writes: float = 0.35
     requests: int = 2
     filtered: float = 0.15
+    parts: float = 0.0
+    urgent: float = 0.0
+    pauses: float = 0.0
+    resumes: float = 0.1
+    stops: float = 0.0
+    again: float = 0.0
+    kept: int = 1_000
     crash: float = 0.0
     restart: float = 0.0
     zombie: float = 0.3
@@ -50,6 +60,18 @@ class Scenario:
     @property
     def in_stream(self) -> bool:
         return self.strategy != "cluster_time"
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            chunk_docs=self.chunk_docs,
+            windows_in_flight=self.windows_in_flight,
+            rows_in_flight=1,
+            commit_rows_target=self.commit_rows,
+            attempts=self.attempts,
+            reread_ids=self.reread_ids,
+            ended_requests_kept=self.kept,
+        )
 
     @property
     def exact(self) -> bool:
@@ -92,6 +114,13 @@ def swarm(seed: int) -> Scenario:
         writes=rng.choice([0.1, 0.3, 0.5]),
         requests=rng.randint(1, 4),
         filtered=chance(0.4),
+        parts=chance(0.6),
+        urgent=chance(0.6),
+        pauses=chance(0.04),
+        resumes=rng.choice([0.02, 0.1]),
+        stops=chance(0.02),
+        again=chance(0.05),
+        kept=rng.choice([0, 1, 1_000]),
         crash=chance(0.02),
         restart=chance(0.02),
         drain=chance(0.02),

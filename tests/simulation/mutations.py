@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import batches, collisions, namespace_changes
+from snapshotter.core import batches, collisions, queue
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import KeyList, KeyRange
@@ -22,6 +22,7 @@ from snapshotter.core.progress import Progress, TaskProgress, TaskState
 from snapshotter.core.scan import Scan
 from snapshotter.core.window import Window, WindowId
 
+from . import process
 from .process import Job, Process
 from .sink import Durable
 from .source import at
@@ -75,7 +76,17 @@ def an_update_without_its_document_is_not_read_again(patch: pytest.MonkeyPatch) 
     patch.setattr(Progress, "with_reread", lambda self, namespace, bounds: self)
 
 
-@mutation("2", missing=0.5, writes=0.5, mode="post-image")
+@mutation(
+    "2",
+    missing=0.6,
+    mode="post-image",
+    requests=0,
+    keys=3,
+    collections=1,
+    reread_ids=1,
+    ticks=400,
+    writes=0.4,
+)
 def an_update_missed_while_its_id_is_read_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = Machine._batch_arrived
 
@@ -282,17 +293,36 @@ def a_first_load_into_a_table_that_holds_rows(patch: pytest.MonkeyPatch) -> None
     )
 
 
-@mutation("12", read_fails=0.4, attempts=6, collation=0.0, writes=0.5, windows_in_flight=4, preloaded=0.3)
+@mutation(
+    "12",
+    read_fails=0.3,
+    attempts=6,
+    collation=0.0,
+    writes=0.4,
+    windows_in_flight=4,
+    preloaded=0.9,
+    chunk_docs=1,
+)
 def a_second_attempt_is_proven_new(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(batches, "_proven_new", lambda window, upto: isinstance(window.target, KeyRange))
 
 
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.3, windows_in_flight=4)
 def an_id_that_streamed_in_ahead_of_the_read_is_appended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Process, "put_there", staticmethod(lambda closing, events: False))
+    patch.setattr(process, "put_there", lambda closing, events: False)
 
 
-@mutation("12", crash=0.03, collation=0.0, writes=0.5, preloaded=0.6, chunk_docs=1)
+@mutation(
+    "12",
+    crash=0.05,
+    collation=0.0,
+    writes=0.2,
+    preloaded=0.9,
+    chunk_docs=1,
+    filtered=0.0,
+    missing=0.0,
+    drops=0.0,
+)
 def what_an_earlier_run_landed_is_unreached(patch: pytest.MonkeyPatch) -> None:
     original = Process.arrive
 
@@ -306,7 +336,7 @@ def what_an_earlier_run_landed_is_unreached(patch: pytest.MonkeyPatch) -> None:
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.6, chunk_docs=1)
 def events_within_windows_in_flight_do_not_land(patch: pytest.MonkeyPatch) -> None:
     def unreached(self: Machine) -> Any:
-        tasks = [task for _, task in self._active()]
+        tasks = [task for _, task in queue.first_loads(self.progress)]
         return batches.unreached(tasks, {task.namespace: task.frontier for task in tasks}, self.landed_upto)
 
     patch.setattr(Machine, "_unreached", unreached)
@@ -363,38 +393,3 @@ def ids_to_read_again_are_forgotten_when_their_window_fails(patch: pytest.Monkey
         return original(self, window, error, definite=definite)
 
     patch.setattr(Machine, "_fail_window", fail)
-
-
-# Drops and renames
-
-
-@mutation("drops", drops=0.1, fills=0.0, missing=0.0, writes=0.5)
-def reads_from_before_a_drop_land(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(batches, "superseded", lambda low, emptied_at: False)
-
-
-@mutation("drops", drops=0.1, fills=0.0, missing=0.0, writes=0.5)
-def a_drop_is_known_in_its_own_batch_only(patch: pytest.MonkeyPatch) -> None:
-    """Windows that close in a later batch land what they read before."""
-    times = lambda self, now: setattr(self, "emptied_at", {n: e.time for n, e in now.items()})  # noqa: E731
-    patch.setattr(Flight, "note_emptied", times)
-
-
-@mutation("drops", fills=0.1, missing=0.0)
-def what_a_rename_brings_is_not_read(patch: pytest.MonkeyPatch) -> None:
-    original = namespace_changes.upshot
-    patch.setattr(namespace_changes, "upshot", lambda *told: replace(original(*told), requests=()))
-
-
-@mutation("drops", fills=0.1, missing=0.0)
-def what_a_rename_brings_is_opened_before_its_batch(patch: pytest.MonkeyPatch) -> None:
-    """The largest id may be read from a node that has not seen the rename."""
-    original = Process.arrive
-
-    def arrive(self: Process, *told: Any) -> Any:
-        events, arrived = original(self, *told)
-        for request in arrived.requests:
-            self.step(inp.RequestReceived(request))
-        return events, replace(arrived, requests=())
-
-    patch.setattr(Process, "arrive", arrive)

@@ -8,7 +8,9 @@ half transaction, and no key goes back), outside unreached ranges; in every mode
 newer READ O5 one READ a key in a commit; an append never adds a key that is there; no row lies in an
 unreached range O6 what Spark counts as done is never undone, and a restart lands again no more chunks than
 were in flight O7 nothing is announced that is not saved and committed; a request that ended is never opened
-again
+again; nothing is completed twice
+O8 a paused request opens no window, a stopped one lands nothing that was not being landed, the more urgent one goes
+first; what operators decided holds in every run from its start, for every request that existed then
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from snapshotter.core.chunks import KeyRange
-from snapshotter.core.collisions import Read, StreamedEvent
-from snapshotter.core.effects import Announce, Closing, LandBatch
+from snapshotter.core.collisions import CommitRow, Read
+from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
 
+from .decisions import Decisions, Violation
 from .source import Collection, when
 
 if TYPE_CHECKING:
@@ -32,20 +35,15 @@ if TYPE_CHECKING:
     from .world import World
 
 
-class Violation(AssertionError):
-    """``oracle`` is the one that noticed."""
-
-    def __init__(self, oracle: str, message: str) -> None:
-        super().__init__(f"{oracle}: {message}")
-        self.oracle = oracle
+__all__ = ["Oracles", "Violation"]
 
 
-class Oracles:
+class Oracles(Decisions):
     def __init__(self, world: World) -> None:
+        super().__init__()
         self.world = world
         self.begun: dict[tuple[str, Namespace], int] = {}
         self.touched: dict[Namespace, set[str]] = {n: set() for n in world.tables}
-        self.durable = Progress()
         self.skipped: dict[Namespace, set[str]] = {n: set() for n in world.tables}
         self.landed_ranges: dict[tuple[str, Namespace], set[tuple[int, int]]] = {}
         self.relanded: set[tuple[str, Namespace, int, int]] = set()
@@ -57,6 +55,11 @@ class Oracles:
     def process(self) -> Process:
         assert self.world.process is not None
         return self.world.process
+
+    @property
+    def machine(self) -> Machine:
+        assert self.process.machine is not None
+        return self.process.machine
 
     # Windows
 
@@ -84,6 +87,10 @@ class Oracles:
     def planned(self, landing: LandBatch) -> None:
         """A batch is about to land: events in unreached ranges do not, whatever an earlier attempt did with
         them."""
+        self.nothing_stopped_lands(landing)
+        for namespace, bound in self.machine._saved.rereads:
+            if namespace in landing.unreached and landing.unreached[namespace].holds(bound.key):
+                self.skipped[namespace].add(bound.key)
         for namespace, unreached in landing.unreached.items():
             held = {key for key in self.collection(namespace).keys if unreached.holds(key)}
             self.touched[namespace] -= held
@@ -97,7 +104,7 @@ class Oracles:
         landing: LandBatch,
         closings: Iterable[Closing],
         buffers: Mapping[WindowId, Mapping[str, int]],
-        rows: Mapping[str, StreamedEvent | Read],
+        rows: Mapping[str, CommitRow],
         *,
         append: bool,
     ) -> None:
@@ -207,7 +214,8 @@ class Oracles:
         position = when(progress.position)
         for namespace, table in self.world.tables.items():
             collection = self.collection(namespace)
-            tasks = [(r.id, t) for r in progress.requests for t in r.tasks if t.namespace == namespace]
+            requests = self.ever(progress)
+            tasks = [(r.id, t) for r in requests for t in r.tasks if t.namespace == namespace]
             excuses = self.excuses(progress, namespace)
             waiting = {b.key for n, b in progress.rereads if n == namespace}
             for key in collection.keys:
@@ -223,12 +231,16 @@ class Oracles:
                     message = f"{namespace} {key} is {row} in the table, but has been {states} since {need}"
                     raise Violation("O3", f"{message}; saving {progress}")
 
-    @staticmethod
-    def excuses(progress: Progress, namespace: Namespace) -> list[tuple[TaskProgress, bool]]:
+    def ever(self, progress: Progress) -> list[RequestProgress]:
+        """The requests of this state, and those that have ended so long ago that it has forgotten them."""
+        known = {request.id for request in progress.requests}
+        return [*(r for r in self.over.values() if r.id not in known), *progress.requests]
+
+    def excuses(self, progress: Progress, namespace: Namespace) -> list[tuple[TaskProgress, bool]]:
         """The collection's tasks, and of each whether it reads what a rename brought."""
         return [
             (task, request.origin is Origin.RENAME)
-            for request in progress.requests
+            for request in self.ever(progress)
             for task in request.tasks
             if task.namespace == namespace
         ]
@@ -240,10 +252,24 @@ class Oracles:
         times = collection.history[key][0]
         need = max((t for t in times if self.world.stream_start < t <= position), default=-1)
         for request_id, task in tasks:
-            if task.filter is None and task.frontier is not None:
-                reached = collection.rank[key] <= collection.rank[task.frontier.key]
-                need = max(need, self.begun.get((request_id, task.namespace), -1) if reached else -1)
+            if self.has_read(task, key):
+                need = max(need, self.begun.get((request_id, task.namespace), -1))
         return need
+
+    def holds(self, task: TaskProgress, key: str) -> bool:
+        """Whether the task reads this key, whatever its document."""
+        if task.keys:
+            return key in {bound.key for bound in task.keys}
+        within = task.range is None or key in self.process.members(task.namespace, task.range)
+        return within and task.filter is None
+
+    def has_read(self, task: TaskProgress, key: str) -> bool:
+        if task.frontier is None or not self.holds(task, key):
+            return False
+        if task.keys:
+            return key <= task.frontier.key
+        rank = self.collection(task.namespace).rank
+        return rank[key] <= rank[task.frontier.key]
 
     def excused(self, key: str, task: TaskProgress, fills: bool) -> bool:
         """A first load, or one that reads what a rename brought (``fills``), running or given up, has not come to this
@@ -271,16 +297,23 @@ class Oracles:
         order = list(TaskState)
         for request in self.durable.requests:
             after = saved.request(request.id)
+            if after is None and request.ended:
+                continue
             if after is None:
                 raise Violation("O6", f"request {request.id} is forgotten")
             assert after is not None
             for old, new in zip(request.tasks, after.tasks, strict=True):
+                if new.resumed > old.resumed:
+                    continue  # it failed, and went on
                 back = order.index(new.state) < order.index(old.state) or (old.ended and new != old)
                 rank = self.collection(old.namespace).rank
                 frontier = [rank[b.key] if b else -1 for b in (old.frontier, new.frontier)]
-                if back or frontier[0] > frontier[1]:
+                by_key = _key(old) > _key(new)  # single ids are read in the order of their keys
+                if back or (by_key if old.keys else frontier[0] > frontier[1]):
                     raise Violation("O6", f"went back from {old} to {new}")
+        self.only_what_was_stopped_is(saved)
         self.durable = saved
+        self.over.update({r.id: r for r in saved.requests if r.ended})
 
     def chunk_landed(self, window: Window) -> None:
         """A window landed, as far as the machine knows; a crash may forget it."""
@@ -295,36 +328,13 @@ class Oracles:
         self.relanded |= {(window.request_id, window.namespace, a, u) for a, u in again}
         known.add((after, upto))
 
-    def announced(self, announce: Announce) -> None:
-        request = self.durable.request(announce.request_id)
-        if request is None:
-            raise Violation("O7", f"{announce}, but the request is not saved")
-        assert request is not None
-        task = next((t for t in request.tasks if t.namespace == announce.namespace), None)
-        truth = {
-            "STARTED": any(t.state is not TaskState.WAITING for t in request.tasks),
-            "COMPLETED": request.ended and not request.failed,
-            "ABORTED": request.ended and request.failed,
-            "TABLE_SCAN_COMPLETED": task is not None and task.state is TaskState.DONE,
-            "FAILED": task is not None and task.state is TaskState.FAILED,
-            "IN_PROGRESS": task is not None and task.chunks > 0,
-        }
-        if not truth[announce.kind]:
-            raise Violation("O7", f"{announce}, but saved is {request}")
-
-    def opened(self, request_id: str, namespace: Namespace) -> None:
-        request = self.durable.request(request_id)
-        for task in request.tasks if request is not None else ():
-            if task.namespace == namespace and task.ended:
-                raise Violation("O7", f"{request_id} is opened again: {task}")
-
     # The end
 
     def at_rest(self) -> None:
         saved, world = self.durable, self.world
-        for request in world.sink.journal:
+        for request in world.sink.asked:
             known = saved.request(request.id)
-            if known is None or not known.ended:
+            if not (request.id in self.over or (known is not None and known.ended)):
                 raise Violation("O2", f"request {request.id} has not ended: {known}")
             causes = (
                 "read_fails",
@@ -340,18 +350,26 @@ class Oracles:
         for namespace, table in world.tables.items():
             collection = self.collection(namespace)
             excuses = self.excuses(saved, namespace)
-            whole = any(t.state is TaskState.DONE and t.filter is None for t, _ in excuses)
-            whole = whole and not any(fills and t.state is TaskState.FAILED for t, fills in excuses)
+            done = [t for t, _ in excuses if t.state is TaskState.DONE]
+            given_up = (TaskState.FAILED, TaskState.STOPPED)
+            whole = any(t.filter is None and not t.keys and t.range is None for t in done)
+            whole = whole and not any(fills and t.state in given_up for t, fills in excuses)
             for key in collection.keys:
-                streamed = collection.history[key][0][-1] > world.stream_start
-                if whole or (streamed and not any(self.excused(key, *e) for e in excuses)):
+                owed = collection.history[key][0][-1] > world.stream_start or any(
+                    self.holds(t, key) for t in done
+                )
+                if whole or (owed and not any(self.excused(key, *e) for e in excuses)):
                     row, state = table.rows.get(key), collection.state(key, world.source.clock)
                     equal = (row.doc if row else None) == state
                     if not equal:
                         raise Violation(
                             "O2", f"{namespace} {key} is {row} in the table and {state} in the collection"
                         )
-        lives = world.restarts
+        lives = world.restarts + self.resumed
         most = lives * world.scenario.windows_in_flight * len(world.tables)
         if len(self.relanded) > most:
             raise Violation("O6", f"{self.relanded} landed again after {lives} restarts")
+
+
+def _key(task: TaskProgress) -> str:
+    return task.frontier.key if task.frontier else ""

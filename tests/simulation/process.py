@@ -14,14 +14,16 @@ from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core import namespace_changes
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.core.collisions import Read, StreamedEvent, StreamedKeys, commit_rows
-from snapshotter.core.limits import Limits
+from snapshotter.core.collisions import Read, Reconciling, StreamedEvent, StreamedKeys, commit_rows
+from snapshotter.core.controls import Controls
 from snapshotter.core.machine import Machine
 from snapshotter.core.namespace_changes import NamespaceChange
+from snapshotter.core.progress import Progress
 from snapshotter.core.window import Edge, Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
+from .sink import outcome_of, put_there
 from .source import at, when
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ class Process:
         self.machine: Machine | None = None
         self.keys: StreamedKeys[list[StreamedEvent]] = StreamedKeys()
         self.buffers: dict[WindowId, dict[str, int]] = {}
-        self.nonce = False
-        self.dead = False
+        self.nonce = self.dead = False
+        self.before = Progress()
         self.first = True
         self.landing_windows: list[Window] = []
         self.events: Batch = {}
@@ -115,6 +117,12 @@ class Process:
         assert isinstance(save, eff.SaveProgress)
         self.world.oracles.saving(save.progress)
         self.sink.save(save.progress)
+        self.sink.forget(self.before)
+        self.before = save.progress
+        if lane and isinstance(lane[0], eff.SaveControls):
+            lane.pop(0)
+            yield "journal"
+            self.decide(self.machine.controls)
         floors: dict[Namespace, ClusterTime] = {}
         for window in self.machine.windows.values():
             floors[window.namespace] = min(window.floor, floors.get(window.namespace, window.floor))
@@ -130,19 +138,14 @@ class Process:
     # The batch
 
     def start_machine(self, batch_id: int) -> None:
-        scenario = self.scenario
-        limits = Limits(
-            chunk_docs=scenario.chunk_docs,
-            windows_in_flight=scenario.windows_in_flight,
-            rows_in_flight=1,
-            commit_rows_target=scenario.commit_rows,
-            attempts=scenario.attempts,
-            reread_ids=scenario.reread_ids,
-        )
-        self.machine = Machine(self.run, self.sink.load(batch_id), limits, in_stream=scenario.in_stream)
+        self.before = self.sink.load(batch_id)
+        in_stream, controls = self.scenario.in_stream, self.sink.controls
+        limits = self.scenario.limits
+        self.machine = Machine(self.run, self.before, limits, in_stream=in_stream, controls=controls)
         self.first = True
         for request in self.sink.journal:
             self.step(inp.RequestReceived(request))
+        self.world.oracles.started(self.machine)
 
     def arrive(self, batch_id: int, start: int, end: int) -> tuple[Batch, inp.BatchArrived]:
         """Read the batch's events: everything that the engine tells the machine about a batch."""
@@ -211,29 +214,28 @@ class Process:
             if not c.superseded
             for key, doc in self.buffers[c.window.id].items()
         ]
-        rows = commit_rows(batch, kept, reads)
-        append = bool(closings) and not any(isinstance(row, StreamedEvent) for row in rows.values())
+        reconciling = [
+            Reconciling(KeyList(tuple(map(bound, self.members(namespace, w.target)))), c.low, w.id.number)
+            for c in closings
+            if (w := c.window) and c.reconcile and not c.superseded
+        ]
         emptied = namespace in landing.emptied
+        held = self.world.tables[namespace].rows if not emptied else {}
+        rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling)
         append = (
-            append
+            bool(closings)
+            and not any(isinstance(row, StreamedEvent) for row in rows.values())
             and not emptied
-            and all(c.proven_new and not self.put_there(c, [*kept, *batch]) for c in closings)
+            and all(c.proven_new and not put_there(c, [*kept, *batch]) for c in closings)
         )
         self.world.oracles.committing(namespace, landing, closings, self.buffers, rows, append=append)
         table = self.world.tables[namespace]
         if (rows or emptied) and table.commit(landing.batch_id, rows, replaces=emptied):
             self.world.oracles.landed(namespace, landing)
-        outcomes = {}
-        for closing in closings:
-            number, size = closing.window.id.number, len(self.buffers[closing.window.id])
-            n = sum(isinstance(row, Read) and row.window == number for row in rows.values())
-            outcomes[closing.window.id] = inp.Outcome(kept=n, dropped=size - n)
-        return outcomes
-
-    @staticmethod
-    def put_there(closing: eff.Closing, events: list[StreamedEvent]) -> bool:
-        """Whether an event at or before the low watermark put an id of the range into the table already."""
-        return any(e.lands and e.time <= closing.low and closing.window.target.holds(e.key) for e in events)
+        return {
+            c.window.id: outcome_of(rows, c.window.id.number, len(self.buffers[c.window.id]))
+            for c in closings
+        }
 
     # What the machine asks for
 
@@ -247,6 +249,10 @@ class Process:
             match effect:
                 case eff.LandBatch() | eff.SaveProgress() | eff.Announce():
                     lane.append(effect)
+                case eff.SaveControls() if lane:
+                    lane.append(effect)  # with the batch that shows what is let go
+                case eff.SaveControls():
+                    self.decide(effect.controls)
                 case eff.MakeBatch():
                     self.nonce = True
                 case eff.OpenCollection():
@@ -264,15 +270,23 @@ class Process:
         self.world.oracles.stepped(self.machine)
         return lane
 
+    def decide(self, controls: Controls) -> None:
+        if not self.dead:
+            self.sink.decide(controls)
+
     def open_collection(self, ask: eff.OpenCollection) -> Job:
         yield "open"
         if self.world.happens("open_fails"):
             self.step(inp.CollectionFailed(ask.request_id, ask.namespace, "not allowed"))
             return
         collection = self.source.collections[ask.namespace]
+        held = collection.members(ask.within or KeyRange(None, None))
         alive = collection.alive(self.rng.randint(when(ask.after_time), self.source.clock))
+        alive = [key for key in alive if key in held]
         yield "opened"
         last = bound(alive[-1]) if alive else None
+        if ask.reconcile and held:
+            last = bound(held[-1])
         self.step(
             inp.CollectionOpened(
                 ask.request_id, ask.namespace, last, len(alive), ordered_keys=collection.ordered
@@ -285,22 +299,18 @@ class Process:
         yield "plan"
         collection = self.source.collections[ask.namespace]
         alive = set(collection.alive(self.rng.randint(0, self.source.clock)))
-        ids = [k for k in self.members(collection.namespace, KeyRange(ask.after, ask.upto)) if k in alive]
+        within = KeyRange(ask.after, ask.upto, ask.closed)
+        ids = [k for k in collection.members(within) if k in alive]
         ends = ids[ask.docs - 1 :: ask.docs][: ask.count]
         exhausted = len(ends) < ask.count
         if exhausted and len(ids) % ask.docs:
             ends.append(ids[-1])
         yield "planned"
-        self.step(inp.ChunksPlanned(ask.request_id, ask.namespace, tuple(map(bound, ends)), exhausted))
+        planned = tuple(map(bound, ends))
+        self.step(inp.ChunksPlanned(ask.request_id, ask.namespace, planned, exhausted, ask.resumed))
 
     def members(self, namespace: Namespace, target: KeyRange | KeyList) -> list[str]:
-        """The keys that may lie in the target, in the order of the ids."""
-        collection = self.source.collections[namespace]
-        if isinstance(target, KeyList):
-            return [b.key for b in target.ids]
-        after = collection.rank[target.after.key] if target.after else -1
-        upto = collection.rank[target.upto.key] if target.upto else len(collection.keys)
-        return collection.keys[after + 1 : upto + 1]
+        return self.source.collections[namespace].members(target)
 
     def majority(self) -> int:
         """A majority operation time, from a node that may lag."""
@@ -322,7 +332,7 @@ class Process:
         """Not atomic: each reader reads document after document, at states that only move forward, perhaps
         behind."""
         yield "read"
-        keys = self.members(ask.namespace, ask.target)
+        keys = self.source.collections[ask.namespace].members(ask.target)
         collection, after = self.source.collections[ask.namespace], when(ask.after_time)
         cut = self.rng.randint(0, len(keys))
         buffer: dict[str, int] = {}

@@ -6,8 +6,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from snapshotter.core.collisions import Read, StreamedEvent
-from snapshotter.core.progress import Progress
+from snapshotter.core.collisions import CommitRow, Gone, Read, StreamedEvent
+from snapshotter.core.controls import Controls
+from snapshotter.core.effects import Closing
+from snapshotter.core.inputs import Outcome
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
 
 
@@ -25,7 +28,7 @@ class Table:
     recorded: int = -1
     version: int = 0
 
-    def commit(self, batch_id: int, rows: dict[str, StreamedEvent | Read], *, replaces: bool) -> bool:
+    def commit(self, batch_id: int, rows: dict[str, CommitRow], *, replaces: bool) -> bool:
         """Atomic; skipped without a word if the table already records the batch. With ``replaces`` nothing else
         stays."""
         if self.recorded >= batch_id:
@@ -46,15 +49,33 @@ class Table:
 @dataclass(slots=True)
 class Durable:
     """``offsets[n]`` is the range of batch n, logged before the batch runs; ``committed`` the last batch that
-    Spark counts as done; ``saved`` progress as JSON, by batch."""
+    Spark counts as done; ``saved`` progress as JSON, by batch. ``asked`` is every request there ever was, ``journal``
+    those that a replay may need."""
 
     offsets: list[tuple[int, int]] = field(default_factory=list)
     committed: int = -1
     saved: dict[int, str] = field(default_factory=dict)
+    asked: list[SnapshotRequest] = field(default_factory=list)
     journal: list[SnapshotRequest] = field(default_factory=list)
+    controls: Controls = field(default_factory=Controls)
+
+    def decide(self, controls: Controls) -> None:
+        """The journal's other half: what operators have decided, through the text it is kept as."""
+        self.controls = Controls.from_json(json.loads(json.dumps(controls.to_json())))
 
     def save(self, progress: Progress) -> None:
         self.saved[progress.batch_id] = json.dumps(progress.to_json())
+
+    def known(self) -> list[RequestProgress]:
+        """The requests that exist, as far as it is durable."""
+        saved = self.newest_below(len(self.offsets) + 1)
+        new = [r for r in self.journal if saved.request(r.id) is None]
+        return [*saved.requests, *map(RequestProgress.accepted, new)]
+
+    def forget(self, before: Progress) -> None:
+        """The journal lets go of what had ended in the state that a replay of the newest batch starts from."""
+        ended = {r.id for r in before.requests if r.ended}
+        self.journal = [r for r in self.journal if r.id not in ended]
 
     def load(self, batch_id: int) -> Progress:
         """The newest state saved for a batch before this one, even when a newer one exists."""
@@ -63,3 +84,15 @@ class Durable:
     def newest_below(self, batch_id: int) -> Progress:
         known = [n for n in self.saved if n < batch_id]
         return Progress.from_json(json.loads(self.saved[max(known)])) if known else Progress()
+
+
+def outcome_of(rows: dict[str, CommitRow], window: int, read: int) -> Outcome:
+    """Of a window that has read so many documents, when these rows are committed."""
+    kept = sum(isinstance(row, Read) and row.window == window for row in rows.values())
+    gone = sum(isinstance(row, Gone) and row.window == window for row in rows.values())
+    return Outcome(kept=kept, dropped=read - kept, deleted=gone)
+
+
+def put_there(closing: Closing, events: list[StreamedEvent]) -> bool:
+    """Whether an event at or before the low watermark put an id of the range into the table already."""
+    return any(e.lands and e.time <= closing.low and closing.window.target.holds(e.key) for e in events)

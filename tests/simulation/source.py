@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from random import Random
 
+from snapshotter.core.chunks import KeyList, KeyRange
 from snapshotter.core.window import Edge, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -72,6 +73,14 @@ class Collection:
 
     def alive(self, time: int) -> list[str]:
         return [key for key in self.keys if self.state(key, time) is not None]
+
+    def members(self, target: KeyRange | KeyList) -> list[str]:
+        """The keys that may lie in the target, in the order of the ids."""
+        if isinstance(target, KeyList):
+            return [b.key for b in target.ids]
+        after = self.rank[target.after.key] if target.after else -1
+        upto = self.rank[target.upto.key] if target.upto else len(self.keys)
+        return self.keys[after + (not target.closed) : upto + 1]
 
 
 class Source:

@@ -16,6 +16,12 @@ _SCENARIOS = {
         seed=3, requests=3, preloaded=0.4, mode="post-image", strategy="cluster_time", lag=3
     ),
     "single ids": Scenario(seed=4, missing=0.3, collections=1, writes=0.5),
+    "paused, stopped, resumed": Scenario(
+        seed=6, pauses=0.04, resumes=0.2, stops=0.01, again=0.04, requests=3, urgent=0.5, parts=0.3
+    ),
+    "resumed after failures": Scenario(
+        seed=8, read_fails_definitely=0.2, resumes=0.2, requests=3, collections=1, kept=0, again=0.03
+    ),
     "failed reads and lost buffers": Scenario(seed=5, read_fails=0.2, buffers_lost=0.3, collections=1),
 }
 

@@ -7,17 +7,28 @@ boundary: a world that has run to the end tells how many there are, so that a sw
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
-from snapshotter.core.effects import Discard, Effect, OpenCollection
-from snapshotter.core.inputs import Draining, RequestReceived
+from snapshotter.core.chunks import KeyRange
+from snapshotter.core.effects import Discard, Effect, OpenCollection, WriteLow
+from snapshotter.core.inputs import (
+    Command,
+    Draining,
+    PauseReceived,
+    RequestReceived,
+    ResumeReceived,
+    StopReceived,
+)
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.window import WindowId
 from streaming.namespaces import Namespace
 
 from .faults import Scenario
 from .oracles import Oracles, Violation
-from .process import Job, Process
+from .process import Job, Process, bound
 from .sink import Durable, Table
 from .source import Collection, Entry, Source
 
@@ -48,6 +59,7 @@ class World:
                 if self.rng.random() < scenario.preloaded:
                     self.source.write((namespace, key, "c"))
         self.stream_start = self.source.clock
+        self.commands: list[Command] = []
         self.oracles = Oracles(self)
 
     def new_collection(self, number: int) -> Collection:
@@ -86,6 +98,8 @@ class World:
         """Every effect of the machine passes by here."""
         if isinstance(effect, OpenCollection):
             self.oracles.opened(effect.request_id, effect.namespace)
+        elif isinstance(effect, WriteLow) and process.machine is not None:
+            self.oracles.window_begins(process.machine, process.machine.windows[effect.window])
         elif isinstance(effect, Discard) and effect.landed and process.machine is not None:
             for window in process.landing_windows:
                 if window.id == effect.window:
@@ -101,6 +115,7 @@ class World:
                 self.request()
             self.tick(self.scenario.writes)
         self.faulty = False
+        self.let_all_go_on()
         for self.settling in range(_SETTLING_MAX):
             if self.at_rest():
                 self.oracles.at_rest()
@@ -117,7 +132,7 @@ class World:
             or len(process.jobs) > 1
         ):
             return False
-        if any(process.machine.progress.request(asked.id) is None for asked in self.sink.journal):
+        if any(process.machine.progress.request(waiting.id) is None for waiting in self.sink.journal):
             return False
         end = self.sink.offsets[self.sink.committed][1] if self.sink.committed >= 0 else -1
         return end == self.source.clock and self.sink.committed + 1 == len(self.sink.offsets)
@@ -142,7 +157,15 @@ class World:
             self.source.tick()
         if self.zombies and self.rng.random() < 0.2:
             self.advance(self.zombies)
-        if self.happens("crash"):
+        if self.happens("pauses"):
+            self.command(PauseReceived)
+        elif self.happens("stops"):
+            self.command(StopReceived)
+        elif self.waits_for_an_operator() and self.happens("resumes"):
+            self.command(ResumeReceived)
+        elif self.happens("again"):
+            self.deliver_again()
+        elif self.happens("crash"):
             self.crash()
         elif self.happens("restart"):
             self.zombies += [job for job in self.process.jobs[1:] if self.rng.random() < self.scenario.zombie]
@@ -175,11 +198,79 @@ class World:
         """Somebody asks for some of the collections; the journal keeps it, and a running engine hears of
         it."""
         chosen = self.rng.sample(list(self.tables), self.rng.randint(1, len(self.tables)))
-        wanted = [Wanted(n, "even" if self.rng.random() < self.scenario.filtered else None) for n in chosen]
-        request = SnapshotRequest(f"q{len(self.sink.journal) + 1}", tuple(wanted))
+        wanted = tuple(map(self.wanted, chosen))
+        urgent = self.rng.choice([-1, 1, 5]) if self.rng.random() < self.scenario.urgent else 0
+        request = SnapshotRequest(f"q{len(self.sink.asked) + 1}", wanted, priority=urgent)
+        self.sink.asked.append(request)
         self.sink.journal.append(request)
         if self.process is not None:
             self.process.step(RequestReceived(request))
+
+    def wanted(self, namespace: Namespace) -> Wanted:
+        """All of a collection, what a filter matches, single ids, or a range of them."""
+        if self.rng.random() < self.scenario.filtered:
+            return Wanted(namespace, "even")
+        if self.rng.random() >= self.scenario.parts:
+            return Wanted(namespace)
+        keys, reconcile = self.source.collections[namespace].keys, self.rng.random() < 0.3
+        if self.rng.random() < 0.5:
+            chosen = self.rng.choices(keys, k=self.rng.randint(1, 5))
+            return Wanted(namespace, keys=tuple(map(bound, chosen)), reconcile=reconcile)
+        low, high = sorted(self.rng.choices(range(len(keys)), k=2))
+        after = bound(keys[low]) if self.rng.random() < 0.8 else None
+        upto = bound(keys[high]) if self.rng.random() < 0.8 else None
+        return Wanted(namespace, range=KeyRange(after, upto, closed=after is not None), reconcile=reconcile)
+
+    # What operators decide
+
+    def command(self, kind: type[Command]) -> None:
+        """Of everything there is, or of some requests (known or not); a stop perhaps of some collections only."""
+        ids = [f"q{n}" for n in range(1, len(self.sink.asked) + 2)]
+        some = frozenset(self.rng.sample(ids, self.rng.randint(1, len(ids))))
+        requests = some if self.rng.random() < 0.5 else None
+        command = kind(f"s{len(self.commands) + 1}", requests)
+        if isinstance(command, StopReceived) and self.rng.random() < 0.4:
+            command = replace(command, namespaces=frozenset([self.rng.choice(list(self.tables))]))
+        self.obey(command)
+
+    def waits_for_an_operator(self) -> bool:
+        return any(r.paused or r.failed for r in self.known())
+
+    def obey(self, command: Command) -> None:
+        """By the machine; without one, by what is durable."""
+        machine, known = self.machine, self.known()
+        if command not in self.commands:
+            self.commands.append(command)
+            self.oracles.decided(command, known)
+        if self.process is not None and machine is not None:
+            self.process.step(command)
+        else:
+            self.sink.decide(self.sink.controls.after(command, known))
+
+    @property
+    def machine(self) -> Machine | None:
+        return self.process.machine if self.process is not None else None
+
+    def known(self) -> list[RequestProgress]:
+        """The requests that exist: for the machine, or without one."""
+        return self.sink.known() if self.machine is None else list(self.machine.progress.requests)
+
+    def deliver_again(self) -> None:
+        """A channel shows a signal once more: one that was obeyed, or a request that is still known."""
+        known = {request.id for request in self.known()}
+        asked = [request for request in self.sink.asked if request.id in known]
+        chosen = self.rng.choice([*self.commands, *asked, None])
+        if isinstance(chosen, SnapshotRequest):
+            if self.process is not None:
+                self.process.step(RequestReceived(chosen))
+        elif chosen is not None:
+            self.obey(chosen)
+
+    def let_all_go_on(self) -> None:
+        """Operators resume everything, perhaps also what has failed: it has to come to its end."""
+        self.obey(ResumeReceived("last"))
+        if self.commands and self.rng.random() < 0.5:
+            self.obey(ResumeReceived("once more", frozenset(r.id for r in self.sink.asked)))
 
     # Lives and deaths
 

@@ -105,7 +105,7 @@ class EngineProcess:
         family = [main, *main.children(recursive=True)]
         if alone:
             main.kill()
-            names = [p.name() for p in family if p.is_running()]
+            names = [p.pid for p in _living(family)]
             wait_until(lambda: not _living(family), f"the engine's {names} to end after it", seconds=60)
         process.kill()
         wait_until(lambda: not _living(family), "the killed processes to be gone", seconds=30)
@@ -209,4 +209,11 @@ class EngineProcess:
 
 
 def _living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if _lives(process)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it went between the two questions
+        return False

@@ -59,7 +59,8 @@ class PlannedWindow:
 @dataclass(slots=True)
 class History:
     """``batches[n]`` are the events in ``(ends[n - 1], ends[n]]``; ``last`` is the collection in the end. ``emptied``:
-    of the batches in which the collection was dropped, when and after which event it was for the last time."""
+    of the batches in which the collection was dropped, when and after which event it was for the last time. ``ids``:
+    all that are ever there, by key."""
 
     start: ClusterTime
     batches: list[list[Change]] = field(default_factory=list)
@@ -67,6 +68,7 @@ class History:
     windows: list[PlannedWindow] = field(default_factory=list)
     last: dict[str, Document] = field(default_factory=dict)
     emptied: dict[int, Emptied] = field(default_factory=dict)
+    ids: dict[str, bytes] = field(default_factory=dict)
 
     def emptied_by(self, batch: int) -> ClusterTime | None:
         """When it was dropped last, up to the end of this batch."""
@@ -80,7 +82,7 @@ def generate(rng: random.Random, *, keys: int, batches: int, events: int, drops:
     """Keys of several types; transactions share a time, and may change one key several times; few keys are hot.
     ``drops``: how likely the collection is dropped after a transaction."""
     ids = _ids(rng, keys)
-    history = History(ClusterTime(1_000, 0))
+    history = History(ClusterTime(1_000, 0), ids=ids)
     at: list[tuple[ClusterTime, dict[str, Document]]] = [(history.start, _initial(rng, ids))]
     now, version = history.start, 10_000
     for number in range(batches):

@@ -12,7 +12,9 @@ from typing import Any
 
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
+from snapshotter.core import queue
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.controls import Controls
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
@@ -35,6 +37,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.saved: dict[int, Progress] = {}
+        self.journal = Controls()
         self.options: dict[str, str] = {}
         self.machine = self.new_machine("a", Progress())
 
@@ -68,10 +71,10 @@ class Trace:
             rows_in_flight=1,
             attempts=int(self.options.get("attempts", "3")),
             commit_rows_target=int(self.options.get("commit", "1000")),
+            reread_ids=int(self.options.get("ids", "1000")),
         )
-        return Machine(
-            run, progress, limits, in_stream="cluster_time" not in self.options.get("strategy", "")
-        )
+        in_stream = "cluster_time" not in self.options.get("strategy", "")
+        return Machine(run, progress, limits, in_stream=in_stream, controls=self.journal)
 
     def do_machine(self, **options: str) -> Iterator[str]:
         self.options = options
@@ -85,10 +88,37 @@ class Trace:
         yield f"run {run}, from " + ("nothing" if newest is None else f"the state of batch {newest}")
         yield from self.do_show()
 
-    def do_request(self, name: str, *wanted: str) -> Iterator[str]:
-        parsed = (word.split("?") for word in wanted)
-        collections = tuple(Wanted(Namespace.parse(n), f[0] if f else None) for n, *f in parsed)
-        yield from self.step(inp.RequestReceived(SnapshotRequest(name, collections)))
+    def do_request(self, name: str, *wanted: str, priority: str = "0") -> Iterator[str]:
+        """``shop.a``, ``shop.a?filter``, ``shop.a{k1,k2}`` (single ids), ``shop.a[k1,k4]`` (a range; ends may be left
+        out)."""
+        request = SnapshotRequest(name, tuple(map(self.wanted, wanted)), priority=int(priority))
+        yield from self.step(inp.RequestReceived(request))
+
+    @staticmethod
+    def wanted(word: str) -> Wanted:
+        if word.endswith("}"):
+            where, _, keys = word[:-1].partition("{")
+            return Wanted(Namespace.parse(where), keys=tuple(map(bound, keys.split(","))))
+        if word.endswith("]"):
+            where, _, ends = word[:-1].partition("[")
+            low, high = (bound(end) if end else None for end in ends.split(","))
+            return Wanted(Namespace.parse(where), range=KeyRange(low, high, closed=low is not None))
+        where, *filters = word.split("?")
+        return Wanted(Namespace.parse(where), filters[0] if filters else None)
+
+    def do_stop(self, name: str, *where: str) -> Iterator[str]:
+        """``stop s1``: everything; ``stop s1 q1 shop.a``: these requests, or these collections."""
+        requests, namespaces = (
+            frozenset(w for w in where if ("." in w) is dotted) for dotted in (False, True)
+        )
+        collections = frozenset(map(Namespace.parse, namespaces))
+        yield from self.step(inp.StopReceived(name, requests or None, collections or None))
+
+    def do_pause(self, name: str, *requests: str) -> Iterator[str]:
+        yield from self.step(inp.PauseReceived(name, frozenset(requests) or None))
+
+    def do_resume(self, name: str, *requests: str) -> Iterator[str]:
+        yield from self.step(inp.ResumeReceived(name, frozenset(requests) or None))
 
     def do_opened(self, name: str, where: str, *, last: str, ordered: str = "yes") -> Iterator[str]:
         end = None if last == "nothing" else bound(last)
@@ -100,7 +130,9 @@ class Trace:
 
     def do_planned(self, name: str, where: str, *ends: str) -> Iterator[str]:
         bounds = tuple(bound(end) for end in ends if end != "exhausted")
-        yield from self.step(inp.ChunksPlanned(name, Namespace.parse(where), bounds, "exhausted" in ends))
+        task = queue.task_of(self.machine.progress, name, Namespace.parse(where))
+        planned = inp.ChunksPlanned(name, task.namespace, bounds, "exhausted" in ends, task.resumed)
+        yield from self.step(planned)
 
     def do_low(self, window: str, time: str) -> Iterator[str]:
         yield from self.step(inp.LowWritten(self.window(window), at(time)))
@@ -160,7 +192,8 @@ class Trace:
                 frontier = f"up to {task.frontier.key}" if task.frontier else "nothing yet"
                 first = ", first load" if task.first_load else ""
                 error = f": {task.error}" if task.error else ""
-                yield f"{request.id} {task.namespace} is {task.state}, {frontier}{first}{error}"
+                paused = ", paused" if request.paused else ""
+                yield f"{request.id} {task.namespace} is {task.state}, {frontier}{first}{paused}{error}"
         for namespace, again in machine.progress.rereads:
             yield f"to read again: {namespace} {again.key}"
         for window in machine.windows.values():
@@ -183,22 +216,26 @@ class Trace:
         for effect in self.machine.step(happened):
             if isinstance(effect, eff.SaveProgress):
                 self.saved[effect.progress.batch_id] = effect.progress
+            elif isinstance(effect, eff.SaveControls):
+                self.journal = effect.controls
             yield from say(effect)
 
 
 def target(value: KeyRange | KeyList) -> str:
     if isinstance(value, KeyList):
         return "{" + ", ".join(b.key for b in value.ids) + "}"
-    return f"({value.after.key if value.after else '-'}, {value.upto.key if value.upto else '-'}]"
+    left = "[" if value.closed else "("
+    return f"{left}{value.after.key if value.after else '-'}, {value.upto.key if value.upto else '-'}]"
 
 
 def say(effect: eff.Effect) -> Iterator[str]:
     """One line an effect, more for a landing."""
     match effect:
         case eff.OpenCollection():
-            yield f"open {effect.request_id} {effect.namespace}, at or after {effect.after_time.i}"
+            within = f" within {target(effect.within)}" if effect.within else ""
+            yield f"open {effect.request_id} {effect.namespace}{within}, at or after {effect.after_time.i}"
         case eff.PlanChunks():
-            ends = target(KeyRange(effect.after, effect.upto))
+            ends = target(KeyRange(effect.after, effect.upto, effect.closed))
             yield f"plan {effect.request_id} {effect.namespace} {ends}: {effect.count} of {effect.docs}"
         case eff.WriteLow():
             yield f"write low {effect.window} ({effect.namespace})"
@@ -211,6 +248,8 @@ def say(effect: eff.Effect) -> Iterator[str]:
             yield from say_landing(effect)
         case eff.SaveProgress():
             yield f"save the state of batch {effect.progress.batch_id}, position {effect.progress.position.i}"
+        case eff.SaveControls():
+            yield f"journal: {journalled(effect.controls)}"
         case eff.Announce():
             words: list[Any] = [effect.kind, effect.request_id, effect.namespace, effect.detail]
             yield "announce " + " ".join(str(word) for word in words if word)
@@ -220,6 +259,14 @@ def say(effect: eff.Effect) -> Iterator[str]:
             )
         case eff.MakeBatch():
             yield "make a batch"
+
+
+def journalled(controls: Controls) -> str:
+    """What operators have decided, without what a saved state shows already."""
+    stopped = [f"{request}/{namespace}" for request, namespace in sorted(controls.stopped)]
+    again = [f"{i}/{n} x{count}" for (i, n), count in sorted(controls.resumed.items())]
+    told = {"paused": sorted(controls.paused), "stopped": stopped, "goes on": again}
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in told.items() if names) or "nothing"
 
 
 def say_landing(landing: eff.LandBatch) -> Iterator[str]:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from signals.actions import Condition, ExecuteSnapshot
+from signals.actions import Condition, ExecuteSnapshot, IdRange, PauseSnapshot, ResumeSnapshot, StopSnapshot
 from signals.inbox_channel import InboxChannel
+from snapshotter.answers import CollectionEstimate, DryRun, read_answer, write_answer
+from snapshotter.cli import dry_run
 from snapshotter.cli.app import app
 from snapshotter.cli.signal_commands import only
 from snapshotter.cli.status import silent_seconds
@@ -149,6 +151,11 @@ def test_execute_snapshot_makes_an_id(config: Path, state: LocalStorage) -> None
         (["a.b", "--type", "blocking"], "blocking is not supported yet"),
         (["a.b", "--type", "full"], "one of incremental, blocking, got 'full'"),
         ([" "], "names no collection"),
+        (["a.b", "--key", "A-4"], "An id is JSON: 17,"),
+        (["a.b", "--min", "{"], "--min is not JSON"),
+        (["a.b", "--key", "1", "--min", "1"], "keys and range exclude each other"),
+        (["a.*", "--key", "1"], "must be the plain name of one"),
+        (["a.b", "--reconcile", "--filter", "{a: 1}"], "reconcile and additional-conditions exclude"),
         (["a.b", "--id", "known"], "waits already"),
     ],
 )
@@ -161,6 +168,68 @@ def test_a_wrong_signal_exits_2(
     assert result.exit_code == 2
     assert expectation in result.stderr
     assert [r.id for r in InboxChannel(state).poll()] == ["known"]
+
+
+def test_parts_of_a_collection(config: Path, state: LocalStorage) -> None:
+    """Ids are JSON and keep their types; a range may have one end only."""
+    keys = ("--key", "17", "--key", '"A-4"', "--key", '{"$oid": "65a1b2c3d4e5f60718293a4b"}')
+    one = invoke("execute-snapshot", "-c", config, "a.b", "--id", "1", *keys, "--priority", "-5")
+    two = invoke("execute-snapshot", "-c", config, "a.b", "--id", "2", "--max", '"m"', "--reconcile")
+    assert (one.exit_code, two.exit_code) == (0, 0)
+    texts = ('{"$numberInt": "17"}', '"A-4"', '{"$oid": "65a1b2c3d4e5f60718293a4b"}')
+    assert {r.id: r.action for r in InboxChannel(state).poll()} == {
+        "1": ExecuteSnapshot("1", ("a.b",), keys=texts, priority=-5),
+        "2": ExecuteSnapshot("2", ("a.b",), range=IdRange(None, '"m"'), reconcile=True),
+    }
+
+
+def test_a_dry_run_shows_the_answer(
+    config: Path, state: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's, not one that lay there from an earlier question; as text and as JSON."""
+    part = CollectionEstimate(
+        name="a.b", first="1", last='"z"', documents=12_000, bytes=3_600_000, seconds=2.4, notes=("odd",)
+    )
+    made = DryRun(
+        id="d", answered_at=datetime.now(UTC), collections=(part, part), documents=24_000, rows_per_second=5e3
+    )
+    write_answer(state, made.model_copy(update={"error": "an old one"}))
+
+    def engine(seconds: float) -> None:
+        (received,) = InboxChannel(state).poll()
+        assert received.action == ExecuteSnapshot("d", ("a.b",), dry_run=True)
+        InboxChannel(state).ack(received.name)
+        write_answer(state, made)
+
+    monkeypatch.setattr(dry_run.time, "sleep", engine)
+    arguments = ("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "d")
+    shown = invoke(*arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "the engine is absent; the dry run waits" in shown.stderr
+    assert "a.b: 12,000 documents, about 3.6 MB, about 2 s" in shown.stdout
+    assert '  ids 1 to "z"\n  odd\n' in shown.stdout
+    assert "all: 24,000 documents\n" in shown.stdout
+    assert "at 5,000 documents a second" in shown.stdout
+    assert DryRun.from_json(invoke(*arguments, "--json").stdout) == made
+
+
+def test_a_dry_run_that_has_no_answer(config: Path, state: LocalStorage) -> None:
+    """Refused: with the reason; out of time: by saying so. Both exit 3."""
+    report(state, requests=(RequestReport(id="bad", state=RequestState.FAILED, error="no such thing"),))
+    refused = invoke("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "bad")
+    assert (refused.exit_code, "dry run bad is refused: no such thing" in refused.stderr) == (3, True)
+    late = invoke("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "x", "--timeout", "0")
+    assert (late.exit_code, "has no answer after 0 s" in late.stderr) == (3, True)
+
+
+def test_old_answers_go(state: LocalStorage) -> None:
+    """The newest hundred are kept, by their time; an id that a file system would object to has one too."""
+    now = datetime.now(UTC)
+    for number in range(103):
+        write_answer(state, DryRun(id=f"a/{number}", answered_at=now - timedelta(seconds=number % 101)))
+    assert len(state.list_names("answers")) == 100
+    assert read_answer(state, "a/100") is None
+    assert read_answer(state, "a/102") is not None
 
 
 def test_waiting_ends_with_the_request(config: Path, state: LocalStorage) -> None:
@@ -243,3 +312,41 @@ def test_only_one_request_is_watched(state: LocalStorage) -> None:
     """``--wait`` shows the request that was sent, not all that ever were."""
     status = report(state, requests=(RequestReport(id="a"), RequestReport(id="b")))
     assert [r.id for r in only(status, "b").requests] == ["b"]
+
+
+def test_pause_resume_and_stop_are_signals_too(config: Path, state: LocalStorage) -> None:
+    """Each waits in the inbox under its id; a stop may name collections."""
+    assert invoke("pause-snapshot", "-c", config, "--id", "p").stdout == "p\n"
+    assert invoke("resume-snapshot", "-c", config, "--id", "r").exit_code == 0
+    assert invoke("stop-snapshot", "-c", config, "--id", "s", "shop.orders").exit_code == 0
+    assert invoke("stop-snapshot", "-c", config, "--id", "all").exit_code == 0
+    named = ("--request", "q1", "--request", "q2")
+    for name in ("pause", "resume", "stop"):
+        assert invoke(f"{name}-snapshot", "-c", config, "--id", f"{name}s", *named).exit_code == 0
+    received = {r.id: r.action for r in InboxChannel(state).poll()}
+    assert received == {
+        "p": PauseSnapshot("p"),
+        "r": ResumeSnapshot("r"),
+        "s": StopSnapshot("s", ("shop.orders",)),
+        "all": StopSnapshot("all"),
+        "pauses": PauseSnapshot("pauses", ("q1", "q2")),
+        "resumes": ResumeSnapshot("resumes", ("q1", "q2")),
+        "stops": StopSnapshot("stops", requests=("q1", "q2")),
+    }
+
+
+def test_status_shows_the_queue_and_what_to_do(config: Path, state: LocalStorage) -> None:
+    """Where each request stands, how urgent it is, and of an error the next step."""
+    report(
+        state,
+        requests=(
+            RequestReport(id="q1", state=RequestState.PAUSED, priority=5),
+            RequestReport(id="q2", state=RequestState.FAILED, error="gone", next_step="look for it"),
+            RequestReport(id="q3", state=RequestState.STOPPED),
+        ),
+    )
+    shown = invoke("status", "-c", config).stdout
+    assert "request q1 is paused, priority 5" in shown
+    assert "request q2 failed: gone" in shown
+    assert "next: look for it" in shown
+    assert "request q3 is stopped" in shown

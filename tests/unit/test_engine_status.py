@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -100,22 +100,33 @@ def test_progress_lag_speed_and_what_is_left(clock: Clock) -> None:
 
 
 def test_how_requests_end(clock: Clock) -> None:
-    """Completed, failed with the error of each collection, or refused with the reason."""
+    """Completed, stopped, failed with the error of each collection, or refused with the reason; with an error comes
+    what to do next. A paused one has not ended."""
     storage = MemoryStorage()
     failed = half_done(5)
     failed = failed.with_task(failed.tasks[0].failed("out of order"))
     failed = failed.with_task(failed.tasks[1].failed("gone"))
     done = RequestProgress.accepted(SnapshotRequest("r2", (Wanted(ORDERS),)))
     done = done.with_task(done.tasks[0].opened(None, 0, ordered_keys=True))
-    progress = Progress(4, ClusterTime(100, 2), (failed, done))
+    paused, stopped = (
+        RequestProgress.accepted(SnapshotRequest(name, (Wanted(PEOPLE),))) for name in ("r3", "r4")
+    )
+    paused, stopped = replace(paused, paused=True), stopped.with_task(stopped.tasks[0].stopped())
+    progress = Progress(4, ClusterTime(100, 2), (failed, done, paused, stopped))
     writer = StatusWriter("shop", OWNER, storage)
     writer.write(EngineState.STOPPED, run_of(progress), [], [("bad", "no such collection")])
     states = {r.id: (r.state, r.error, r.completed_at is not None) for r in written(storage).requests}
     assert states == {
         "r1": (RequestState.FAILED, "shop.orders: out of order; shop.people: gone", True),
         "r2": (RequestState.COMPLETED, None, True),
+        "r3": (RequestState.PAUSED, None, False),
+        "r4": (RequestState.STOPPED, None, True),
         "bad": (RequestState.FAILED, "no such collection", False),
     }
+    next_steps = {r.id: r.next_step or "" for r in written(storage).requests}
+    assert "resume-snapshot for request r1" in next_steps["r1"]
+    assert "under a new id" in next_steps["bad"]
+    assert next_steps["r2"] == next_steps["r3"] == ""
 
 
 def test_written_once_a_second_and_at_every_change_of_state(clock: Clock) -> None:

@@ -60,3 +60,15 @@ def test_density_follows_recent_batches(tmp_path: Path) -> None:
     assert dense > 100
     writer.bump()
     assert read_hints(str(path)).events_per_second == dense
+
+
+def test_a_wait_lasts_until_it_is_lifted(tmp_path: Path) -> None:
+    """Bumps and densities leave it as it is; 0 takes it away."""
+    path = tmp_path / "hints.json"
+    writer = HintsWriter(path)
+    writer.wait(4)
+    writer.bump()
+    writer.learn(10, 1.0)
+    assert read_hints(str(path)).wait_seconds == 4
+    writer.wait(0)
+    assert read_hints(str(path)).wait_seconds == 0

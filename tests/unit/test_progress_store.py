@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from snapshotter.core.chunks import Bound
+from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.inputs import PauseReceived
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.progress_store import Journal, ProgressStore
@@ -80,11 +82,42 @@ def test_the_journal_outlives_a_restart() -> None:
 
 
 def test_what_has_ended_leaves_the_journal() -> None:
-    """And nothing else does; ids that are not in it are no mistake."""
+    """Once the state that a replay starts from knows it; and nothing else does."""
     storage = MemoryStorage()
     journal = Journal(storage)
     journal.add(REQUEST)
-    journal.forget(["other"])
+    running = progress(3)
+    journal.forget(running)
     assert Journal(storage).requests == (REQUEST,)
-    journal.forget(["r1", "other"])
+    (request,) = running.requests
+    for task in request.tasks:
+        request = request.with_task(task.stopped())
+    journal.forget(replace(running, requests=(request,)))
     assert Journal(storage).requests == journal.requests == ()
+
+
+def test_decisions_outlive_a_restart() -> None:
+    """With the ids of the commands; requests that wait are shown as operators left them."""
+    storage = MemoryStorage()
+    journal = Journal(storage)
+    journal.add(REQUEST)
+    journal.decide(journal.controls.after(PauseReceived("p1", digest="d"), journal.waiting(Progress())))
+    again = Journal(storage)
+    assert again.controls == journal.controls
+    assert [r.paused for r in again.waiting(Progress())] == [True]
+    assert again.waiting(progress(3)) == []
+    assert [again.digest_of(name) for name in ("r1", "p1", "x")] == ["", "d", None]
+
+
+def test_every_part_of_a_request_comes_back() -> None:
+    """Single ids, a range, what it reconciles, how urgent it is, and what it said."""
+    storage = MemoryStorage()
+    low = Bound(b"\x01a", "a")
+    parts = (
+        Wanted(ORDERS, keys=(low,), reconcile=True),
+        Wanted(Namespace("shop", "people"), range=KeyRange(low, None, closed=True)),
+    )
+    request = SnapshotRequest("r9", parts, Origin.SIGNAL, priority=3, digest="abc")
+    Journal(storage).add(request)
+    assert Journal(storage).requests == (request,)
+    assert Journal(storage).digest_of("r9") == "abc"

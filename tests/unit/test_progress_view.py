@@ -9,6 +9,7 @@ from rich.console import Console
 
 from snapshotter.progress_view import LineView, LiveView, SilentView, duration, line, open_view, render
 from snapshotter.status import (
+    ChannelReport,
     CollectionReport,
     EngineState,
     ErrorReport,
@@ -184,3 +185,13 @@ def test_the_silent_view_says_nothing(capsys: pytest.CaptureFixture[str]) -> Non
 def test_durations(seconds: float | None, text: str) -> None:
     """As a person says them."""
     assert duration(seconds) == text
+
+
+def test_a_channel_that_does_not_work_is_shown() -> None:
+    """With its reason, in a line and on a terminal; not those that work, and not once the engine has ended."""
+    channels = (ChannelReport(name="file"), ChannelReport(name="kafka", trouble="Kafka at k1: gone"))
+    status = RUNNING.model_copy(update={"channels": channels})
+    for text in (line(status), drawn(status)):
+        assert "signals by kafka do not come: Kafka at k1: gone" in text
+        assert "by file" not in text
+    assert "kafka" not in line(status.model_copy(update={"state": EngineState.STOPPED}))

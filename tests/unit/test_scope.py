@@ -143,3 +143,23 @@ def test_without_lists_the_server_filters_operations_only() -> None:
     """No expression has to be evaluated for each event."""
     stage = CaptureScope.parse({}).match_stage()
     assert set(stage["$match"]) == {"operationType"}
+
+
+@pytest.mark.parametrize(
+    "lists", [{}, {"database.include.list": "ops"}, {"collection.include.list": r"ops\.signals.*"}]
+)
+def test_the_status_collection_is_never_captured(lists: dict[str, str]) -> None:
+    """The collection beside the signal collection holds the engine's own words, whatever the lists say. Without a
+    signal collection its name means nothing."""
+    options = {"signal.data.collection": "ops.signals", **lists}
+    assert captured(options, "ops.signals", "ops.signals_status") == ["ops.signals"]
+    assert captured(lists, "ops.signals_status") == ["ops.signals_status"]
+
+
+def test_the_server_keeps_back_the_status_collection_but_not_its_renames() -> None:
+    """A rename of it may be one to a captured name. No expression has to be evaluated for it."""
+    match = CaptureScope.parse({"signal.data.collection": "ops.signals"}).match_stage()["$match"]
+    assert match["$nor"] == [
+        {"ns.db": "ops", "ns.coll": "signals_status", "operationType": {"$ne": "rename"}}
+    ]
+    assert "$or" not in match

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from snapshotter.assembly import engine_config
 from snapshotter.errors import ConfigurationError
 from snapshotter.option_groups import CaptureMode, FullUpdate, SnapshotMode
 from snapshotter.options import Status, catalogue, find, nearest
@@ -130,12 +131,10 @@ def test_all_problems_are_told_at_once() -> None:
         ("zzz", "1", "is no option"),
         ("engine.batch.max.event", "1", "did you mean engine.batch.max.events?"),
         ("cursor.pipeline", "[]", "is not supported yet"),
-        ("signal.kafka.topic", "t", "is not supported yet"),
         ("snapshot.collection.filter.overrides.a.b", "{}", "is not supported yet"),
         ("delta.table.layout", "json", "is not supported yet; supported: columns"),
         ("delta.table.layout", "rows", "must be one of columns, document, json"),
         ("capture.mode", "all", "must be one of change_streams,"),
-        ("signal.enabled.channels", "source,kafka", "kafka: is not supported yet"),
         ("signal.enabled.channels", "sauce", "is no channel"),
         ("poll.interval.ms", "6000", "must be at most 5000"),
         ("capture.start.op.time", "0", "-1 for now"),
@@ -309,6 +308,12 @@ def test_sizes_reach_the_core() -> None:
     ).limits()
     assert (limits.chunk_docs, limits.windows_in_flight) == (7, 2)
     assert (limits.commit_rows_target, limits.chunk_bytes_target) == (11, 13)
+
+
+def test_code_in_filters_is_off() -> None:
+    """Unless it is allowed in so many words, and then the engine knows."""
+    assert not engine_config(made()).allow_code
+    assert engine_config(made(engine_filters_allow_code="true")).allow_code
 
 
 def test_settings_are_frozen() -> None:

@@ -84,9 +84,10 @@ def test_a_document_without_the_three_fields_is_refused(document: dict[str, obje
 
 
 def test_a_signal_without_data_needs_two_fields() -> None:
-    """Pause and resume carry no data, and ignore what is there."""
+    """Pause and resume need no data; a blank one and a type say nothing."""
     assert parse_signal_document({"_id": "7", "type": "pause-snapshot"}) == PauseSnapshot("7")
-    assert parse_signal("7", "resume-snapshot", "whatever") == ResumeSnapshot("7")
+    assert parse_signal("7", "resume-snapshot", " ") == ResumeSnapshot("7")
+    assert parse_signal("7", "resume-snapshot", {"type": "incremental"}) == ResumeSnapshot("7")
 
 
 def test_stop_means_everything_unless_collections_are_named() -> None:
@@ -110,15 +111,20 @@ def test_log_has_a_message() -> None:
         ('{"a": {"$lt": 250}}', '{"a": {"$lt": 250}}'),
         ("{a: {$lt: 250}}", '{"a": {"$lt": 250}}'),
         ("{'b.c': 'x', }", '{"b.c": "x"}'),
-        ("", None),
+        (" ", "{}"),
         ("{a: 1", None),
         ("[1]", None),
         (5, None),
-        ({"a": float("nan")}, None),
+        ({"$oid": "0123456789abcdef01234567"}, None),
+        ({"a": {"$oid": "xyz"}}, None),
+        ({"a": {"$numberDecimal": "1e99999999"}}, None),
+        ('{"a": "\\u0000", "b\\u0000": 1}', None),
     ],
 )
 def test_a_filter_is_a_query_document_or_its_text(query: object, text: str | None) -> None:
-    """Both forms are kept as JSON text; anything else is refused at once, with the filter in the message."""
+    """Both forms are kept as JSON text, a blank one as all documents; anything else, values that BSON cannot
+    hold included, is refused at once, with the filter in the message.
+    """
     data = {**ORDERS, "additional-conditions": [{"data-collection": "shop.orders", "filter": query}]}
     if text is None:
         with pytest.raises(MalformedSignal, match="filter"):
@@ -137,7 +143,14 @@ def test_a_filter_is_a_query_document_or_its_text(query: object, text: str | Non
         ({"data-collections": ['shop."a.b']}, "double quote is not closed"),
         ({**ORDERS, "type": "full"}, "one of incremental, blocking, got 'full'"),
         ({**ORDERS, "type": 5}, "one of incremental, blocking, got 5"),
-        ({**ORDERS, "additional-condition": "{}"}, "unknown field.*'additional-condition'"),
+        (
+            {**ORDERS, "additional-condition": "{}"},
+            "'additional-condition'.*write \"additional-conditions\": ",
+        ),
+        (
+            {**ORDERS, "additional_conditions": []},
+            "unknown field.*'additional_conditions'; known are data-coll",
+        ),
         ({**ORDERS, "additional-conditions": {}}, "must be a list, got {}"),
         ({**ORDERS, "additional-conditions": [{"filter": "{}"}]}, "exactly data-collection and filter"),
         (
@@ -145,6 +158,12 @@ def test_a_filter_is_a_query_document_or_its_text(query: object, text: str | Non
             "must name a collection",
         ),
         ({**ORDERS, "surrogate-key": "k"}, "surrogate-key does not exist"),
+        (
+            {**ORDERS, "additional-conditions": [{"data-collection": "shop.(?!x).*", "filter": {}}]},
+            "lookahead does not exist",
+        ),
+        ({"data-collections": [f"a.b{n}" for n in range(1_001)]}, "has 1001 entries; at most 1000"),
+        ({"data-collections": [f"a.b{n}.*" for n in range(101)]}, "at most 100 regular expressions"),
         ("{", "data is not JSON"),
         ("[]", r"must be a document, got \[\]"),
         (5, "must be a document, got 5"),

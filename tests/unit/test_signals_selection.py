@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signals.selection import expand, matches_name, unmatched
+from signals.patterns import BadPattern
+from signals.selection import expand, matches_name, named_collection, unmatched
 
 NAMES = ("shop.customers", "shop.orders", "shop.orders.2024", "shop.ordersx2024", "shopXorders.a", "shop.a+b")
 
@@ -24,7 +25,7 @@ NAMES = ("shop.customers", "shop.orders", "shop.orders.2024", "shop.ordersx2024"
         ("orders", ()),
         ("shop.missing", ("shop.missing",)),
         ("shop.missing.*", ()),
-        ("shop.(", ()),
+        ('shop."a+c"', ("shop.a+c",)),
         ("shop.", ()),
         (".shop", ()),
     ],
@@ -32,6 +33,34 @@ NAMES = ("shop.customers", "shop.orders", "shop.orders.2024", "shop.ordersx2024"
 def test_a_pattern_selects(pattern: str, selected: tuple[str, ...]) -> None:
     """Whole matches, with regard to case; an existing name means itself; a plain unknown name is kept."""
     assert expand([pattern], NAMES) == selected
+
+
+def test_a_text_that_is_no_expression_can_be_a_name() -> None:
+    """A name that exists needs no quotes; where none exists the text is refused, and quotes are advised."""
+    assert expand(["shop.c++", 'shop."(x"'], ["shop.c++", "shop.(x"]) == ("shop.c++", "shop.(x")
+    with pytest.raises(BadPattern, match=r"'shop.\(x'.*missing \).*double quotes"):
+        expand(["shop.(x"], NAMES)
+    with pytest.raises(BadPattern, match=r"'shop.x\+\+'"):
+        unmatched(["shop.x++"], NAMES)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("shop.orders", "shop.orders"),
+        ("shop.orders.2024", "shop.orders.2024"),
+        ('shop."a+b (1)"', "shop.a+b (1)"),
+        ('"shop.orders"', "shop.orders"),
+        ("shop.a+b", None),
+        ("shop.*", None),
+        ("orders", None),
+        ("shop.", None),
+        (".orders", None),
+    ],
+)
+def test_one_collection_is_named(pattern: str, name: str | None) -> None:
+    """Without a sign of an expression outside of double quotes, a text names one collection."""
+    assert named_collection(pattern) == name
 
 
 def test_order_and_repetition() -> None:
@@ -50,6 +79,7 @@ def test_what_matches_nothing_is_told() -> None:
     [
         ("shop.orders", "SHOP.Orders", True),
         ("shop.o.*", "shop.orders", True),
+        ("shop.o.*", "SHOP.Orders", True),
         ("orders", "shop.orders", False),
         ('shop."a+b"', "shop.a+b", True),
         ("shop.(", "shop.x", False),

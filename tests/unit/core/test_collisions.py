@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from snapshotter.core.collisions import (
+    Gone,
     Read,
+    Reconciling,
     StreamedEvent,
     StreamedKeys,
     commit_rows,
+    gone,
     latest_events,
     surviving,
 )
 
-from .some import ITEMS, ORDERS, at
+from .some import ITEMS, ORDERS, at, chunk, ids
 
 
 def event(key: str, time: int, ord: int = 0, *, lands: bool = True) -> StreamedEvent:
@@ -44,6 +47,33 @@ def test_one_row_a_key() -> None:
     assert commit_rows([], [], [new, old]) == {"k1": new}
     assert commit_rows([event("k1", 9)], [], [new, old]) == {"k1": event("k1", 9)}
     assert commit_rows([], [event("k1", 11)], [new, old]) == {}
+
+
+def test_a_row_that_was_not_read_goes() -> None:
+    """Not one outside the window's target, nor one that was read, nor one on whose key something landed after the low
+    watermark; what landed at it, or landed nothing, saves no row."""
+    window = Reconciling(chunk("k1", "k7"), at(10), 1)
+    events = [event("k3", 11), event("k4", 10), event("k5", 11, lands=False)]
+    table = [f"k{n}" for n in range(1, 10)]
+    found = gone(table, [window], [Read("k2", at(10), 1)], events)
+    assert found == [Gone(key, at(10), 1) for key in ("k4", "k5", "k6", "k7")]
+    assert gone(table, [Reconciling(ids("k2", "k9"), at(10), 2)], [], []) == [
+        Gone("k2", at(10), 2),
+        Gone("k9", at(10), 2),
+    ]
+    assert gone(table, [], [], []) == []
+
+
+def test_a_row_that_goes_is_of_the_same_commit() -> None:
+    """Beside READs and events; an event of the batch that landed before the low watermark keeps its row. A superseded
+    READ was there once, and a window from before a drop says nothing."""
+    window = Reconciling(chunk(None, "k9"), at(10), 1)
+    reads = [Read("k1", at(10), 1), Read("k2", at(10), 1)]
+    batch, kept, table = [event("k3", 9)], [event("k2", 11)], ["k1", "k2", "k3", "k4"]
+    rows = commit_rows(batch, kept, reads, table=table, reconciling=[window])
+    assert rows == {"k1": reads[0], "k3": batch[0], "k4": Gone("k4", at(10), 1)}
+    assert rows["k4"].content is None
+    assert commit_rows([], [], [], at(12), table=table, reconciling=[window]) == {}
 
 
 def test_keys_are_kept_by_batch_until_no_window_can_ask() -> None:

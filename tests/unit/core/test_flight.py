@@ -40,3 +40,18 @@ def test_windows_of_single_ids_give_way() -> None:
     assert flight.giving_way(ORDERS, chunk("k8", "k9").holds) == []
     assert flight.reading_ids(ORDERS) == [mine]
     assert [w.request_id for w in flight.of_task("q1", ORDERS)] == ["q1"]
+
+
+def test_a_batch_waits_for_windows_that_are_about_to_be_ready() -> None:
+    """While one is being read and those that are ready make no commit worth its while; what is being landed does not
+    count, and nothing in flight is nothing to wait for."""
+    flight = Flight("a", in_stream=False)
+    assert not flight.worth_waiting(None, 5)
+    one = flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
+    two = flight.chunk("q1", TaskProgress(ORDERS), Planned(1, chunk("k2", "k4")))
+    assert flight.worth_waiting(None, 5)
+    flight.windows[one.id] = one.low_written(at(1)).chunk_read(at(2), 4).high_written(at(3))
+    assert flight.worth_waiting(None, 5)
+    assert not flight.worth_waiting(None, 4)
+    flight.windows[two.id] = two.low_written(at(1)).chunk_read(at(2), 1).high_written(at(3))
+    assert not flight.worth_waiting(None, 9)

@@ -15,6 +15,7 @@ from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.window import Edge, Sighting, WindowId, WindowMisuse, WindowState
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, ids, machine, request
@@ -219,7 +220,7 @@ def test_the_buffer_of_a_window_that_is_being_landed_stays() -> None:
     it = _with_closing()
     it.step(arrived(2, 20, sightings=seen(W1)))
     said = it.step(inp.WindowFailed(W2, "not allowed", definite=True))
-    assert [e.window for e in only(eff.Discard, said)] == [W2]
+    assert [e.window for e in only(eff.Discard, said)] == [W2, W3]
     said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
     assert [e.window for e in only(eff.Discard, said)] == [W1]
     assert it.progress.requests[0].tasks[0].frontier is None
@@ -247,7 +248,7 @@ def test_a_lost_window_takes_its_task_with_it_when_it_was_the_last_attempt() -> 
     it.step(arrived(2, 20, sightings=seen(W1, W2)))
     said = it.step(inp.BuffersLost(2, frozenset({W1, W2})))
     assert only(eff.LandBatch, said)[0].closings == ()
-    assert sorted(e.window for e in only(eff.Discard, said)) == [W1, W2]
+    assert sorted(e.window for e in only(eff.Discard, said)) == [W1, W2, W3]
     it.step(inp.BatchLanded(2))
     assert it.finished
 
@@ -331,3 +332,64 @@ def test_a_new_run_begins_with_nothing_in_flight() -> None:
     assert it.quiet
     assert it.finished
     assert it.beginning() == ()
+
+
+def test_a_first_load_that_goes_on_after_its_failure_appends_nothing() -> None:
+    """What streamed meanwhile has landed ahead of it, and lands from here on."""
+    it = scanning(empty_tables=frozenset({ORDERS}), attempts=1)
+    closing(it, W1)
+    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
+    it.step(inp.WindowFailed(W2, "reset"))
+    assert only(eff.LandBatch, it.step(arrived(3, 21)))[0].unreached == {}
+    it.step(inp.BatchLanded(3))
+    said = it.step(inp.ResumeReceived("r1", frozenset({"q1"})))
+    assert isinstance(said[0], eff.SaveControls)
+    assert [e.after for e in only(eff.PlanChunks, said)] == [bound("k2")]
+    landing = only(eff.LandBatch, it.step(arrived(4, 22)))[0]
+    assert landing.unreached == {}
+
+
+def test_a_plan_from_before_a_failure_answers_nobody() -> None:
+    """The scan was begun anew, and has asked for a plan of its own."""
+    it = scanning(attempts=1, windows_in_flight=2)
+    closing(it, W1)
+    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
+    it.step(inp.WindowFailed(W2, "reset"))
+    (asked,) = only(eff.PlanChunks, it.step(inp.ResumeReceived("r1", frozenset({"q1"}))))
+    assert (asked.after, asked.resumed) == (bound("k2"), 1)
+    before = state(it)
+    assert it.step(inp.ChunksPlanned("q1", ORDERS, (bound("k1"),), exhausted=True)) == ()
+    assert state(it) == before
+
+
+def test_a_pause_leaves_nothing_waiting_in_flight() -> None:
+    """A chunk that fails while its request is paused gets no window; those behind it cannot close, and are given up."""
+    it = scanning()
+    closing(it, W2)
+    assert only(eff.WriteLow, it.step(inp.PauseReceived("p1"))) == []
+    said = it.step(inp.WindowFailed(W1, "reset"))
+    assert [e.window for e in only(eff.Discard, said)] == [W1, W2]
+    assert it.quiet
+    said = it.step(inp.ResumeReceived("r1"))
+    again = [it.windows[e.window] for e in only(eff.WriteLow, said)]
+    assert [(w.target, w.attempt) for w in again] == [(chunk(None, "k2"), 2), (chunk("k2", "k4"), 2)]
+
+
+def test_what_reconciles_says_so_when_it_closes() -> None:
+    """Whoever lands it decides what goes."""
+    it = machine()
+    wanted = Wanted(ORDERS, keys=(bound("k1"),), reconcile=True)
+    it.step(inp.RequestReceived(SnapshotRequest("q1", (wanted,))))
+    (asked,) = only(eff.OpenCollection, it.step(arrived(0, 10)))
+    assert asked.reconcile
+    it.step(inp.BatchLanded(0))
+    it.step(inp.CollectionOpened("q1", ORDERS, None))
+    it.step(arrived(1, 11))
+    it.step(inp.BatchLanded(1))
+    closing(it, W1)
+    landing = only(eff.LandBatch, it.step(arrived(2, 20, sightings=seen(W1))))[0]
+    assert [(c.window.target, c.reconcile, c.proven_new) for c in landing.closings] == [
+        (ids("k1"), True, False)
+    ]

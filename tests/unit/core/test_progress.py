@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from snapshotter.core.chunks import KeyRange
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.requests import Wanted
 
 from .some import ITEMS, ORDERS, bound, request
 
@@ -15,6 +18,7 @@ OPENED = WAITING.opened(bound("k9"), 9, ordered_keys=True)
 RUNNING = OPENED.begun(table_empty=True)
 DONE = RUNNING.finished()
 FAILED = RUNNING.failed("no")
+STOPPED = RUNNING.stopped()
 
 STEPS: dict[str, Callable[[TaskProgress], TaskProgress]] = {
     "opened": lambda t: t.opened(bound("k9"), 9, ordered_keys=True),
@@ -22,6 +26,8 @@ STEPS: dict[str, Callable[[TaskProgress], TaskProgress]] = {
     "advanced": lambda t: t.advanced(bound("k2"), rows=2, dropped=1),
     "finished": lambda t: t.finished(),
     "failed": lambda t: t.failed("no"),
+    "stopped": lambda t: t.stopped(),
+    "going on": lambda t: t.going_on(1),
 }
 NEXT = {
     ("opened", TaskState.WAITING): TaskState.OPENED,
@@ -31,10 +37,14 @@ NEXT = {
     ("failed", TaskState.WAITING): TaskState.FAILED,
     ("failed", TaskState.OPENED): TaskState.FAILED,
     ("failed", TaskState.RUNNING): TaskState.FAILED,
+    ("stopped", TaskState.WAITING): TaskState.STOPPED,
+    ("stopped", TaskState.OPENED): TaskState.STOPPED,
+    ("stopped", TaskState.RUNNING): TaskState.STOPPED,
+    ("going on", TaskState.FAILED): TaskState.WAITING,
 }
 
 
-@pytest.mark.parametrize("before", [WAITING, OPENED, RUNNING, DONE, FAILED], ids=lambda t: t.state)
+@pytest.mark.parametrize("before", [WAITING, OPENED, RUNNING, DONE, STOPPED, FAILED], ids=lambda t: t.state)
 @pytest.mark.parametrize("step", STEPS)
 def test_the_table_of_transitions(before: TaskProgress, step: str) -> None:
     """Every pair of state and step: allowed, or refused with the collection and the state."""
@@ -86,6 +96,37 @@ def test_a_request_ends_with_its_last_task() -> None:
     assert (whole.ended, whole.failed) == (True, True)
 
 
+def test_a_failed_task_goes_on_behind_what_has_landed() -> None:
+    """And is a first load no more, for what streamed since has landed ahead of it."""
+    failed = RUNNING.advanced(bound("k4"), rows=3, dropped=0).failed("no")
+    again = failed.going_on(2)
+    assert (again.state, again.frontier, again.first_load) == (TaskState.RUNNING, bound("k4"), False)
+    assert (again.error, again.resumed, again.rows) == (None, 2, 3)
+
+
+def test_single_ids_are_asked_for_whether_they_are_there_or_not() -> None:
+    """Each once, in the order of their keys; they end the scan, and are no first load."""
+    task = TaskProgress.of(Wanted(ORDERS, keys=(bound("k4"), bound("k1"), bound("k4"))))
+    assert task.keys == (bound("k1"), bound("k4"))
+    task = task.opened(None, None, ordered_keys=True)
+    assert (task.state, task.last, task.estimated) == (TaskState.OPENED, bound("k4"), 2)
+    assert not task.begun(table_empty=True).first_load
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Wanted(ORDERS, range=KeyRange(bound("k1"), None, closed=True)),
+        Wanted(ORDERS, reconcile=True),
+    ],
+)
+def test_a_part_is_no_first_load(part: Wanted) -> None:
+    """Nobody would read the ids outside of it."""
+    assert (
+        not TaskProgress.of(part).opened(bound("k9"), 1, ordered_keys=True).begun(table_empty=True).first_load
+    )
+
+
 def test_ids_to_read_again_are_listed_once() -> None:
     """By collection and key."""
     progress = Progress().with_reread(ORDERS, (bound("k1"), bound("k2"))).with_reread(ORDERS, (bound("k1"),))
@@ -98,9 +139,14 @@ def test_ids_to_read_again_are_listed_once() -> None:
 
 
 def test_only_the_newest_ended_requests_are_remembered() -> None:
-    """Those that have not ended always are."""
-    ended = [RequestProgress(f"q{n}", request().origin, (DONE,)) for n in range(4)]
-    waiting = RequestProgress.accepted(request("w"))
-    progress = Progress(requests=(ended[0], waiting, *ended[1:]))
-    assert [r.id for r in progress.forgetting(2).requests] == ["w", "q2", "q3"]
-    assert progress.forgetting(9) == progress
+    """By when they ended, not by when they came; those that have not ended always are, and one that has just ended is,
+    for the state before this batch does not know it as ended."""
+    ended = [RequestProgress(f"q{n}", request().origin, (DONE,), ended_in=9 - n) for n in range(4)]
+    waiting, new = RequestProgress.accepted(request("w")), RequestProgress("new", request().origin, (DONE,))
+    progress = Progress(batch_id=9, requests=(ended[1], waiting, *ended[2:], new))
+    known = progress.forgetting(2)
+    assert [r.id for r in known.requests] == ["q1", "w", "new"]
+    assert [r.ended_in for r in known.requests] == [8, None, 9]
+    assert [r.id for r in progress.forgetting(0).requests] == ["w", "new"]
+    assert replace(known, batch_id=10).forgetting(1).requests == known.requests[1:]
+    assert known.forgetting(9) == known

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from snapshotter.core.chunks import KeyRange, end_of
+from snapshotter.core.progress import TaskProgress
+from snapshotter.core.requests import Wanted
 from snapshotter.core.scan import Planned, Scan
 
-from .some import bound, chunk
+from .some import ORDERS, bound, chunk, ids
 
 
 def scan(tail: str | None = None, last: str = "k9", *, ordered: bool = True) -> Scan:
@@ -46,7 +49,7 @@ def test_the_last_chunk_ends_at_the_end_of_the_scan(ends: list[str], planned: li
     """Also when the document there is gone: an id may come back in between, and must lie in some window."""
     it = scan()
     plan(it, *ends, exhausted=True)
-    assert [p.range.upto for p in it.ready] == list(map(bound, planned))
+    assert [end_of(p.target) for p in it.ready] == list(map(bound, planned))
     assert it.exhausted
 
 
@@ -77,7 +80,7 @@ def test_under_a_collation_the_order_of_keys_says_nothing() -> None:
     """Ids come in the collection's order, whatever their keys."""
     it = scan(last="k1", ordered=False)
     plan(it, "k7", "k3", "k1")
-    assert [str(p.range.upto and p.range.upto.key) for p in it.ready] == ["k7", "k3", "k1"]
+    assert [str((end_of(p.target) or bound("?")).key) for p in it.ready] == ["k7", "k3", "k1"]
 
 
 def test_an_answer_that_nobody_asked_for_is_refused() -> None:
@@ -97,8 +100,8 @@ def test_failed_chunks_come_first_in_order() -> None:
     one, two = it.take(), it.take()
     assert one is not None
     assert two is not None
-    it.retry(Planned(two.order, two.range, 2))
-    it.retry(Planned(one.order, one.range, 2))
+    it.retry(Planned(two.order, two.target, 2))
+    it.retry(Planned(one.order, one.target, 2))
     assert it.reached == bound("k4")
     assert [p and (p.order, p.attempt) for p in (it.take(), it.take(), it.take(), it.take())] == [
         (0, 2), (1, 2), (2, 1), None,
@@ -124,3 +127,42 @@ def test_complete_once_every_chunk_has_landed() -> None:
     assert not it.complete
     it.next_close = 1
     assert it.complete
+
+
+def test_single_ids_are_chunks_without_a_plan() -> None:
+    """So many at a time, from behind the frontier on; the last of them ends the scan."""
+    task = TaskProgress.of(Wanted(ORDERS, keys=tuple(map(bound, ("k1", "k3", "k5", "k7")))))
+    task = task.opened(None, None, ordered_keys=True).begun(table_empty=False)
+    it = Scan.of(task, 9, 3)
+    assert [p.target for p in it.ready] == [ids("k1", "k3", "k5"), ids("k7")]
+    assert (it.exhausted, it.complete) == (True, False)
+    it.next_close = 2
+    assert it.complete
+    later = Scan.of(task.advanced(bound("k3"), rows=1, dropped=1), 9, 3)
+    assert [p.target for p in later.ready] == [ids("k5", "k7")]
+
+
+def test_a_range_begins_with_its_lower_end() -> None:
+    """The first chunk holds it; those behind begin after an end, as ever, and so does the first one after a restart."""
+    wanted = Wanted(ORDERS, range=KeyRange(bound("k2"), bound("k6"), closed=True))
+    task = TaskProgress.of(wanted).opened(bound("k6"), None, ordered_keys=True).begun(table_empty=False)
+    it = Scan.of(task, 2, 9)
+    it.planning = True
+    plan(it, "k2", "k4", exhausted=True)
+    assert [p.target for p in it.ready] == [
+        KeyRange(bound("k2"), bound("k2"), closed=True),
+        chunk("k2", "k6"),
+    ]
+    again = Scan.of(task.advanced(bound("k2"), rows=1, dropped=0), 2, 9)
+    assert (again.tail, again.closed) == (bound("k2"), False)
+    one = Scan.of(
+        TaskProgress.of(Wanted(ORDERS, range=KeyRange(bound("k6"), None, closed=True))).opened(
+            bound("k6"), None, ordered_keys=True
+        ),
+        2,
+        9,
+    )
+    assert not one.exhausted
+    one.planning = True
+    plan(one, exhausted=True)
+    assert (one.complete, len(one.ready)) == (False, 1)

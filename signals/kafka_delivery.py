@@ -1,0 +1,48 @@
+"""Records handed to Kafka, and waited for: shared by whoever sends there.
+
+A producer that could not deliver is emptied: otherwise it would go on trying in the background, and deliver
+besides what its caller sends again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+Record = dict[str, Any]
+"""What ``Producer.produce`` takes besides the topic: key, value, and timestamp in milliseconds where there is one."""
+
+
+class NotSent(Exception):
+    """Kafka has not taken what was sent; the message says why. It may be sent again."""
+
+
+def undelivered(
+    producer: Any, topic: str, records: Iterable[Record], seconds: float
+) -> tuple[int, str | None] | None:
+    """None once Kafka has all of them; else how many it has not, and the first reason (None: no answer in time).
+
+    Raises BufferError where the producer's own queue is full. Either way nothing is left in the producer.
+    """
+    errors: list[str] = []
+    try:
+        for record in records:
+            producer.produce(
+                topic,
+                **record,
+                on_delivery=lambda error, _: errors.append(str(error)) if error is not None else None,
+            )
+        left = producer.flush(seconds)
+    except BufferError:
+        empty(producer)
+        raise
+    if not left and not errors:
+        return None
+    empty(producer)
+    return max(left, len(errors)), errors[0] if errors else None
+
+
+def empty(producer: Any) -> None:
+    """Drop what it has not delivered."""
+    producer.purge(in_queue=True, in_flight=True)
+    producer.flush(1.0)  # serves the callbacks of what was purged

@@ -1,0 +1,118 @@
+"""What became of a request: the documents of the status collection, as values for whoever reads or writes them.
+
+Beside the signal collection lies its status collection, with one document a request, under the signal's id. The engine
+writes it, operators and clients read it. Both do so by these values, so that the fields are named in one place.
+
+A state is ``queued``, ``running``, ``paused``, or one of those in ``ENDED``. ``rejected`` is a signal that was not
+obeyed, and ``reason`` says why; the reason of what failed is the error of its collections.
+
+No server, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+STATUS_SUFFIX = "_status"
+"""The status collection is called like the signal collection, with this."""
+
+REJECTED = "rejected"
+FAILED = "failed"
+COMPLETED = "completed"
+STOPPED = "stopped"
+ENDED = frozenset({COMPLETED, STOPPED, FAILED, REJECTED})
+
+
+class SnapshotFailed(Exception):
+    """A request that did not come to a good end. ``status`` is all that is known of it."""
+
+    def __init__(self, message: str, status: SnapshotStatus) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class SnapshotRejected(SnapshotFailed):
+    """A signal that was not obeyed: nothing was started."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionStatus:
+    """One collection of a request. ``rows`` have landed; ``dropped`` were read, and superseded by what streamed.
+
+    ``estimated`` is how many documents there are, where MongoDB has an estimate.
+    """
+
+    name: str
+    state: str
+    rows: int = 0
+    dropped: int = 0
+    chunks: int = 0
+    estimated: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """One request. ``origin`` is ``signal``, ``initial`` or ``rename``; ``id_reused`` is the reason why another signal
+    under the same id was not obeyed later on."""
+
+    id: str
+    state: str
+    origin: str = "signal"
+    collections: tuple[CollectionStatus, ...] = ()
+    reason: str | None = None
+    next_step: str | None = None
+    updated_at: datetime | None = None
+    engine: str = ""
+    id_reused: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def rows(self) -> int:
+        """Of all collections."""
+        return sum(c.rows for c in self.collections)
+
+    @property
+    def dropped(self) -> int:
+        """Of all collections."""
+        return sum(c.dropped for c in self.collections)
+
+    @property
+    def error(self) -> str | None:
+        """Why it was rejected, or what failed."""
+        return self.reason or "; ".join(f"{c.name}: {c.error}" for c in self.collections if c.error) or None
+
+    def raise_if_bad(self) -> None:
+        """Raises SnapshotRejected or SnapshotFailed for what came to a bad end."""
+        then = f"; next: {self.next_step}" if self.next_step else ""
+        if self.state == REJECTED:
+            raise SnapshotRejected(f"request {self.id!r} was rejected: {self.error}{then}", self)
+        if self.state == FAILED:
+            raise SnapshotFailed(f"request {self.id!r} failed: {self.error}{then}", self)
+
+    def to_document(self) -> dict[str, Any]:
+        """All but ``updated_at`` and ``id_reused``, which are the writer's to set."""
+        document = {"_id": self.id, **{name: getattr(self, name) for name in _WRITTEN}}
+        return {**document, "collections": [asdict(c) for c in self.collections]}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> SnapshotStatus:
+        """Of a document of the status collection. Fields that are not known are left out."""
+        known = {name: document[name] for name in (*_WRITTEN, "updated_at", "id_reused") if name in document}
+        if (at := known.get("updated_at")) is not None and at.tzinfo is None:
+            known["updated_at"] = at.replace(tzinfo=UTC)
+        known["collections"] = tuple(
+            CollectionStatus(**{name: c[name] for name in _COLLECTION if name in c})
+            for c in document.get("collections", ())
+        )
+        return cls(id=str(document["_id"]), **known)
+
+
+_WRITTEN = ("state", "origin", "collections", "reason", "next_step", "engine")
+_COLLECTION = tuple(field.name for field in fields(CollectionStatus))

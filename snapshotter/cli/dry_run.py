@@ -1,0 +1,88 @@
+"""``snapshotter execute-snapshot --dry-run``: wait for the engine's answer, and show it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from snapshotter.cli.common import read_status, say
+from snapshotter.errors import DefiniteError
+from snapshotter.status import EngineState
+
+if TYPE_CHECKING:
+    from snapshotter.answers import CollectionEstimate, DryRun
+    from snapshotter.storage import Storage
+
+POLL_SECONDS = 0.5
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRun:
+    """Until the engine has answered. Raises DefiniteError where it refused or failed, or time is up."""
+    from snapshotter.answers import read_answer
+
+    deadline = None if timeout is None else time.monotonic() + timeout
+    told: EngineState | str | None = None
+    while True:
+        answer = read_answer(state, signal_id)
+        if answer is not None:
+            if answer.error is not None:
+                raise DefiniteError(f"dry run {signal_id} failed: {answer.error}")
+            return answer
+        status = read_status(state)
+        requests = status.requests if status is not None else ()
+        refused = next((r for r in requests if r.id == signal_id and r.error is not None), None)
+        if refused is not None:
+            raise DefiniteError(f"dry run {signal_id} is refused: {refused.error}", refused.next_step)
+        state_now = status.state if status is not None else "absent"
+        if state_now != EngineState.RUNNING and state_now != told:
+            say(f"the engine is {state_now}; the dry run waits until it runs (snapshotter run)")
+        told = state_now
+        if deadline is not None and time.monotonic() > deadline:
+            raise DefiniteError(
+                f"dry run {signal_id} has no answer after {timeout:g} s (the engine is {state_now})"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def forget_answer(state: Storage, signal_id: str) -> None:
+    """An answer that lies there already is to another question."""
+    from snapshotter.answers import answer_file
+
+    state.delete(answer_file(signal_id))
+
+
+def text_of(answer: DryRun) -> str:
+    """The answer for a person: a line for each collection, and their sum."""
+    lines = []
+    for part in answer.collections:
+        lines.append(f"{part.name}: {_amounts(part)}")
+        if part.first is not None:
+            lines.append(f"  ids {part.first} to {part.last}")
+        lines += [f"  {note}" for note in part.notes]
+    if len(answer.collections) > 1:
+        lines.append(f"all: {_amounts(answer)}")
+    if answer.rows_per_second is None:
+        lines.append("seconds: not known, this engine has measured no speed yet")
+    else:
+        lines.append(f"at {answer.rows_per_second:,.0f} documents a second, the newest measured speed")
+    lines.append("nothing was read")
+    return "\n".join(lines)
+
+
+def _amounts(part: CollectionEstimate | DryRun) -> str:
+    documents = "documents not known" if part.documents is None else f"{part.documents:,} documents"
+    amounts = [documents]
+    if part.bytes is not None:
+        amounts.append(f"about {_size(part.bytes)}")
+    if part.seconds is not None:
+        amounts.append(f"about {part.seconds:,.0f} s")
+    return ", ".join(amounts)
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} {_UNITS[-1]}"

@@ -1,0 +1,244 @@
+"""Requests in the machine: what is asked for, what operators decide about it, whose turn it is, what to do next.
+
+The lower half of `core.machine`, which adds windows and batches. Only a task that has its turn, and in whose collection
+no window of another request is in flight any more, is opened, begun, or given windows. So a request that is paused, or
+that a more urgent one has overtaken, comes to rest by itself: what is in flight lands, and nothing new is begun.
+
+Invariants
+- A decision is durable (``SaveControls``) before anything else that follows from it is carried out.
+- A task that may open no windows leaves none waiting in flight behind a chunk that has lost its own.
+- Somebody else gets windows in the collection of a first load only after that has ceased to be one: from then on its
+  range may hold rows.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapshotter.core import inputs, queue
+from snapshotter.core.chunks import Bound
+from snapshotter.core.controls import Controls
+from snapshotter.core.effects import (
+    Discard,
+    Effect,
+    LandBatch,
+    MakeBatch,
+    OpenCollection,
+    PlanChunks,
+    SaveControls,
+    WriteLow,
+)
+from snapshotter.core.flight import Flight
+from snapshotter.core.limits import Limits
+from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.scan import Planned, Scan
+from snapshotter.core.window import Window, WindowId
+from streaming.namespaces import Namespace
+
+Task = tuple[RequestProgress, TaskProgress]
+
+
+class Requesting:
+    """The state of a run, and everything that is decided about requests in it."""
+
+    def __init__(
+        self,
+        run: str,
+        progress: Progress,
+        limits: Limits,
+        *,
+        in_stream: bool,
+        controls: Controls | None = None,
+    ) -> None:
+        self.run = run
+        self.progress = progress
+        self.limits = limits
+        self.controls = controls or Controls()
+        self.flight = Flight(run, in_stream)
+        self.scans: dict[tuple[str, Namespace], Scan] = {}
+        self.landed_upto: dict[Namespace, str] = {}
+        self.landing: LandBatch | None = None
+        self.draining = False
+        self._opening: set[tuple[str, Namespace]] = set()
+        self._missed: dict[WindowId, frozenset[str]] = {}
+        self._rereads_rest: set[Namespace] = set()
+        self._saved = progress
+        self._ready = False
+        self._behind = False
+        self._decide()
+
+    # What the engine may ask
+
+    @property
+    def windows(self) -> dict[WindowId, Window]:
+        """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
+        return self.flight.windows
+
+    def beginning(self) -> tuple[Namespace, ...]:
+        """Collections for which the next batch must say whether their table is empty."""
+        return tuple(t.namespace for _, t in self._turns() if t.state is TaskState.OPENED)
+
+    def first_loads(self) -> tuple[TaskProgress, ...]:
+        """First loads that an earlier run began: the next batch must say how far their tables reach."""
+        loads = queue.first_loads(self.progress)
+        return tuple(task for _, task in loads if task.state is TaskState.RUNNING)
+
+    # Requests, and what operators decide about them
+
+    def _request_received(self, happened: inputs.RequestReceived) -> list[Effect]:
+        if self.progress.request(happened.request.id) is not None:
+            return []
+        request = self.controls.applied(RequestProgress.accepted(happened.request))
+        self.progress = self.progress.with_request(request)
+        self._overtake()
+        return []
+
+    def _command_received(self, command: inputs.Command) -> list[Effect]:
+        controls = self.controls.after(command, self.progress.requests)
+        if controls is self.controls:
+            return []
+        self.controls = controls
+        self._decide()
+        # What has changed is announced once it is saved, and an idle stream brings no batch by itself.
+        return [SaveControls(controls), *self._give_up_ended(), MakeBatch()]
+
+    def _decide(self) -> None:
+        """Bring the requests into the state that operators want."""
+        self.progress = replace(
+            self.progress, requests=tuple(map(self.controls.applied, self.progress.requests))
+        )
+        self._overtake()
+
+    def _overtake(self) -> None:
+        """Whose turn it is may have changed."""
+        for request, task in queue.overtaken(self.progress):
+            self._put(request.id, task.merging())
+
+    def _give_up_ended(self) -> list[Effect]:
+        """Whatever is under way for tasks that have ended meanwhile."""
+        effects: list[Effect] = []
+        under_way = [(w.request_id, w.namespace) for w in self.windows.values() if w.request_id is not None]
+        for known in dict.fromkeys([*self.scans, *self._opening, *under_way]):
+            if self._task(*known).ended:
+                effects += self._give_up(*known)
+        return effects
+
+    def _give_up(self, request_id: str, namespace: Namespace) -> list[Effect]:
+        self._opening.discard((request_id, namespace))
+        self.scans.pop((request_id, namespace), None)
+        effects: list[Effect] = []
+        for window in self.flight.of_task(request_id, namespace):
+            effects += self._drop(window)
+        return effects
+
+    def _collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
+        known = happened.request_id, happened.namespace
+        task = self._task(*known)
+        if task.ended:  # stopped, while the answer was on its way
+            return []
+        task = task.opened(happened.last, happened.estimated, ordered_keys=happened.ordered_keys)
+        self._put(happened.request_id, task)
+        self._opening.discard(known)
+        # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.
+        return [MakeBatch()]
+
+    def _fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
+        task = self._task(request_id, namespace)
+        if task.ended:
+            return []
+        self._put(request_id, task.failed(error))
+        return [*self._give_up(request_id, namespace), MakeBatch()]
+
+    def _chunks_planned(self, happened: inputs.ChunksPlanned) -> list[Effect]:
+        scan = self.scans.get((happened.request_id, happened.namespace))
+        if (
+            scan is not None
+            and happened.resumed == self._task(happened.request_id, happened.namespace).resumed
+        ):
+            scan.plan(happened.bounds, exhausted=happened.exhausted)
+        return []
+
+    def _drop(self, window: Window, why: str = "") -> list[Effect]:
+        """Take a window out of flight. The buffer of one that is being landed stays until that is over."""
+        del self.windows[window.id]
+        self._missed.pop(window.id, None)
+        return [] if self._lands(window) else [Discard(window.id, window.namespace, landed=False, why=why)]
+
+    def _lands(self, window: Window) -> bool:
+        return self.landing is not None and self.landing.closes(window.id)
+
+    # What to do next
+
+    def _next_requests(self) -> list[Effect]:
+        if not self._ready:
+            return []
+        turns = self._turns()[: self.limits.tasks_ahead]
+        effects = self._let_go({(request.id, task.namespace) for request, task in turns})
+        for request, task in turns:
+            key = (request.id, task.namespace)
+            if task.state is TaskState.RUNNING:
+                effects += self._scan(request.id, task)
+            elif task.state is TaskState.WAITING and not self.draining and key not in self._opening:
+                self._opening.add(key)
+                within, floor = task.range, self.flight.floor
+                effects.append(OpenCollection(*key, task.filter, floor, within, task.reconcile))
+        return effects if self.draining or self._behind else effects + self._reread()
+
+    def _turns(self) -> list[Task]:
+        """Tasks that have their turn, and their collection for themselves."""
+        return [(r, t) for r, t in queue.active(self.progress) if not self.flight.others(r.id, t.namespace)]
+
+    def _let_go(self, turns: set[tuple[str, Namespace]]) -> list[Effect]:
+        """Windows that would wait in flight for a chunk that gets no window now: they are read again in their turn."""
+        effects: list[Effect] = []
+        for key, scan in self.scans.items():
+            for window in self.flight.of_task(*key) if key not in turns else ():
+                if scan.behind_a_gap(window.order) and not self._lands(window):
+                    scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
+                    effects += self._drop(window)
+        return effects
+
+    def _scan(self, request_id: str, task: TaskProgress) -> list[Effect]:
+        assert task.last is not None
+        key = (request_id, task.namespace)
+        if key not in self.scans:
+            self.scans[key] = Scan.of(task, self.limits.first_docs(), self.limits.reread_ids)
+        scan = self.scans[key]
+        slots = self.limits.slots(scan.docs)
+        effects: list[Effect] = []
+        # A chunk that failed gets its window at once, while draining too: those behind it in the scan wait for it.
+        while (
+            not self._behind
+            and (scan.retries or len(self.flight.beside(self.landing)) < slots)
+            and (planned := scan.take(begun_only=self.draining))
+        ):
+            window = self.flight.chunk(request_id, task, planned)
+            for other in self.flight.giving_way(task.namespace, window.may_read):
+                effects += self._drop(other)
+            effects.append(WriteLow(window.id, window.namespace))
+        if not (scan.planning or scan.exhausted or self.draining) and len(scan.ready) < slots:
+            scan.planning = True
+            plan = scan.tail, task.last, scan.docs, slots, scan.closed, task.resumed
+            effects.append(PlanChunks(request_id, task.namespace, task.filter, *plan))
+        return effects
+
+    def _reread(self) -> list[Effect]:
+        """One window of single ids at a time for a collection."""
+        waiting: dict[Namespace, list[Bound]] = {}
+        for namespace, bound in self.progress.rereads:
+            if namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
+                waiting.setdefault(namespace, []).append(bound)
+        effects: list[Effect] = []
+        for namespace, bounds in waiting.items():
+            if not self.flight.reading_ids(namespace):
+                window = self.flight.single_ids(namespace, tuple(bounds[: self.limits.reread_ids]))
+                effects.append(WriteLow(window.id, namespace))
+        return effects
+
+    def _task(self, request_id: str, namespace: Namespace) -> TaskProgress:
+        return queue.task_of(self.progress, request_id, namespace)
+
+    def _put(self, request_id: str, task: TaskProgress) -> None:
+        self.progress = queue.with_task(self.progress, request_id, task)

@@ -1,0 +1,117 @@
+"""Asking an engine by Kafka and by file, on a real broker: each starts a backfill, an id runs once whatever it comes
+by, and a broker that is away is a matter of its channel alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from signals.actions import ExecuteSnapshot
+from snapshotter.api import Snapshotter
+from snapshotter.core.progress import TaskState
+from snapshotter.status import Status
+from snapshotter.testing.kafka import KafkaBroker
+from snapshotter.testing.processes import free_port
+from tests.support.engines import SECONDS, Lab, lab
+
+__all__ = ["lab"]
+
+pytestmark = pytest.mark.slow  # every backfill waits for batches
+DOCUMENTS = 20
+
+
+def prepared(lab: Lab, bootstrap: str, **options: object) -> Path:
+    """An engine with both channels, and nothing loaded; returns the signal file, which is not there yet."""
+    lab.with_options("cluster_time", snapshot__mode="no_data")
+    file = lab.folder / "signals.jsonl"
+    lab.options |= {
+        "topic.prefix": "shop",
+        "signal.enabled.channels": "kafka,file",
+        "signal.kafka.bootstrap.servers": bootstrap,
+        "signal.file": str(file),
+        **options,
+    }
+    for name in ("orders", "people"):
+        lab.collection(name).insert_many([{"_id": n} for n in range(DOCUMENTS)])
+    return file
+
+
+def asking(name: str, *collections: str) -> bytes:
+    """A request as Kafka and the file carry it."""
+    data = {"data-collections": list(collections), "type": "incremental"}
+    return json.dumps({"id": name, "type": "execute-snapshot", "data": data}).encode()
+
+
+def append(file: Path, *lines: bytes) -> None:
+    with file.open("ab") as signals:
+        signals.write(b"".join(line + b"\n" for line in lines))
+
+
+def completed(engine: Snapshotter, name: str) -> None:
+    """Once the request is known, however it came, it completes with every document."""
+    (task,) = engine.wait(name, SECONDS).tasks
+    assert (task.state, task.rows) == (TaskState.DONE, DOCUMENTS)
+
+
+def health(lab: Lab) -> dict[str, str | None]:
+    """Of each channel, what the status file says."""
+    status = Status.from_json((lab.state / "status.json").read_text())
+    return {channel.name: channel.trouble for channel in status.channels}
+
+
+def told(engine: Snapshotter, lab: Lab, what: str, check: Callable[[str | None], bool]) -> None:
+    engine.until(what, lambda: check(health(lab).get("kafka")), SECONDS)
+
+
+def starts(engine: Snapshotter, name: str) -> int:
+    return sum(a.kind == "STARTED" and a.request_id == name for a in engine.engine.announcements)
+
+
+def test_kafka_and_a_file_start_backfills(lab: Lab, kafka: KafkaBroker, topic: str) -> None:
+    """A message and a line each do. An id that comes by both, and by the program's own queue, runs once; what is no
+    signal is refused by its place. After a restart nothing is carried out again, and what came meanwhile is.
+    """
+    file = prepared(lab, kafka.bootstrap, **{"signal.kafka.topic": topic})
+    orders, people = lab.name("orders"), lab.name("people")
+    with lab.running() as engine:
+        both = asking("both", orders)
+        engine.engine.in_process.send(ExecuteSnapshot("both", (orders,)))
+        kafka.send(topic, "shop", both, b"{", asking("by-kafka", people))
+        append(file, both, asking("by-file", people))
+        for name in ("by-kafka", "by-file", "both"):
+            completed(engine, name)
+        assert starts(engine, "both") == 1
+        ((refused, why),) = engine.engine.refused
+        assert refused.startswith(f"{topic}/0/")
+        assert "is not JSON" in why
+        told(engine, lab, "the channels to work", lambda trouble: trouble is None)
+        assert health(lab) == dict.fromkeys(("inbox", "in-process", "kafka", "file"))
+    kafka.send(topic, "shop", asking("meanwhile", orders))
+    with lab.running() as engine:
+        completed(engine, "meanwhile")
+        assert {a.request_id for a in engine.engine.announcements if a.kind == "STARTED"} == {"meanwhile"}
+        assert engine.engine.refused == []
+    lab.assert_equal("orders", "people")
+
+
+def test_a_broker_that_is_away_disturbs_nothing(lab: Lab) -> None:
+    """From the start on: the stream flows, other channels are obeyed, and the status says what is wrong with which
+    broker."""
+    address = f"127.0.0.1:{free_port()}"
+    file = prepared(lab, address)
+    with lab.running() as engine:
+        append(file, asking("by-file", lab.name("orders"), lab.name("people")))
+        tasks = engine.wait("by-file", SECONDS).tasks
+        assert [task.state for task in tasks] == [TaskState.DONE] * 2
+        lab.collection("orders").insert_one({"_id": "streamed"})
+        engine.catch_up(SECONDS)
+        told(
+            engine, lab, "the status to say why", lambda trouble: trouble is not None and "refused" in trouble
+        )
+        assert f"Kafka at {address}" in (health(lab)["kafka"] or "")
+        assert [name for name, trouble in health(lab).items() if trouble] == ["kafka"]
+    lab.assert_equal("orders", "people")

@@ -1,0 +1,65 @@
+"""What a reconciling request mends on real parts: rows of documents that went while no engine followed the stream."""
+
+from __future__ import annotations
+
+import bson
+import pytest
+
+from snapshotter.api import Snapshotter
+from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.progress import TaskProgress, TaskState
+from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.ranges import bound_of
+from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
+
+__all__ = ["lab", "reads"]
+
+
+def bound(number: int) -> Bound:
+    return bound_of(bson.encode({"_id": number}))
+
+
+def ask(engine: Snapshotter, name: str, part: Wanted) -> TaskProgress:
+    request = SnapshotRequest(name, (part,))
+    assert engine.engine.journal.add(request)
+    assert engine.engine.run_state is not None
+    engine.engine.run_state.request(request)
+    (task,) = engine.wait(name, SECONDS).tasks
+    assert (task.state, task.error) == (TaskState.DONE, None)
+    return task
+
+
+@pytest.mark.slow
+def test_a_new_checkpoint_over_an_old_table_is_reconciled(lab: Lab, reads: Reads) -> None:
+    """Documents deleted between two checkpoints leave their rows, at both ends of the table and in its middle: single
+    ids, then a range, then all of it are reconciled, and nothing else goes, though documents come and go while windows
+    read. In the end the table equals the collection."""
+    lab.with_options("cluster_time", snapshot__mode="initial")
+    lab.tune = limits(chunk_docs=4, windows=2)
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": 0} for n in range(20)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        engine.catch_up(SECONDS)
+    orders.delete_many({"_id": {"$in": [0, 1, 5, 9, 10, 18, 19]}})
+    lab.options |= {"name": f"again-{lab.database}", "snapshot.mode": "no_data"}
+
+    def after(number: int, *read: object) -> None:
+        orders.insert_one({"_id": 100 + number, "v": 1})
+        orders.delete_one({"_id": 12})
+
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        assert len(lab.rows("orders")) == 20
+        wanted = lab.namespace("orders")
+        keys = ask(engine, "keys", Wanted(wanted, keys=tuple(map(bound, (5, 6, 77))), reconcile=True))
+        assert (keys.rows, keys.deleted) == (1, 1)
+        part = ask(engine, "part", Wanted(wanted, range=KeyRange(bound(9), bound(11), True), reconcile=True))
+        assert (part.rows, part.deleted) == (1, 2)
+        assert {0, 1, 18, 19} <= {row["_id"] for row in lab.rows("orders")}
+        reads.after = after
+        whole = ask(engine, "whole", Wanted(wanted, reconcile=True))
+        assert whole.deleted == 4
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders")
+    lab.assert_one_commit_a_batch("orders")

@@ -1,0 +1,159 @@
+"""The status collection on a real MongoDB: which of two words about a request stays, and what a server that refuses
+or fails makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.requests import Origin
+from snapshotter.status_collection import StatusCollection
+from snapshotter.testing.mongodb import start_mongodb
+from snapshotter.testing.processes import wait_until
+from streaming.namespaces import Namespace
+
+Client = MongoClient[dict[str, Any]]
+Tell = Callable[[StatusCollection], None]
+ORDERS = Namespace("shop", "orders")
+
+
+def progress(state: TaskState, request_id: str = "q", **more: Any) -> Progress:
+    task = TaskProgress(ORDERS, state=state, **more)
+    return Progress(requests=(RequestProgress(request_id, Origin.SIGNAL, (task,)),))
+
+
+@contextmanager
+def writing(client: Client, database: str, life: str = "one") -> Iterator[StatusCollection]:
+    """One life of an engine; all that it told is written at the end of the block."""
+    written = StatusCollection(
+        client, Namespace(database, "signals_status"), "shop", lambda: life, retry_seconds=0.01
+    )
+    written.open()
+    yield written
+    written.close()
+
+
+def document(client: Client, database: str, request_id: str = "q") -> dict[str, Any]:
+    found = client[database]["signals_status"].find_one({"_id": request_id})
+    assert found is not None
+    return found
+
+
+def test_a_document_says_how_far_a_request_is(mongo_client: Client, database: str) -> None:
+    """Its state, its collections with their counts, and after a failure why, and what to do next."""
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.FAILED, rows=3, dropped=1, chunks=2, estimated=9, error="no disk"))
+    found = document(mongo_client, database)
+    collection = {"name": "shop.orders", "state": "failed", "rows": 3, "dropped": 1, "chunks": 2}
+    assert found["collections"] == [{**collection, "estimated": 9, "error": "no disk"}]
+    assert (found["state"], found["origin"], found["engine"]) == ("failed", "signal", "shop")
+    assert "resume-snapshot" in found["next_step"]
+    assert found["updated_at"] is not None
+
+
+def test_a_finished_state_stays_until_there_is_a_newer_one(mongo_client: Client, database: str) -> None:
+    """A batch that is repeated after a restart tells an older state, and it is not believed. One that goes on after a
+    failure is newer, and so is everything of a state that began anew."""
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.FAILED, rows=3, error="no disk"))
+    with writing(mongo_client, database) as again:
+        again.saved(progress(TaskState.RUNNING, rows=1))
+    assert document(mongo_client, database)["state"] == "failed"
+    with writing(mongo_client, database) as resumed:
+        resumed.saved(progress(TaskState.RUNNING, rows=3, resumed=1))
+    found = document(mongo_client, database)
+    assert (found["state"], found["collections"][0]["error"], found["next_step"]) == ("running", None, None)
+    with writing(mongo_client, database) as done:
+        done.saved(progress(TaskState.DONE, rows=9, resumed=1))
+    with writing(mongo_client, database) as late:
+        late.saved(progress(TaskState.FAILED, rows=3, error="no disk"))
+    assert document(mongo_client, database)["state"] == "completed"
+    with writing(mongo_client, database, life="two") as anew:
+        anew.saved(progress(TaskState.WAITING))
+    assert document(mongo_client, database)["state"] == "queued"
+
+
+def test_what_is_told_again_keeps_its_time(mongo_client: Client, database: str) -> None:
+    """A start tells of all requests that it remembers; the history stays in the order in which things happened."""
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.DONE, rows=3))
+    before = document(mongo_client, database)
+    with writing(mongo_client, database) as again:
+        again.saved(progress(TaskState.DONE, rows=3))
+    assert document(mongo_client, database) == before
+    with writing(mongo_client, database) as more:
+        more.saved(progress(TaskState.DONE, rows=4))
+    assert document(mongo_client, database)["updated_at"] > before["updated_at"]
+
+
+def test_a_refusal_hides_no_request(mongo_client: Client, database: str) -> None:
+    """It is the state of an id that carries no request; at one that does it is only noted, and stays noted."""
+    with writing(mongo_client, database) as status:
+        status.refused("q", "unknown type")
+    found = document(mongo_client, database)
+    assert (found["state"], found["reason"]) == ("rejected", "unknown type")
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.RUNNING))
+    assert (document(mongo_client, database)["state"], document(mongo_client, database)["reason"]) == (
+        "running",
+        None,
+    )
+    with writing(mongo_client, database) as status:
+        status.refused("q", "it says something else")
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.DONE))
+    found = document(mongo_client, database)
+    assert (found["state"], found["id_reused"]) == ("completed", "it says something else")
+
+
+def test_ids_and_reasons_from_outside_do_no_harm(mongo_client: Client, database: str) -> None:
+    """What looks like an expression, is no Unicode, or is huge is written as far as MongoDB can hold it. An id that
+    could not be read is left out, for nobody can ask for it."""
+    with writing(mongo_client, database) as status:
+        status.refused("$state", "$$ROOT")
+        status.refused("half \ud800", "half \ud800")
+        status.refused("x" * 5_000, "y" * 20_000_000)
+        status.refused("unknown", "no readable BSON")
+    found = {d["_id"]: d["reason"] for d in mongo_client[database]["signals_status"].find()}
+    assert found == {"$state": "$$ROOT", "half ?": "half ?", "x" * 1_024 + "…": "y" * 2_000 + "…"}
+
+
+def test_without_a_collection_nothing_is_written(mongo_client: Client, database: str) -> None:
+    """No signal collection, or the option says no."""
+    status = StatusCollection(mongo_client, None, "shop", lambda: "one")
+    status.open()
+    status.saved(progress(TaskState.DONE))
+    status.refused("q", "why")
+    status.close()
+    assert not status.on
+    assert mongo_client[database].list_collection_names() == []
+
+
+def test_failures_are_tried_again_and_a_missing_privilege_ends_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is told while the server fails is written afterwards, the newest of it. A user who may not write is told
+    once which option is meant, and nothing more is tried."""
+    with start_mongodb(auth=True, set_parameters={"enableTestCommands": 1}) as deployment:
+        client = deployment.client()
+        failing = {"failCommands": ["update"], "errorCode": 262}
+        client["admin"].command("configureFailPoint", "failCommand", mode={"times": 3}, data=failing)
+        with writing(client, "shop") as status:
+            status.saved(progress(TaskState.RUNNING))
+            status.saved(progress(TaskState.DONE, rows=4))
+            statuses = client["shop"]["signals_status"]
+            wait_until(lambda: statuses.find_one({"state": "completed"}), "the newest state")
+        client["admin"].command("createUser", "reader", pwd="secret", roles=[{"role": "read", "db": "shop"}])
+        with MongoClient[dict[str, Any]](deployment.uri, username="reader", password="secret") as reader:
+            with writing(reader, "shop") as status:
+                status.saved(progress(TaskState.RUNNING, "other"))
+            assert not status.on
+            status.saved(progress(TaskState.DONE, "other"))
+        assert [d["_id"] for d in client["shop"]["signals_status"].find()] == ["q"]
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("engine.status.collection=false") == 1

@@ -1,0 +1,237 @@
+"""Landings of generated histories, batch after batch, held against the rule in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import bson
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from snapshotter.chunk_reader import Buffer, Trailer
+from snapshotter.core.collisions import (
+    CommitRow,
+    Gone,
+    Read,
+    Reconciling,
+    StreamedEvent,
+    StreamedKeys,
+    commit_rows,
+)
+from snapshotter.core.effects import Closing, LandBatch
+from snapshotter.core.namespace_changes import superseded
+from snapshotter.core.window import WindowId
+from snapshotter.landing import LandedTable, TableBatch, land_table
+from snapshotter.tables import OpenTable
+from streaming.columns import TablePlan
+from streaming.decode import Decoder, observe
+from streaming.positions import ClusterTime
+from streaming.state_table import StateTable
+from tests.support import tables
+from tests.support.changes import EVENT_SCHEMA
+from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow
+
+Rows = dict[str, tuple[Any, int]]
+
+
+def event_rows(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
+    """As the source gives them."""
+    wall = datetime(2024, 6, 1, tzinfo=UTC)
+    rows = [
+        {
+            "_key": change.key,
+            "op": change.op,
+            "document": bson.encode(change.content) if change.content is not None else None,
+            "cluster_time": change.time.to_int(),
+            "wall_time": wall,
+            "ord": change.ord,
+        }
+        for change in changes
+    ]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENT_SCHEMA)).coalesce(1)
+
+
+def shared_rows(spark: SparkSession, changes: Sequence[Change], shares: int) -> DataFrame:
+    """The same as the source gives them when it reads a batch in shares: a partition each, one after the other."""
+    step = len(changes) // shares + 1
+    frame = event_rows(spark, changes[:step])
+    for at in range(step, len(changes), step):
+        frame = frame.union(event_rows(spark, changes[at : at + step]))
+    return frame
+
+
+def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow]) -> Buffer:
+    """The READs of windows that one job has read under ``plan``, one partition's trailer each."""
+    parts, trailers = [], []
+    for window in planned:
+        number = window.window.id.number
+        documents = [window.found[key] for key in sorted(window.found)]
+        decoded = Decoder(plan).decode(b"".join(map(bson.encode, documents)))
+        numbers = pa.array([number] * decoded.batch.num_rows, pa.int32())
+        part = pa.Table.from_batches([decoded.batch]).append_column("_window", numbers)
+        parts.append(part.append_column("_trailer", pa.nulls(decoded.batch.num_rows, pa.string())))
+        keys = sorted(window.found)
+        trailers.append(
+            Trailer(
+                number=number,
+                rows=len(keys),
+                size_bytes=0,
+                ended=window.window.low,
+                min_key=keys[0] if keys else None,
+                max_key=keys[-1] if keys else None,
+                unique=decoded.keys_sorted,
+                unknown=decoded.unknown,
+                signed=None,
+            )
+        )
+    rows = pa.concat_tables(parts).combine_chunks()  # PySpark drops rows behind an empty chunk
+    return Buffer(spark.createDataFrame(rows), plan, tuple(trailers))
+
+
+class Landings:
+    """One table, landed batch after batch, as the batch lane does it."""
+
+    def __init__(
+        self, spark: SparkSession, path: Path, *, first_load: bool, shares: int = 1, reconcile: bool = False
+    ) -> None:
+        self.spark = spark
+        self.reconcile = reconcile
+        self.shares = shares
+        self.path = path
+        self.first_load = first_load
+        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1")
+        self.opened = OpenTable(table, None)
+        self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
+        self.buffers: dict[WindowId, Buffer] = {}
+        self.keys: StreamedKeys[pa.Table] = StreamedKeys()
+
+    def hold(self, documents: Mapping[str, Document]) -> None:
+        """The table holds these rows, by key, which an engine with another checkpoint left there."""
+        changes = [
+            Change(key, "c", ClusterTime(1, n), n, document)
+            for n, (key, document) in enumerate(documents.items())
+        ]
+        earlier = StateTable(self.spark, str(self.path), COLLECTION, "snapshotter:test:0")
+        landing = LandBatch(0, ClusterTime(1, 0), ClusterTime(2, 0), (), frozenset(), {})
+        events = event_rows(self.spark, changes)
+        batch = TableBatch(COLLECTION, landing, events, (), {}, (), {"batch": 0})
+        land_table(self.spark, OpenTable(earlier, earlier.open()), batch)
+        self.opened.plan = self.opened.table.open()
+
+    def open(self, planned: Sequence[PlannedWindow]) -> None:
+        """The windows are read now, by one job, under the table's plan of now."""
+        if planned:
+            buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned)
+            self.buffers |= {window.window.id: buffer for window in planned}
+
+    def land(self, history: History, batch: int) -> LandedTable:
+        closing = history.closing_in(batch)
+        proven = self.first_load
+        start = history.ends[batch - 1] if batch else history.start
+        landing = LandBatch(
+            batch_id=batch,
+            start=start,
+            end=history.ends[batch],
+            closings=tuple(
+                Closing(
+                    p.window,
+                    p.window.low,
+                    proven,
+                    superseded(p.window.low, history.emptied_by(batch)),
+                    self.reconcile,
+                )
+                for p in closing
+            ),
+            keep=frozenset({COLLECTION}),
+            unreached={},
+            emptied={COLLECTION: history.emptied[batch]} if batch in history.emptied else {},
+        )
+        changes = self.landing_changes(history, batch)
+        landed = land_table(
+            self.spark,
+            self.opened,
+            TableBatch(
+                namespace=COLLECTION,
+                landing=landing,
+                events=shared_rows(self.spark, changes, self.shares)
+                if changes or batch in history.emptied
+                else None,
+                shares=self.shares,
+                closings=landing.closings,
+                buffers=self.buffers,
+                kept=tuple(self.keys.asked(COLLECTION)) if closing else (),
+                metadata={"batch": batch},
+            ),
+        )
+        self.keys.keep(COLLECTION, batch, landing.end, landed.keys)
+        waiting = [p.window.floor for p in history.windows if p.opens <= batch < p.closes]
+        self.keys.forget({COLLECTION: min(waiting)} if waiting else {})
+        return landed
+
+    def landing_changes(self, history: History, batch: int) -> list[Change]:
+        """What came before a drop does not land. In a first load, events of keys that no window has reached do not."""
+        changes = history.batches[batch]
+        if batch in history.emptied:
+            changes = [change for change in changes if change.ord > history.emptied[batch].ord]
+        if not self.first_load:
+            return changes
+        ahead = [p.window for p in history.windows if p.opens >= batch]
+        return [c for c in changes if not any(window.target.holds(c.key) for window in ahead)]
+
+    def rows(self) -> Rows:
+        found = tables.rows(self.path, "_key, v, _cluster_time")
+        assert len({row["_key"] for row in found}) == len(found), "a key has two rows"
+        return {row["_key"]: (row["v"], row["_cluster_time"]) for row in found}
+
+
+def apply(rows: Rows, commit: Mapping[str, CommitRow]) -> None:
+    """What a MERGE of these rows makes of a table."""
+    for key, row in commit.items():
+        document: Any = row.content
+        if document is None:
+            rows.pop(key, None)
+        else:
+            time = row.time if isinstance(row, StreamedEvent) else row.low
+            rows[key] = (document["v"], time.to_int())
+
+
+def follow(landings: Landings, history: History) -> None:
+    """Land all of it, and hold every version of the table against the plain rule."""
+    expected = landings.rows()
+    kept: list[StreamedEvent] = []
+    dropped = deleted = 0
+    for batch in range(len(history.batches)):
+        closing = history.closing_in(batch)
+        events = [change.streamed() for change in landings.landing_changes(history, batch)]
+        reads = [read for planned in closing for read in planned.reads()]
+        if batch in history.emptied:
+            expected.clear()
+        asked = [w for w in (p.window for p in closing) if landings.reconcile]
+        commit = commit_rows(
+            events,
+            kept,
+            reads,
+            history.emptied_by(batch),
+            table=expected,
+            reconciling=[Reconciling(w.target, w.low, w.id.number) for w in asked],
+        )
+        apply(expected, commit)
+        landed = landings.land(history, batch)
+        kept += events
+        assert landings.rows() == expected
+        survived = sum(isinstance(row, Read) for row in commit.values())
+        assert sum(o.kept for o in landed.outcomes.values()) == survived
+        assert sum(o.kept + o.dropped for o in landed.outcomes.values()) == len(reads)
+        dropped += len(reads) - survived
+        for window, outcome in landed.outcomes.items():
+            gone = [r for r in commit.values() if isinstance(r, Gone) and r.window == window.number]
+            assert outcome.deleted == len(gone)
+            deleted += len(gone)
+        landings.open([p for p in history.windows if p.opens == batch])
+    assert dropped > 0, "the history never tried the rule"
+    assert (deleted > 0) is landings.reconcile, "the history never tried the rule"
+    whole: dict[str, Document] = history.last
+    assert {key: v for key, (v, _) in expected.items()} == {key: d["v"] for key, d in whole.items()}

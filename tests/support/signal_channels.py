@@ -1,0 +1,157 @@
+"""The signal channels as a test sees them: put something in at one end, open the other, and open it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from signals.actions import Log, fields_of
+from signals.channel import Received, SignalChannel
+from signals.file_channel import FileChannel
+from signals.inbox_channel import InboxChannel
+from signals.kafka_channel import KafkaChannel
+from signals.kafka_options import KafkaSignalOptions
+from signals.process_channel import InProcessChannel
+from snapshotter.storage import MemoryStorage
+from snapshotter.testing.kafka import KafkaBroker
+from snapshotter.testing.processes import wait_until
+
+PREFIX = "shop"
+
+
+def log(number: int) -> Log:
+    """A signal that is told from others by its number; ids sort as they were sent."""
+    return Log(f"s{number:05}", f"message {number}")
+
+
+def text_of(action: Log) -> bytes:
+    """It as the channels carry it."""
+    signal_id, kind, data = fields_of(action)
+    return json.dumps({"id": signal_id, "type": kind, "data": data}).encode()
+
+
+class Rig(Protocol):
+    """A channel's two ends."""
+
+    def send(self, *actions: Log) -> None: ...
+
+    def send_nonsense(self) -> int:
+        """Send what is no signal; says how many of that."""
+
+    def open(self) -> SignalChannel:
+        """The engine's end, as a start of the engine makes it."""
+
+
+NONSENSE = (b"{", b"[]", b"\xff\xfe", b'{"id": "x", "type": "no-such"}', b"[" * 100_000, b'{"type": NaN}')
+
+
+class InboxRig:
+    def __init__(self) -> None:
+        self._files = MemoryStorage()
+        self._times = count(1)
+
+    def send(self, *actions: Log) -> None:
+        sender = InboxChannel(self._files, now_ms=lambda: next(self._times))
+        for action in actions:
+            sender.send(action)
+
+    def send_nonsense(self) -> int:
+        texts = [text for text in NONSENSE if text.isascii()]
+        for number, text in enumerate(texts):
+            self._files.write_text(f"inbox/nonsense-{number}.json", text.decode())
+        return len(texts)
+
+    def open(self) -> SignalChannel:
+        return InboxChannel(self._files)
+
+
+class FileRig:
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "signals.jsonl"
+        self.store = MemoryStorage()
+
+    def send(self, *actions: Log) -> None:
+        self.append(*map(text_of, actions))
+
+    def send_nonsense(self) -> int:
+        self.append(*NONSENSE)
+        return len(NONSENSE)
+
+    def append(self, *lines: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+
+    def open(self) -> FileChannel:
+        return FileChannel(self.path, self.store)
+
+
+class KafkaRig:
+    def __init__(self, kafka: KafkaBroker, topic: str) -> None:
+        self.kafka, self.topic = kafka, topic
+        self.store = MemoryStorage()
+
+    def send(self, *actions: Log) -> None:
+        self.kafka.send(self.topic, PREFIX, *map(text_of, actions))
+
+    def send_nonsense(self) -> int:
+        self.kafka.send(self.topic, PREFIX, *NONSENSE, None)
+        return len(NONSENSE) + 1
+
+    def open(self, bootstrap: str | None = None, **options: str) -> KafkaChannel:
+        """With further options of the client, dots written as underscores."""
+        servers = bootstrap or self.kafka.bootstrap
+        given = {"signal.kafka.bootstrap.servers": servers, "signal.kafka.topic": self.topic}
+        quick = {"signal.kafka.poll.timeout.ms": "20"}
+        named = {f"signal.consumer.{name.replace('_', '.')}": text for name, text in options.items()}
+        return KafkaChannel(KafkaSignalOptions.parse({**given, **quick, **named}, PREFIX), self.store)
+
+
+class InProcessRig:
+    """The program goes on when its engine is started anew, and so does the queue."""
+
+    def __init__(self) -> None:
+        self._channel = InProcessChannel()
+
+    def send(self, *actions: Log) -> None:
+        for action in actions:
+            self._channel.send(action)
+
+    def send_nonsense(self) -> int:
+        self._channel.send_document({})
+        self._channel.send_document({"id": "x", "type": "no-such"})
+        return 2
+
+    def open(self) -> SignalChannel:
+        return self._channel
+
+
+def polled(channel: SignalChannel, enough: int = 1) -> list[Received]:
+    """What the channel shows, once that is ``enough``; what came by then, is shown."""
+
+    def shown() -> list[Received] | None:
+        found = channel.poll()
+        return found if len(found) >= enough else None
+
+    return wait_until(shown, f"{enough} signals by {channel.name} ({channel.health() or 'well'})", every=0.01)
+
+
+def numbers(found: list[Received]) -> list[int]:
+    """Which of ``log``'s signals these are."""
+    return [int(item.id[1:]) for item in found if item.action is not None]
+
+
+def ack_all(channel: SignalChannel, found: list[Received]) -> None:
+    channel.ack(*(item.name for item in found))
+
+
+def healthy(channel: SignalChannel, check: Callable[[str | None], bool]) -> str | None:
+    """Poll until the channel's health is as wanted; returns it."""
+
+    def reached() -> tuple[str | None] | None:
+        channel.poll()
+        return (channel.health(),) if check(channel.health()) else None
+
+    return wait_until(reached, f"another health of {channel.name} than {channel.health()}")[0]

@@ -1,0 +1,132 @@
+"""`core.controls`: what operators have decided, as facts that a restart can apply again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snapshotter.core.controls import COMMANDS_KEPT, Controls
+from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.progress import Progress, RequestProgress, TaskState
+
+from .some import ITEMS, ORDERS, bound, request
+
+Q1 = RequestProgress.accepted(request("q1", ORDERS, ITEMS))
+Q2 = RequestProgress.accepted(request("q2", ORDERS))
+RUNNING = Q2.with_task(Q2.tasks[0].opened(bound("k9"), 9, ordered_keys=True).begun(table_empty=True))
+FAILED = RUNNING.with_task(RUNNING.tasks[0].advanced(bound("k2"), rows=1, dropped=0).failed("reset"))
+
+
+def states(it: RequestProgress) -> list[str]:
+    return [str(task.state) for task in it.tasks]
+
+
+def test_a_command_is_about_what_exists_now() -> None:
+    """Not about requests that come later, whether it named them or meant all."""
+    for named in (None, frozenset({"q1", "q2"})):
+        controls = Controls().after(StopReceived("s1", named), [Q1]).after(PauseReceived("p1", named), [Q1])
+        assert controls.stopped == {("q1", ORDERS), ("q1", ITEMS)}
+        assert controls.paused == {"q1"}
+        assert controls.applied(Q2) == Q2
+
+
+def test_a_stop_names_requests_and_collections() -> None:
+    """Both must fit; what has ended stays as it ended."""
+    only = Controls().after(StopReceived("s1", namespaces=frozenset({ITEMS})), [Q1, FAILED])
+    assert states(only.applied(Q1)) == ["waiting", "stopped"]
+    assert only.applied(FAILED) == FAILED
+    assert Controls().after(StopReceived("s1", frozenset({"q2"})), [Q1, FAILED]).stopped == frozenset()
+
+
+def test_applied_again_nothing_changes() -> None:
+    """A restart applies it to whatever state it finds, older or newer."""
+    controls = Controls().after(StopReceived("s1", frozenset({"q1"})), [Q1])
+    controls = controls.after(ResumeReceived("r1", frozenset({"q2"})), [FAILED])
+    for before in (Q1, FAILED):
+        once = controls.applied(before)
+        assert controls.applied(once) == once
+
+
+def test_only_one_that_is_named_goes_on_after_a_failure() -> None:
+    """Each time once, however often the fact is applied; one that fails again needs to be told again."""
+    assert Controls().after(ResumeReceived("r0"), [FAILED]).applied(FAILED) == FAILED
+    controls = Controls().after(ResumeReceived("r1", frozenset({"q2"})), [FAILED])
+    again = controls.applied(FAILED)
+    assert (states(again), again.tasks[0].frontier) == (["running"], bound("k2"))
+    failed = again.with_task(again.tasks[0].failed("reset"))
+    assert controls.applied(failed) == failed
+    controls = controls.after(ResumeReceived("r2", frozenset({"q2"})), [failed])
+    assert controls.applied(failed).tasks[0].resumed == 2
+
+
+def test_one_that_goes_on_and_is_stopped_ends_anew() -> None:
+    """Between two saved states; it must not be taken for one that ended long ago, and be forgotten."""
+    ended = replace(FAILED, ended_in=3)
+    controls = Controls().after(ResumeReceived("r1", frozenset({"q2"})), [ended])
+    controls = controls.after(StopReceived("s1"), [controls.applied(ended)])
+    stopped = controls.applied(ended)
+    assert (states(stopped), stopped.ended_in) == (["stopped"], None)
+    assert Progress(4, requests=(stopped,)).forgetting(0).requests == (replace(stopped, ended_in=4),)
+
+
+def test_a_command_counts_once() -> None:
+    """Delivered again, a pause does not undo the resume that came after it; the newest thousand ids are known."""
+    controls = Controls().after(PauseReceived("p1", digest="d"), [Q1]).after(ResumeReceived("r1"), [Q1])
+    assert controls.after(PauseReceived("p1", digest="d"), [Q1]) is controls
+    assert controls.taken == {"p1": "d", "r1": ""}
+    for n in range(COMMANDS_KEPT):
+        controls = controls.after(ResumeReceived(f"x{n}"), [])
+    assert len(controls.taken) == COMMANDS_KEPT
+    assert "r1" not in controls.taken
+
+
+def test_a_fact_stays_until_an_older_state_shows_it() -> None:
+    """The newest state may be undone by a replay, which starts from the one before."""
+    controls = Controls().after(StopReceived("s1"), [RUNNING])
+    before, after = Progress(requests=(RUNNING,)), Progress(requests=(controls.applied(RUNNING),))
+    assert controls.settled(before, after).stopped == controls.stopped
+    assert controls.settled(after, after).stopped == frozenset()
+    going = Controls().after(ResumeReceived("r1", frozenset({"q2"})), [FAILED])
+    before, after = Progress(requests=(FAILED,)), Progress(requests=(going.applied(FAILED),))
+    assert going.settled(before, after).resumed == going.resumed
+    assert going.settled(after, after).resumed == {}
+
+
+def test_a_pause_stays_until_the_request_has_ended() -> None:
+    """It belongs to the request; what no state knows any more was forgotten long ago."""
+    controls = Controls().after(PauseReceived("p1"), [RUNNING])
+    paused = Progress(requests=(controls.applied(RUNNING),))
+    assert controls.settled(paused, paused).paused == {"q2"}
+    done = Progress(requests=(RUNNING.with_task(RUNNING.tasks[0].finished()),))
+    assert controls.settled(paused, done).paused == {"q2"}
+    assert controls.settled(done, done).paused == frozenset()
+    assert controls.settled(Progress(), Progress()).paused == frozenset()
+
+
+def test_what_has_ended_is_not_paused() -> None:
+    """The last window of a paused request may be its last chunk."""
+    done = RUNNING.with_task(RUNNING.tasks[0].finished())
+    controls = Controls(paused=frozenset({"q2"}))
+    assert controls.applied(RUNNING).paused
+    assert not controls.applied(done).paused
+    assert done.tasks[0].state is TaskState.DONE
+
+
+TASKS = st.tuples(st.text(max_size=3), st.sampled_from([ORDERS, ITEMS]))
+
+
+@given(
+    st.builds(
+        Controls,
+        st.frozensets(st.text(max_size=3)),
+        st.frozensets(TASKS),
+        st.dictionaries(TASKS, st.integers(1, 9)),
+        st.dictionaries(st.text(max_size=3), st.text(max_size=3)),
+    )
+)
+def test_it_survives_json(controls: Controls) -> None:
+    """Through the text that is written to storage."""
+    assert Controls.from_json(json.loads(json.dumps(controls.to_json()))) == controls

@@ -1,0 +1,52 @@
+"""Signals made by programs: from values of Python, checked as any other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from bson import ObjectId
+
+from signals.actions import Condition, ExecuteSnapshot, IdRange
+from signals.errors import SignalError
+from snapshotter.asking import execute_action
+
+NAMES = ("shop.orders",)
+
+
+def test_values_keep_their_types() -> None:
+    """Ids are what the driver has for them."""
+    oid, at = ObjectId("65a1b2c3d4e5f60718293a4b"), datetime(2024, 1, 1, tzinfo=UTC)
+    keys = (
+        '{"$numberInt": "5"}',
+        '"5"',
+        f'{{"$oid": "{oid}"}}',
+        '{"$date": {"$numberLong": "1704067200000"}}',
+    )
+    assert execute_action(
+        "a", NAMES, keys=[5, "5", oid, at, 5], priority=2, reconcile=True
+    ) == ExecuteSnapshot("a", NAMES, keys=keys, priority=2, reconcile=True)
+    assert execute_action("a", NAMES, id_range=(None, "z")).range == IdRange(None, '"z"')
+    filtered = execute_action("a", NAMES, filters={"shop.orders": "{n: 1}"}, dry_run=True)
+    assert filtered == ExecuteSnapshot(
+        "a", NAMES, additional_conditions=(Condition("shop.orders", '{"n": 1}'),), dry_run=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"keys": []}, "at least one"),
+        ({"keys": [object()]}, "is no value of a BSON type"),
+        ({"keys": [[1]]}, "is no id that MongoDB has"),
+        ({"id_range": (None, None)}, "range has min, max, or both"),
+        ({"keys": [1], "id_range": (1, None)}, "exclude each other"),
+        ({"reconcile": True, "filters": {"shop.orders": "{n: 1}"}}, "reconcile and additional-conditions"),
+        ({"filters": {"shop.orders": "{n: "}}, "not a query document"),
+        ({"priority": 10**9}, "priority must be a whole number"),
+    ],
+)
+def test_what_no_signal_may_say(asked: dict[str, object], why: str) -> None:
+    """Is refused here too; above all, no ids are not all ids."""
+    with pytest.raises(SignalError, match=rf"signal 'a'.*{why}"):
+        execute_action("a", NAMES, **asked)  # type: ignore[arg-type]

@@ -1,0 +1,156 @@
+"""The control loop's look at its channels: obeyed, then acknowledged, and never at the mercy of any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from signals.actions import Action
+from signals.file_channel import FileChannel
+from signals.inbox_channel import InboxChannel
+from signals.process_channel import InProcessChannel
+from snapshotter.channels import Channels
+from snapshotter.storage import MemoryStorage, StorageError
+from tests.support.signal_channels import log
+
+
+@dataclass
+class Told:
+    """What an engine would be told, and a clock that goes on by ``step`` whenever it is looked at."""
+
+    obeyed: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    now: float = 0.0
+    step: float = 0.0
+    before: Callable[[str], None] = lambda signal_id: None
+
+    def obey(self, action: Action) -> None:
+        self.before(action.id)
+        self.obeyed.append(action.id)
+
+    def refuse(self, signal_id: str, why: str) -> None:
+        self.refused[signal_id] = why
+
+    def clock(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+class Counting(InProcessChannel):
+    """Real, and counts what it is told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acks: list[int] = []
+
+    def ack(self, *names: str) -> None:
+        self.acks.append(len(names))
+        super().ack(*names)
+
+
+def looking(told: Told, *channels: InboxChannel | FileChannel | InProcessChannel) -> Channels:
+    return Channels(channels, told.obey, told.refuse, told.clock)
+
+
+def test_all_channels_are_looked_at(tmp_path: Path) -> None:
+    """What they hold is obeyed or refused, and gone at the next look; what is refused bears its reason."""
+    told, storage, file = Told(), MemoryStorage(), tmp_path / "signals.jsonl"
+    inbox, in_process = InboxChannel(storage), InProcessChannel()
+    channels = looking(told, inbox, in_process, FileChannel(file, storage))
+    inbox.send(log(1))
+    in_process.send(log(2))
+    file.write_text('{"id": "s3", "type": "pause-snapshot"}\n{"id": "bad", "type": "no-such"}\n')
+    channels.look()
+    channels.look()
+    assert told.obeyed == ["s00001", "s00002", "s3"]
+    assert list(told.refused) == ["bad"]
+    assert "no-such" in told.refused["bad"]
+    assert [(r.name, r.trouble) for r in channels.reports()] == [
+        ("inbox", None),
+        ("in-process", None),
+        ("file", None),
+    ]
+    channels.close()
+    assert channels.reports() == ()
+
+
+def test_a_look_is_acknowledged_at_once() -> None:
+    """One call, however much came; none where nothing did."""
+    told, channel = Told(), Counting()
+    channels = looking(told, channel)
+    for number in range(50):
+        channel.send(log(number))
+    channels.look()
+    channels.look()
+    assert channel.acks == [50]
+
+
+def test_what_was_not_obeyed_is_shown_again() -> None:
+    """An error in the middle passes through; what had been obeyed is not repeated, what had not been is not lost."""
+    told, channel = Told(), InProcessChannel()
+    channels = looking(told, channel)
+    for number in range(4):
+        channel.send(log(number))
+
+    def gone(signal_id: str) -> None:
+        if signal_id == "s00002":
+            raise ConnectionError("the server is gone")
+
+    told.before = gone
+    with pytest.raises(ConnectionError):
+        channels.look()
+    told.before = lambda signal_id: None
+    channels.look()
+    assert told.obeyed == ["s00000", "s00001", "s00002", "s00003"]
+
+
+def test_a_flood_does_not_hold_up_the_control_loop() -> None:
+    """A look ends after two seconds; the next goes on, and nothing is lost or comes twice."""
+    told, channel = Told(step=0.5), InProcessChannel()
+    channels = looking(told, channel)
+    for number in range(12):
+        channel.send(log(number))
+    channels.look()
+    assert 0 < len(told.obeyed) < 12
+    for _ in range(3):
+        channels.look()
+    assert told.obeyed == [f"s{number:05}" for number in range(12)]
+
+
+def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:
+    """In the report at once; in the log when it has lasted, once, and once more when it is over. The others work."""
+    told, storage, file = Told(), MemoryStorage(), tmp_path / "signals.jsonl"
+    file.mkdir()
+    in_process = InProcessChannel()
+    channels = looking(told, FileChannel(file, storage), in_process)
+    with capture_logs() as logs:
+        for told.now in (0.0, 1.0, 6.0, 7.0):
+            in_process.send(log(int(told.now)))
+            channels.look()
+        trouble = channels.reports()[0].trouble
+        assert trouble is not None
+        assert f"{file} (signal.file) cannot be read" in trouble
+        assert len(told.obeyed) == 4
+        file.rmdir()
+        channels.look()
+        channels.look()
+    assert [line["log_level"] for line in logs] == ["warning", "info"]
+    assert (logs[0]["channel"], logs[0]["why"]) == ("file", trouble)
+    assert channels.reports()[0].trouble is None
+
+
+def test_errors_of_the_engines_own_storage_pass_through(tmp_path: Path) -> None:
+    """A position that cannot be kept is no matter of the channel."""
+
+    class Full(MemoryStorage):
+        def write_text(self, name: str, text: str) -> None:
+            raise StorageError(f"{name}: no space left")
+
+    file = tmp_path / "signals.jsonl"
+    file.write_text('{"id": "s3", "type": "pause-snapshot"}\n')
+    with pytest.raises(StorageError, match=r"channels/file\.json"):
+        looking(Told(), FileChannel(file, Full())).look()
