@@ -6,7 +6,7 @@ PURE := tests/unit tests/property tests/simulation tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough check format bench bench-peers constraints clean
+.PHONY: help demo test test-thorough check lint format bench bench-peers constraints clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -24,11 +24,14 @@ test-thorough: .venv/.installed ## what that leaves out for its time: every stra
 	@$(PYTEST) -m thorough --hypothesis-profile thorough
 
 check: .venv/.installed ## lint, types, import rules and the pure tests, in less than two minutes
+	@$(MAKE) --no-print-directory lint
+	@$(PYTEST) -q -n 2 $(PURE)
+
+lint: .venv/.installed ## lint, types and import rules
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
-	@$(PYTEST) -q $(PURE)
 
 format: .venv/.installed ## put the code into its form, and fix what can be fixed without thinking
 	@.venv/bin/ruff check --fix .
