@@ -29,6 +29,7 @@ from signals.actions import (
     IdRange,
     PauseSnapshot,
     ResumeSnapshot,
+    SnapshotType,
     StopSnapshot,
     fields_of,
 )
@@ -113,12 +114,14 @@ class SnapshotClient:
         id_range: tuple[Any, Any] | None = None,
         reconcile: bool = False,
         priority: int = 0,
+        blocking: bool = False,
         id: str | None = None,
     ) -> str:
         """Read collections again (names, or regular expressions for whole names); returns the request's id.
 
         ``filters``: of a collection a query document, or its Extended JSON text. ``keys``: single ids. ``id_range``:
-        the first and the last id, both included, None for no end on that side. Raises SignalError for what no signal
+        the first and the last id, both included, None for no end on that side. ``blocking``: nothing else is read
+        meanwhile, and the stream waits. Raises SignalError for what no signal
         can say, DuplicateSignal for an ``id`` that is in use.
         """
         low, high = id_range or (None, None)
@@ -131,6 +134,7 @@ class SnapshotClient:
                     Condition(name, query if isinstance(query, str) else _text(query))
                     for name, query in (filters or {}).items()
                 ),
+                type=SnapshotType.BLOCKING if blocking else SnapshotType.INCREMENTAL,
                 keys=tuple(map(_text, keys)),
                 range=None if id_range is None else IdRange(*ends),
                 reconcile=reconcile,

@@ -101,13 +101,15 @@ class Snapshotter:
         id_range: IdRangeOfValues | None = None,
         reconcile: bool = False,
         priority: int = 0,
+        blocking: bool = False,
         request_id: str | None = None,
     ) -> str:
         """Read collections (names or regular expressions) again while changes flow; returns the request's id.
 
         ``filters``: of a collection a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest, highest,
         both included, None for no end): only these ids of the one collection that is named. ``reconcile``: rows that
-        are gone at the source are deleted. A higher ``priority`` comes first. Raises SignalError, which says why.
+        are gone at the source are deleted. A higher ``priority`` comes first. ``blocking``: nothing else is read
+        meanwhile, and the stream waits. Raises SignalError, which says why.
         """
         signal_id = request_id or str(ObjectId())
         self.engine.execute_snapshot(
@@ -119,6 +121,7 @@ class Snapshotter:
                 id_range=id_range,
                 reconcile=reconcile,
                 priority=priority,
+                blocking=blocking,
             )
         )
         return signal_id

@@ -28,6 +28,7 @@ def execute_action(
     reconcile: bool = False,
     priority: int = 0,
     dry_run: bool = False,
+    blocking: bool = False,
 ) -> ExecuteSnapshot:
     """The signal; ids are the values that the MongoDB driver has for them. Raises SignalError."""
     where = f"signal {signal_id!r}"
@@ -36,6 +37,7 @@ def execute_action(
         "reconcile": reconcile,
         "priority": priority,
         "dry-run": dry_run,
+        "type": "blocking" if blocking else "incremental",
     }
     if filters:
         data["additional-conditions"] = [

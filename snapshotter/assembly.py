@@ -7,11 +7,14 @@ from pyspark.sql import SparkSession
 from signals.notification_kafka import KafkaNotificationOptions
 from snapshotter import channels
 from snapshotter.channel_checks import channel_config
+from snapshotter.chunk_reader import FETCH_SIZE
 from snapshotter.engine import Engine
-from snapshotter.engine_config import EngineConfig
+from snapshotter.engine_config import READERS, EngineConfig
 from snapshotter.notification_config import SINK, NotificationConfig
+from snapshotter.option_groups import SnapshotMode, SnapshotOptions
 from snapshotter.progress_view import View
 from snapshotter.settings import Settings
+from snapshotter.snapshot_modes import MODES, SnapshotPolicy, configured, custom
 from snapshotter.spark_session import spark_builder
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
@@ -32,11 +35,16 @@ def engine_config(settings: Settings) -> EngineConfig:
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
-        mode=settings.snapshot.mode,
+        policy=policy(settings.snapshot),
         initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
         if included
         else None,
+        initial_filters=settings.snapshot.filters,
+        snapshot_delay_ms=settings.snapshot.delay_ms,
+        streaming_delay_ms=settings.snapshot.streaming_delay_ms,
         limits=settings.limits(),
+        readers=settings.snapshot.max_threads or READERS,
+        fetch_size=settings.snapshot.fetch_size or FETCH_SIZE,
         trigger_ms=settings.engine.trigger_interval_ms,
         poll_ms=min(settings.signal.poll_interval_ms, 1_000),
         retries_max=settings.retry.max_retries,
@@ -47,6 +55,21 @@ def engine_config(settings: Settings) -> EngineConfig:
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
     )
+
+
+def policy(snapshot: SnapshotOptions) -> SnapshotPolicy:
+    """Who decides what a start reads."""
+    match snapshot.mode:
+        case SnapshotMode.CUSTOM:
+            return custom(snapshot.custom_name or "")
+        case SnapshotMode.CONFIGURATION_BASED:
+            return configured(
+                snapshot_data=snapshot.based_data,
+                start_stream=snapshot.based_stream,
+                on_data_error=snapshot.based_on_data_error,
+            )
+        case _:
+            return MODES[snapshot.mode]
 
 
 def notification_config(settings: Settings) -> NotificationConfig:

@@ -43,6 +43,9 @@ from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.batches")
 _BEHIND_SECONDS = 60
+HOLD_SECONDS = 120
+"""How far the stream may get ahead while it waits for a blocking request: then it goes on for a batch, and what is read
+after that is as of the new position. A server remembers five minutes (``minSnapshotHistoryWindowInSeconds``)."""
 # Anybody may write there, also strings that are no UTF-8; a watermark's name is plain ASCII.
 _LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
     unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
@@ -218,7 +221,8 @@ class BatchLane:
             empty_tables=frozenset(n for n in machine.beginning() if self._is_empty(n)),
             recorded=frozenset(recorded),
             landed_upto=landed_upto,
-            behind=self.host.head().t - trailer.end.t > _BEHIND_SECONDS,
+            behind=self.host.head().t - trailer.end.t
+            > _BEHIND_SECONDS + (HOLD_SECONDS if machine.holding else 0),
             emptied=changed.emptied,
             requests=changed.requests,
         )

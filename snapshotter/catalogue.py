@@ -13,7 +13,7 @@ from bson.errors import BSONError
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from signals.actions import Action, ExecuteSnapshot, to_json
+from signals.actions import Action, ExecuteSnapshot, SnapshotType, to_json
 from signals.errors import SignalError
 from signals.filters import EVERYTHING, query_document, refuse_code
 from signals.selection import expand, matches_name, named_collection
@@ -79,7 +79,9 @@ def resolve(
     for want in wanted:
         _try_filter(action.id, client, want)
         _try_range(action.id, client, want)
-    return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest_of(action))
+    blocking = action.type is SnapshotType.BLOCKING
+    digest = digest_of(action)
+    return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest, blocking)
 
 
 def _chosen(action: ExecuteSnapshot, names: list[str]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Chunk reads: Spark tasks that read windows straight from MongoDB into the READ buffer.
 
 One job reads the chunks of several windows of one collection; each partition reads one sub-range with a raw-batch
-cursor (read concern majority, at or after the window's low watermark) and decodes it to Arrow. No row passes through
-the driver.
+cursor (read concern majority, at or after the window's low watermark; of an exact window read concern snapshot, as of
+that very time) and decodes it to Arrow. No row passes through the driver.
 
 The buffer is the job's output, checkpointed locally: kept as rows on the executors, spilled to their disks, and *not*
 recomputable. A buffer that Spark recomputed after the high watermark would show a key's future (DESIGN rule on
@@ -44,17 +44,19 @@ from streaming.mongo_errors import as_source_error
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
-_BATCH_DOCS = 8_000
+FETCH_SIZE = 8_000
 _AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SubRange:
-    """What one partition reads: a part of the chunk of window ``number``."""
+    """What one partition reads: a part of the chunk of window ``number``; with ``exact`` its state at ``after_time``,
+    else at or after it."""
 
     number: int
     target: Target
     after_time: ClusterTime
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class ReadJob:
     ranges: tuple[SubRange, ...]
     signed: bytes | None
     simple_collation: bool = True
+    fetch_size: int = FETCH_SIZE
 
 
 @dataclass(slots=True)
@@ -140,7 +143,7 @@ def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Itera
 def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
     decoder = Decoder(job.plan)
     seen = _Seen()
-    with connect(job.uri).start_session(causal_consistency=True) as session:
+    with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
         _advance(session, job.signed, part.after_time)
         try:
             for raw in _ahead(_raw_batches(session.client, session, job, part)):
@@ -149,9 +152,10 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
                 yield _with_columns(decoded.batch, part.number)
         except PyMongoError as error:
             raise as_source_error(error, f"cannot read a chunk of {job.namespace}") from error
-        ended = session.operation_time or Timestamp(part.after_time.t, part.after_time.i)
+        reached = session.operation_time if not part.exact else None
+        ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
-    text = seen.to_text(part.number, ClusterTime(ended.time, ended.inc), signed)
+    text = seen.to_text(part.number, ended, signed)
     yield _trailer_batch(job.plan, part.number, text)
 
 
@@ -164,13 +168,25 @@ def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTi
 def _raw_batches(
     client: MongoClient[Any], session: ClientSession, job: ReadJob, part: SubRange
 ) -> Iterator[bytes]:
-    collection = client[job.namespace.database].get_collection(
-        job.namespace.collection, read_concern=ReadConcern("majority")
-    )
+    concern = AsOf(part.after_time) if part.exact else ReadConcern("majority")
+    collection = client[job.namespace.database].get_collection(job.namespace.collection, read_concern=concern)
     arguments = range_find(part.target, filter=job.filter)
-    cursor = collection.find_raw_batches(**arguments.to_find(), batch_size=_BATCH_DOCS, session=session)
+    cursor = collection.find_raw_batches(**arguments.to_find(), batch_size=job.fetch_size, session=session)
     with cursor:
         yield from cursor
+
+
+class AsOf(ReadConcern):
+    """The state at one moment: read concern snapshot with ``atClusterTime``, for which the driver has no argument. (Its
+    snapshot sessions read as of whenever their first command happens to run.)"""
+
+    def __init__(self, time: ClusterTime) -> None:
+        super().__init__("snapshot")
+        self._time = time
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"level": "snapshot", "atClusterTime": Timestamp(self._time.t, self._time.i)}
 
 
 def _ahead(batches: Iterator[bytes]) -> Iterator[bytes]:

@@ -25,23 +25,24 @@ from signals.channel import SignalChannel
 from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
-from signals.source_channel import decode, id_of
+from signals.source_channel import decode, id_of, newest_id
 from snapshotter import preflight
 from snapshotter.answers import DryRun
 from snapshotter.catalogue import captured_collections, sample_plan
 from snapshotter.channels import Channels, open_enabled
+from snapshotter.core.announcements import SKIPPED
 from snapshotter.core.effects import Announce
 from snapshotter.core.inputs import Command
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.progress import Progress
 from snapshotter.engine_config import EngineConfig
 from snapshotter.engine_status import StatusWriter
 from snapshotter.errors import GaveUp, describe
+from snapshotter.first_load import NAME, FirstLoad
 from snapshotter.hints import HintsWriter
 from snapshotter.lock import EngineLock
 from snapshotter.notification_channels import open_channels
 from snapshotter.notifying import Notifier
 from snapshotter.obedience import Obedience
-from snapshotter.option_groups import SnapshotMode
 from snapshotter.process import this_process
 from snapshotter.progress_store import Journal, ProgressStore
 from snapshotter.progress_view import SilentView, View
@@ -53,12 +54,12 @@ from snapshotter.tables import Tables
 from snapshotter.watermarks import CausalClock, watermark_writer
 from streaming.change_stream import MongoChangesDataSource
 from streaming.mongo import connect, majority_time
-from streaming.mongo_errors import classify
+from streaming.mongo_errors import Kind, classify
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.engine")
-_INITIAL = "initial"
+_START = "capture.start.op.time"
 _COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
 _STABLE_SECONDS = 60.0
@@ -90,10 +91,16 @@ class Engine:
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._mutex = threading.Lock()
         self._stop = threading.Event()
-        self.tables = Tables(
-            spark, config.warehouse, self._application_id, lambda n: sample_plan(self.client, n)
+        self.tables = self._tables()
+        self.first_load = FirstLoad(
+            config,
+            self.journal,
+            self.captured,
+            lambda: self.tables.there(),  # noqa: PLW0108 - a new generation has tables of its own
+            self._skipped,
         )
         self._app_id: str | None = None
+        self._newest_signal: bytes | None = None
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
 
     # From outside, from any thread
@@ -125,7 +132,7 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            self._runs(once)
+            self._live(once)
             self._report(EngineState.STOPPED)
         except BaseException as error:
             self._report(EngineState.FAILED, error)
@@ -136,14 +143,26 @@ class Engine:
             self.outcomes.close()
             self.notifier.close()
 
-    def _runs(self, once: bool) -> None:
+    def _live(self, once: bool) -> None:
+        progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
+        reads = self.first_load.wanted(progress, self.store.generation)
+        if not streams and not reads and all(r.ended for r in self.journal.existing(progress)):
+            _log.info("nothing to read, and snapshot.mode does not stream")
+            return
+        if reads:
+            self._stop.wait(self.config.snapshot_delay_ms / 1000)
+        self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
+
+    def _runs(self, once: bool, streams_at: float) -> None:
         wait_ms, failures = self.config.retry_wait_ms, 0
         while not self._stop.is_set():
             started = time.monotonic()
             try:
-                self._one_run(once)
+                self._one_run(once, streams_at)
                 return
             except Exception as error:
+                if self._begins_anew(error):
+                    continue
                 if not self._worth_another_run(error):
                     raise
                 if time.monotonic() - started > _STABLE_SECONDS:
@@ -159,11 +178,25 @@ class Engine:
     def _worth_another_run(self, error: BaseException) -> bool:
         return classify(error).retriable or "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
 
-    def _one_run(self, once: bool) -> None:
+    def _begins_anew(self, error: BaseException) -> bool:
+        """Where the source no longer has what came after the position, and the mode wants that: a new one, and
+        everything read again."""
+        lost = classify(error).kind is Kind.POSITION_LOST
+        if not lost or not self.config.policy.should_snapshot_on_data_error():
+            return False
+        _log.warning("the position is lost: a new one, and everything is read again", error=str(error)[:500])
+        self._report(EngineState.RUNNING, error)
+        with self.obedience.one_at_a_time:
+            self.run_state = None
+            self.store = self.store.next_generation()
+            self._app_id, self.tables = None, self._tables()
+        return True
+
+    def _one_run(self, once: bool, streams_at: float) -> None:
         clock = CausalClock()
         config = self.config
         writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock)
-        run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock)
+        run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock, streams_at=streams_at)
         with self.obedience.one_at_a_time:
             self.run_state = run
         target = majority_time(self.client) if once else None
@@ -180,12 +213,15 @@ class Engine:
 
     def _start(self, run: Run) -> StreamingQuery:
         self._hints.bump()
-        given = self.config.source_options
+        run.steer()
+        given = dict(self.config.source_options)
+        if self.store.generation.number > 1:
+            given.pop(_START, None)  # the position that it asked for is the one that was lost, or long ago
         readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
         ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}
         frame = self.spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
         writer = frame.writeStream.foreachBatch(run.foreach_batch)
-        writer = writer.option("checkpointLocation", f"{self.config.state_location}/checkpoint")
+        writer = writer.option("checkpointLocation", f"{self.config.state_location}/{self._checkpoint}")
         return writer.trigger(processingTime=f"{self.config.trigger_ms} milliseconds").start()
 
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
@@ -198,6 +234,8 @@ class Engine:
                 renewed = time.monotonic()
             self._look(run)
             self._channels.look()
+            self._look_ahead(run)
+            run.steer()
             self._report(EngineState.RUNNING)
             if target is not None and self._done(run, target):
                 return
@@ -215,6 +253,17 @@ class Engine:
             if not classify(error).retriable:
                 raise
             _log.warning("the source is not reachable", error=str(error)[:200])
+
+    def _look_ahead(self, run: Run) -> None:
+        """A stream that waits for a blocking request would not show a signal that stops it: it goes on for a batch
+        where the newest document of the signal collection is another one, or where nobody has looked yet."""
+        if self.config.signals is None or not run.holding:
+            self._newest_signal = None
+            return
+        newest = newest_id(self.client, str(self.config.signals))
+        if newest != self._newest_signal:
+            run.let_go()
+        self._newest_signal = newest
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
         return (
@@ -238,7 +287,7 @@ class Engine:
         landed = run.progress.batch_id
         deadline = time.monotonic() + _COMMIT_SECONDS
         while landed >= 0 and query.isActive and time.monotonic() < deadline:
-            if self.storage.exists(f"checkpoint/commits/{landed}"):
+            if self.storage.exists(f"{self._checkpoint}/commits/{landed}"):
                 return
             time.sleep(0.01)
 
@@ -278,12 +327,8 @@ class Engine:
             if n != self.config.signals
         ]
 
-    def _first_requests(self, fresh: bool) -> list[SnapshotRequest]:
-        """``snapshot.mode=initial``: the first start reads everything captured, as a request like any other."""
-        if not fresh or self.config.mode is not SnapshotMode.INITIAL:
-            return []
-        wanted = tuple(Wanted(n) for n in self.captured() if self.config.loads_initially(n))
-        return [SnapshotRequest(_INITIAL, wanted, Origin.INITIAL)] if wanted else []
+    def _skipped(self) -> None:
+        self._announce(Announce(SKIPPED, NAME))
 
     # The world of a run
 
@@ -298,9 +343,18 @@ class Engine:
             check_lock=self._check_lock,
             accept=self._receive,
             announce=self._announce,
-            first_requests=self._first_requests,
+            first_requests=lambda progress: self.first_load.requests(progress, self.store.generation),
             saved=self.outcomes.saved,
             tables=self.tables,
+        )
+
+    @property
+    def _checkpoint(self) -> str:
+        return self.store.generation.checkpoint
+
+    def _tables(self) -> Tables:
+        return Tables(
+            self.spark, self.config.warehouse, self._application_id, lambda n: sample_plan(self.client, n)
         )
 
     def _check_lock(self) -> int:
@@ -319,9 +373,10 @@ class Engine:
     def _application_id(self) -> str:
         """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again."""
         if self._app_id is None:
-            text = self.storage.read_text("checkpoint/metadata")
+            name = f"{self._checkpoint}/metadata"
+            text = self.storage.read_text(name)
             if text is None:
-                raise FileNotFoundError(f"{self.config.state_location}/checkpoint/metadata is not there")
+                raise FileNotFoundError(f"{self.config.state_location}/{name} is not there")
             self._app_id = f"snapshotter:{self.config.name}:{json.loads(text)['id']}"
         return self._app_id
 

@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.channels import ChannelConfig
+from snapshotter.chunk_reader import FETCH_SIZE
 from snapshotter.core.limits import Limits
 from snapshotter.notification_config import NotificationConfig
-from snapshotter.option_groups import SnapshotMode
+from snapshotter.snapshot_modes import MODES, SnapshotPolicy
 from snapshotter.watermark_ids import Strategy
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
+
+READERS = 2
+"""Jobs that read chunks, side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,14 @@ class EngineConfig:
     scope: CaptureScope
     strategy: Strategy
     signals: Namespace | None = None
-    mode: SnapshotMode = SnapshotMode.INITIAL
+    policy: SnapshotPolicy = MODES["initial"]
     initial_collections: NameList | None = None
+    initial_filters: Mapping[str, str] = field(default_factory=dict)
+    snapshot_delay_ms: int = 0
+    streaming_delay_ms: int = 0
     limits: Limits = field(default_factory=Limits)
-    readers: int = 2
+    readers: int = READERS
+    fetch_size: int = FETCH_SIZE
     landers: int = 4
     trigger_ms: int = 200
     wait_seconds: int = 4

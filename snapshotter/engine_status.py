@@ -151,7 +151,7 @@ class StatusWriter:
         errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
         return RequestReport(
             id=request.id,
-            type="initial" if request.origin is Origin.INITIAL else "incremental",
+            type=type_of(request),
             state=state_of(request),
             collections=collections,
             accepted_at=accepted,
@@ -193,6 +193,13 @@ def state_of(request: RequestProgress) -> RequestState:
         return RequestState.PAUSED
     started = any(task.state is not TaskState.WAITING for task in request.tasks)
     return RequestState.RUNNING if started else RequestState.QUEUED
+
+
+def type_of(request: RequestProgress) -> str:
+    """What kind of snapshot it is, as operators name it."""
+    if request.blocking:
+        return "blocking"
+    return "initial" if request.origin is Origin.INITIAL else "incremental"
 
 
 def after_failure(request: RequestProgress) -> str:

@@ -108,7 +108,7 @@ _AT_MONGODB: dict[str, tuple[int, str | None]] = {
     ),
     "position-lost": (
         EXIT_DEFINITE,
-        "the oplog no longer holds the position: start under a new name, which reads everything again",
+        "the oplog no longer holds the position: start with snapshot.mode=when_needed, which reads everything again",
     ),
     "permission": (
         EXIT_DEFINITE,

@@ -22,6 +22,7 @@ class HintsWriter:
         self._events = 0.0
         self._seconds = 0.0
         self._wait = 0
+        self._hold = 0
         self._write()
 
     def bump(self) -> None:
@@ -37,6 +38,14 @@ class HintsWriter:
                 self._wait = seconds
                 self._write()
 
+    def hold(self, seconds: int) -> None:
+        """Until told otherwise, the position stands still while the stream is less than ``seconds`` ahead of it; a
+        batch that is asked for has no events."""
+        with self._lock:
+            if seconds != self._hold:
+                self._hold = seconds
+                self._write()
+
     def learn(self, events: int, seconds: float) -> None:
         """A batch of ``events`` spanned ``seconds`` of cluster time; older batches fade."""
         with self._lock:
@@ -46,4 +55,4 @@ class HintsWriter:
 
     def _write(self) -> None:
         density = self._events / self._seconds if self._seconds else None
-        write_hints(self.path, Hints(self._nonce, density, self._wait))
+        write_hints(self.path, Hints(self._nonce, density, self._wait, self._hold))

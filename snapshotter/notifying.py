@@ -22,6 +22,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from signals.notification_channel import ListenerChannel, NotificationChannel
 from signals.notifications import DOCUMENTED, NO_KEY, Aggregate, Kind, Notification, ScanStatus, Subject
 from signals.source_channel import plain_id
+from snapshotter.core.announcements import SKIPPED
 from snapshotter.core.chunks import Bound
 from snapshotter.core.effects import Announce
 from snapshotter.core.progress import RequestProgress, TaskProgress, TaskState
@@ -32,7 +33,6 @@ from snapshotter.notification_outlet import Outlet
 
 _log = structlog.get_logger("snapshotter.notifications")
 _DATES: CodecOptions[dict[str, object]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
-_AGGREGATES = {Origin.INITIAL: Aggregate.INITIAL}
 _NO_DATA: Mapping[str, str] = {}
 
 
@@ -49,7 +49,9 @@ def notification_of(
     documented is added.
     """
     tasks = request.tasks if request is not None else ()
-    aggregate = _AGGREGATES.get(request.origin, Aggregate.INCREMENTAL) if request else Aggregate.INCREMENTAL
+    known = request is not None and (request.blocking or request.origin is Origin.INITIAL)
+    initial = known or announced.kind == SKIPPED
+    aggregate = Aggregate.INITIAL if initial else Aggregate.INCREMENTAL
     subject = Subject(announced.request_id, aggregate, connector, tuple(str(t.namespace) for t in tasks))
     told = _told(subject, announced, tasks, now_ms, data)
     more = {name: text for name, text in data.items() if name not in DOCUMENTED}

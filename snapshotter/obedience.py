@@ -21,13 +21,12 @@ from signals.actions import (
     Log,
     PauseSnapshot,
     ResumeSnapshot,
-    SnapshotType,
     StopSnapshot,
 )
 from signals.errors import SignalError
 from signals.selection import expand
 from snapshotter.answers import DryRun
-from snapshotter.catalogue import IdReused, RequestRefused, digest_of, resolve
+from snapshotter.catalogue import IdReused, digest_of, resolve
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
@@ -118,8 +117,6 @@ class Obedience:
         return answer
 
     def _accept(self, action: ExecuteSnapshot) -> None:
-        if action.type is not SnapshotType.INCREMENTAL:
-            raise RequestRefused(f"signal {action.id!r}: a {action.type} snapshot is not supported yet")
         engine = self._engine
         if self._is_known(action.id, digest_of(action)):
             return

@@ -43,10 +43,15 @@ class MatchMode(StrEnum):
 
 
 class SnapshotMode(StrEnum):
-    """What is read when an engine starts for the first time."""
+    """What a start of the engine reads (`snapshotter.snapshot_modes`)."""
 
+    ALWAYS = "always"
     INITIAL = "initial"
+    INITIAL_ONLY = "initial_only"
     NO_DATA = "no_data"
+    WHEN_NEEDED = "when_needed"
+    CONFIGURATION_BASED = "configuration_based"
+    CUSTOM = "custom"
 
 
 class Layout(StrEnum):
@@ -113,6 +118,9 @@ class Group(BaseModel):
 def option(name: str, doc: str, default: Any = ..., *, secret: bool = False, **limits: Any) -> Any:
     """A field whose alias is the option's name. No default means that the option is required."""
     return Field(default, alias=name, description=doc, json_schema_extra={"secret": secret}, **limits)
+
+
+_BASED = "snapshot.mode.configuration.based"
 
 
 class NamingOptions(Group):
@@ -208,16 +216,54 @@ class CaptureOptions(Group):
 class SnapshotOptions(Group):
     """What is read when, and in what pieces."""
 
-    mode: Annotated[
-        SnapshotMode,
-        _choice(
-            SnapshotMode,
-            planned=("always", "initial_only", "when_needed", "configuration_based", "custom"),
-            never=SnapshotMode.NO_DATA,
-        ),
-    ] = option("snapshot.mode", "what a first start reads", SnapshotMode.INITIAL)
+    mode: Annotated[SnapshotMode, _choice(SnapshotMode, never=SnapshotMode.NO_DATA)] = option(
+        "snapshot.mode", "what a start reads, and whether changes stream", SnapshotMode.INITIAL
+    )
+    custom_name: Text | None = option(
+        "snapshot.mode.custom.name", "with custom: the entry point of a snapshot mode of one's own", None
+    )
+    based_data: Flag = option(f"{_BASED}.snapshot.data", "with configuration_based: every start reads", False)
+    based_schema: Flag = option(f"{_BASED}.snapshot.schema", "no effect: collections have no schema", False)
+    based_stream: Flag = option(f"{_BASED}.start.stream", "with configuration_based: changes stream", False)
+    based_on_schema_error: Flag = option(
+        f"{_BASED}.snapshot.on.schema.error", "no effect: collections have no schema", False
+    )
+    based_on_data_error: Flag = option(
+        f"{_BASED}.snapshot.on.data.error",
+        "with configuration_based: a lost position leads to a new one, and all is read again",
+        False,
+    )
     include: Names = option(
-        "snapshot.include.collection.list", "collections that a first start reads; empty is all captured", ()
+        "snapshot.include.collection.list",
+        "collections that an initial load reads; empty is all captured",
+        (),
+    )
+    filtered: Names = option(
+        "snapshot.collection.filter.overrides",
+        "collections (db.coll) of which an initial load reads only what a filter matches",
+        (),
+    )
+    filters: Passed = option(
+        "snapshot.collection.filter.overrides.*", "the filter of one such collection, a query document", {}
+    )
+    fetch_size: WholeNumber = option(
+        "snapshot.fetch.size", "documents in a reply of a snapshot's cursor; 0 is 8,000", 0, ge=0
+    )
+    max_threads: WholeNumber | None = option(
+        "snapshot.max.threads",
+        "collections read side by side, and jobs that read; unset is 4 and 2",
+        None,
+        ge=1,
+        le=64,
+    )
+    delay_ms: WholeNumber = option(
+        "snapshot.delay.ms", "pause before a start that reads; changes stream after it", 0, ge=0
+    )
+    streaming_delay_ms: WholeNumber = option(
+        "streaming.delay.ms",
+        "pause at a start before changes stream; none of them is lost, and no window closes meanwhile",
+        0,
+        ge=0,
     )
     chunk_size: WholeNumber | None = option(
         "incremental.snapshot.chunk.size",

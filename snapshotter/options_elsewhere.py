@@ -19,18 +19,6 @@ cursor.pipeline                            | | further stages of the change stre
 cursor.pipeline.order                      | internal_first | order of these stages
 cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
 cursor.oversize.skip.threshold             | 0 | size over which events are skipped
-snapshot.mode.custom.name                  | | a snapshot mode of one's own
-snapshot.mode.configuration.based.snapshot.data | false | a switch of configuration_based
-snapshot.mode.configuration.based.snapshot.schema | false | a switch of configuration_based
-snapshot.mode.configuration.based.start.stream | false | a switch of configuration_based
-snapshot.mode.configuration.based.snapshot.on.schema.error | false | a switch of configuration_based
-snapshot.mode.configuration.based.snapshot.on.data.error | false | a switch of configuration_based
-snapshot.collection.filter.overrides       | | collections read with a filter at first
-snapshot.collection.filter.overrides.*     | | the filter of one such collection
-snapshot.fetch.size                        | 0 | documents in a reply of a snapshot's cursor
-snapshot.max.threads                       | 1 | readers side by side
-snapshot.delay.ms                          | 0 | pause before a first read
-streaming.delay.ms                         | 0 | pause between a first read and streaming
 provide.transaction.metadata               | false | BEGIN and END of transactions
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 guardrail.collections.max                  | 0 | most collections that may be captured

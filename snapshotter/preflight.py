@@ -11,11 +11,14 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
+from signals.filters import query_document
 from snapshotter.engine_config import EngineConfig
 from snapshotter.errors import ConfigurationError, DefiniteError
+from snapshotter.settings_checks import FILTERS
 from snapshotter.watermark_ids import Strategy
 from streaming.mongo import check_deployment
-from streaming.mongo_errors import as_source_error
+from streaming.mongo_errors import as_source_error, classify
+from streaming.namespaces import Namespace
 from streaming.scope import Level
 
 _SIGNALS = "signal.data.collection"
@@ -33,6 +36,21 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
         )
     for action, database, collection, why in needed(config):
         _check_privilege(client, action, database, collection, why)
+    for name, query in config.initial_filters.items():
+        _check_filter(client, name, query)
+
+
+def _check_filter(client: MongoClient[Any], name: str, query: str) -> None:
+    namespace = Namespace.parse(name)
+    find = {"find": namespace.collection, "filter": query_document(query)}
+    try:
+        client[namespace.database].command("explain", find, verbosity="queryPlanner")
+    except PyMongoError as error:
+        if classify(error).retriable:
+            raise as_source_error(error, "cannot ask MongoDB whether it understands a filter") from error
+        raise ConfigurationError(
+            f"{FILTERS}.{name} = {query}: MongoDB refuses it: {error}", "correct the filter"
+        ) from error
 
 
 def needed(config: EngineConfig) -> Iterable[tuple[str, str, str, str]]:

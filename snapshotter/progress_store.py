@@ -20,10 +20,10 @@ from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import Command
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.generation import Generation, begin, current, seed
 from snapshotter.storage import Storage
 from streaming.namespaces import Namespace
 
-_FOLDER = "progress"
 _KEPT = 20
 _JOURNAL = "journal.json"
 _CONTROLS = "controls.json"
@@ -35,6 +35,15 @@ class ProgressStore:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self.generation = current(storage)
+
+    def next_generation(self) -> ProgressStore:
+        """The store of a new generation, in force when this returns; this one is history from then on."""
+        new = Generation(self.generation.number + 1)
+        text = json.dumps({"format": _FORMAT, **seed(self.newest() or Progress()).to_json()})
+        self._storage.write_text(f"{new.progress}/{_file_of(-1)}", text)
+        begin(self._storage, new)
+        return ProgressStore(self._storage)
 
     def load_before(self, batch_id: int) -> Progress:
         """The newest state saved for a batch before ``batch_id``; a fresh one if there is none."""
@@ -65,12 +74,11 @@ class ProgressStore:
         return Progress.from_json(value)
 
     def _batches(self) -> list[int]:
-        names = self._storage.list_names(_FOLDER)
+        names = self._storage.list_names(self.generation.progress)
         return sorted(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
 
-    @staticmethod
-    def _name(batch_id: int) -> str:
-        return f"{_FOLDER}/{batch_id:012d}.json"
+    def _name(self, batch_id: int) -> str:
+        return f"{self.generation.progress}/{_file_of(batch_id)}"
 
 
 class Journal:
@@ -141,6 +149,10 @@ class Journal:
         self._requests = requests
 
 
+def _file_of(batch_id: int) -> str:
+    return f"{batch_id:012d}.json"
+
+
 def _request_to(request: SnapshotRequest) -> dict[str, Any]:
     wanted = [
         {
@@ -158,6 +170,7 @@ def _request_to(request: SnapshotRequest) -> dict[str, Any]:
         "wanted": wanted,
         "priority": request.priority,
         "digest": request.digest,
+        "blocking": request.blocking,
     }
 
 
@@ -178,4 +191,5 @@ def _request_from(entry: dict[str, Any]) -> SnapshotRequest:
         Origin(entry["origin"]),
         priority=entry.get("priority", 0),
         digest=entry.get("digest", ""),
+        blocking=entry.get("blocking", False),
     )

@@ -21,7 +21,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from signals.filters import EVERYTHING, query_document
-from snapshotter.chunk_reader import Buffer, ReadJob, SubRange, read
+from snapshotter.chunk_reader import FETCH_SIZE, Buffer, ReadJob, SubRange, read
 from snapshotter.core.chunks import KeyRange, Target
 from snapshotter.core.effects import Discard, OpenCollection, PlanChunks, ReadChunk, WriteHigh, WriteLow
 from snapshotter.core.inputs import (
@@ -61,6 +61,7 @@ class Lane:
     report: Callable[[Input], None]
     readers: int = 2
     reads_shared: int = 1
+    fetch_size: int = FETCH_SIZE
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
     _queues: dict[type, Queue[Any]] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -188,13 +189,17 @@ class Lane:
         ordered = is_simple_collation(self.client, first.namespace)
         ranges = tuple(
             SubRange(
-                e.window.number, e.target if ordered else self._whole(e.namespace, e.target), e.after_time
+                e.window.number,
+                e.target if ordered else self._whole(e.namespace, e.target),
+                e.after_time,
+                e.exact,
             )
             for e in effects
         )
         signed = bson.encode(self.clock.signed) if self.clock.signed is not None else None
         plan = self.plan_for(first.namespace)
-        return ReadJob(self.uri, first.namespace, query_of(first.filter), plan, ranges, signed)
+        query = query_of(first.filter)
+        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, fetch_size=self.fetch_size)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

@@ -11,6 +11,7 @@ comes first, and so which saved progress to start from; until then requests wait
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ import structlog
 from pymongo import MongoClient
 from pyspark.sql import DataFrame, SparkSession
 
-from snapshotter.batch_lane import BatchLane
+from snapshotter.batch_lane import HOLD_SECONDS, BatchLane
 from snapshotter.batch_trailer import BatchTrailer
 from snapshotter.chunk_reader import Buffer
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
@@ -37,6 +38,7 @@ from snapshotter.watermarks import CausalClock, WatermarkWriter
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
+_NO_END = 1 << 31
 
 
 class StopRequested(Exception):
@@ -56,14 +58,15 @@ class World:
     check_lock: Callable[[], int]
     accept: Callable[[bytes], None]
     announce: Callable[[Announce], None]
-    first_requests: Callable[[bool], list[SnapshotRequest]]
+    first_requests: Callable[[Progress], list[SnapshotRequest]]
     saved: Callable[[Progress], None]
     tables: Tables
 
 
 @dataclass(slots=True)
 class Run:
-    """``id`` is new for every start of the query, in process or not."""
+    """``id`` is new for every start of the query, in process or not. ``streams_at``: until then (by the monotonic
+    clock) the position stands still where the first batch has put it."""
 
     id: str
     world: World
@@ -74,6 +77,8 @@ class Run:
     error: BaseException | None = None
     events: int = 0
     known_head: ClusterTime = ORIGIN
+    streams_at: float = 0.0
+    _let_go: bool = False
     _ended: ClusterTime | None = None
     _before: Progress = field(default_factory=Progress)
     _machine: Machine | None = None
@@ -94,6 +99,7 @@ class Run:
             report=self.report,
             readers=config.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
+            fetch_size=config.fetch_size,
         )
         self.batches = BatchLane(
             host=self,
@@ -124,6 +130,7 @@ class Run:
     def _learn(self, trailer: BatchTrailer) -> None:
         """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
         self.events += trailer.events
+        self._let_go = self._let_go and trailer.end == self._ended
         if self._ended is not None:
             self.world.hints.learn(trailer.events, trailer.end.t - self._ended.t)
         self._ended = trailer.end
@@ -139,8 +146,7 @@ class Run:
             in_stream, controls = config.strategy.in_stream, self.world.journal.controls
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
-            fresh = progress.batch_id < 0
-            for request in [*self.world.first_requests(fresh), *self.world.journal.requests]:
+            for request in [*self.world.first_requests(progress), *self.world.journal.requests]:
                 self.report(RequestReceived(request))
 
     # What the lanes and the control loop call
@@ -179,11 +185,23 @@ class Run:
             effects = machine.step(happened)
             for effect in effects:
                 self._carry_out(effect)
+            self.steer()
+        return effects
+
+    def steer(self) -> None:
+        """Tell the source how soon the next batch is wanted, and whether the position may move."""
+        with self._lock:
+            machine, hints, config = self._machine, self.world.hints, self.world.config
+            if time.monotonic() < self.streams_at:
+                hints.hold(_NO_END)
+                return
+            if machine is None:
+                return
             # Without events a batch is as cheap as its READs, and the sooner the better.
             enough = machine.limits.commit_rows_target
             waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.draining
-            self.world.hints.wait(self.world.config.wait_seconds if waits and self.batches.streams else 0)
-        return effects
+            hints.wait(config.wait_seconds if waits and self.batches.streams else 0)
+            hints.hold(HOLD_SECONDS if machine.holding and not self._let_go else 0)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -235,6 +253,18 @@ class Run:
 
     def head(self) -> ClusterTime:
         return self.known_head
+
+    @property
+    def holding(self) -> bool:
+        """Whether the stream waits for a blocking request."""
+        with self._lock:
+            return self._machine is not None and self._machine.holding
+
+    def let_go(self) -> None:
+        """Let a stream that is held come as far as it can, for one batch: something in it is waited for."""
+        with self._lock:
+            self._let_go = True
+            self.steer()
 
     # How it ends
 

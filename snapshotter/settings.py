@@ -141,6 +141,7 @@ class Settings(BaseModel):
             chunk_bytes_target=self.engine.chunk_target_bytes,
             windows_in_flight=self.engine.windows_in_flight,
             commit_rows_target=self.engine.commit_target_rows,
+            tasks_ahead=self.snapshot.max_threads or Limits().tasks_ahead,
         )
 
     def connection_uri(self) -> str:
@@ -202,10 +203,12 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["notification"]:
         case NotificationOptions() as notification:
             yield from notification_checks.check(notification, installed())
+    match groups["snapshot"], groups["engine"]:
+        case SnapshotOptions() as snapshot, EngineOptions() as engine:
+            yield from checks.check_snapshot(snapshot, allow_code=engine.filters_allow_code)
     match groups["capture"], groups["snapshot"], groups["signal"]:
         case CaptureOptions() as capture, SnapshotOptions() as snapshot, SignalOptions() as signal:
             yield from checks.check_capture(capture)
-            yield from checks.check_snapshot(snapshot)
             yield from checks.check_signals(snapshot, signal, capture)
 
 

@@ -10,19 +10,25 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
+from signals.errors import SignalError
+from signals.filters import query_document, refuse_code
 from snapshotter.errors import Problem
 from snapshotter.option_groups import (
     CaptureOptions,
     MatchMode,
     MongodbOptions,
     SignalOptions,
+    SnapshotMode,
     SnapshotOptions,
 )
+from snapshotter.snapshot_modes import custom
 from snapshotter.watermark_ids import Strategy
 from streaming.scope import Level
 
 STRATEGY = "incremental.snapshot.watermarking.strategy"
 SIGNALS = "signal.data.collection"
+FILTERS = "snapshot.collection.filter.overrides"
+_CUSTOM = "snapshot.mode.custom.name"
 _JMX = "jmx"
 _SCHEMES = ("mongodb", "mongodb+srv")
 
@@ -95,9 +101,42 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
         yield Problem("capture.start.op.time", "must be a 64-bit BSON timestamp, or -1 for now", "0")
 
 
-def check_snapshot(snapshot: SnapshotOptions) -> Iterator[Problem]:
-    """What a first start reads."""
+def check_snapshot(snapshot: SnapshotOptions, *, allow_code: bool = False) -> Iterator[Problem]:
+    """What a start reads."""
     yield from _regexes("snapshot.include.collection.list", snapshot.include)
+    yield from _check_mode(snapshot)
+    for name in snapshot.filtered:
+        if not _is_full_name(name):
+            yield Problem(FILTERS, "must be database.collection: names are taken literally", name)
+        elif name not in snapshot.filters:
+            yield Problem(FILTERS, f"names a collection without a filter: set {FILTERS}.{name}", name)
+    for name, query in snapshot.filters.items():
+        option = f"{FILTERS}.{name}"
+        if name not in snapshot.filtered:
+            yield Problem(option, f"has no effect: {FILTERS} does not name this collection", query)
+        try:
+            query_document(query)
+            refuse_code(query, allowed=allow_code, where=option)
+        except ValueError as error:
+            yield Problem(option, f"is no query document: {error}", query)
+        except SignalError as error:
+            yield Problem(option, str(error), query)
+
+
+def _check_mode(snapshot: SnapshotOptions) -> Iterator[Problem]:
+    mode, name = snapshot.mode, snapshot.custom_name
+    if mode is SnapshotMode.CUSTOM and not name:
+        yield Problem(_CUSTOM, "is required with snapshot.mode=custom")
+    if mode is not SnapshotMode.CUSTOM and name:
+        yield Problem(_CUSTOM, "has no meaning without snapshot.mode=custom", name)
+    if mode is SnapshotMode.CUSTOM and name:
+        try:
+            custom(name)
+        except ValueError as error:
+            yield Problem(_CUSTOM, str(error), name)
+    if mode is SnapshotMode.CONFIGURATION_BASED and not (snapshot.based_data or snapshot.based_stream):
+        why = "does nothing: set snapshot.mode.configuration.based.snapshot.data or .start.stream to true"
+        yield Problem("snapshot.mode", why, mode)
 
 
 def check_signals(

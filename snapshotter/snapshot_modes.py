@@ -31,14 +31,20 @@ class SnapshotPolicy(Protocol):
     def should_stream(self) -> bool:
         """Whether changes stream once that is read; otherwise the engine ends then."""
 
+    def should_snapshot_on_data_error(self) -> bool:
+        """Whether a position that the source no longer has is given up for a new one, and everything read again;
+        otherwise the engine fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A mode that is a table: whether a first start reads, whether later ones do, and whether changes stream."""
+    """A mode that is a table: whether a first start reads, whether later ones do, whether changes stream, and whether
+    all is read again where the position is lost."""
 
     first: bool
     later: bool
     stream: bool = True
+    on_data_error: bool = False
 
     def should_snapshot_data(self, offset_exists: bool, snapshot_in_progress: bool) -> bool:
         """By whether this is the first start; one whose load goes on reads nothing besides."""
@@ -48,18 +54,23 @@ class Mode:
         """As the mode says."""
         return self.stream
 
+    def should_snapshot_on_data_error(self) -> bool:
+        """As the mode says."""
+        return self.on_data_error
+
 
 MODES: Mapping[str, SnapshotPolicy] = {
     "always": Mode(first=True, later=True),
     "initial": Mode(first=True, later=False),
     "initial_only": Mode(first=True, later=False, stream=False),
     "no_data": Mode(first=False, later=False),
+    "when_needed": Mode(first=True, later=False, on_data_error=True),
 }
 
 
-def configured(*, snapshot_data: bool, start_stream: bool) -> SnapshotPolicy:
+def configured(*, snapshot_data: bool, start_stream: bool, on_data_error: bool = False) -> SnapshotPolicy:
     """``configuration_based``: each decision is a switch. As in Debezium, ``snapshot.data`` holds for every start."""
-    return Mode(first=snapshot_data, later=snapshot_data, stream=start_stream)
+    return Mode(first=snapshot_data, later=snapshot_data, stream=start_stream, on_data_error=on_data_error)
 
 
 def custom(name: str) -> SnapshotPolicy:
@@ -78,5 +89,6 @@ def custom(name: str) -> SnapshotPolicy:
     if isinstance(policy, SnapshotPolicy):
         return policy
     raise ValueError(
-        f"{found[0].value} is no snapshot mode: should_snapshot_data or should_stream is missing"
+        f"{found[0].value} is no snapshot mode: it needs should_snapshot_data, should_stream and "
+        f"should_snapshot_on_data_error"
     )

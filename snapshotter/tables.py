@@ -10,13 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
 from streaming.columns import TablePlan
 from streaming.namespaces import Namespace
 from streaming.state_table import StateTable
-from streaming.table_paths import state_path, under
+from streaming.table_paths import STATE, parse_state_path, state_path, under
 
 
 @dataclass(slots=True)
@@ -53,6 +54,13 @@ class Tables:
         self._sample = sample
         self._lock = threading.Lock()
         self._open: dict[Namespace, OpenTable] = {}
+
+    def there(self) -> list[Namespace]:
+        """The collections that have a folder for their table, by name."""
+        path = cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(under(self._warehouse, f"{STATE}/*/*"))
+        files = path.getFileSystem(cast(Any, self._spark)._jsparkSession.sessionState().newHadoopConf())
+        found = [str(status.getPath()).split("/")[-2:] for status in files.globStatus(path) or ()]
+        return sorted(parse_state_path("/".join([STATE, *folders])) for folders in found)
 
     def of(self, namespace: Namespace) -> OpenTable:
         with self._lock:

@@ -140,11 +140,12 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._latest = latest = self._target or Offset(self._now(), hints.nonce)
             if begin.time == ORIGIN:
                 end = self._first_position(latest.time)
-            elif latest.nonce <= begin.nonce and latest.time.t - begin.time.t < hints.wait_seconds:
+            elif _stays(begin, latest, hints):
                 end = begin.time
             else:
                 end = self._admit(begin.time, latest.time, limit, hints.events_per_second)
-        return Offset(max(begin.time, end), max(begin.nonce, latest.nonce)).to_json()
+        nonce = begin.nonce if self._options.hints_file is None else latest.nonce
+        return Offset(max(begin.time, end), nonce).to_json()
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
         return None if self._latest is None else self._latest.to_json()
@@ -241,6 +242,12 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = latest if admitted.last is None else ClusterTime.from_int(admitted.last)
         self._shares = (start, end), admission.shares(admitted.counted, self._options.readers)
         return end
+
+
+def _stays(begin: Offset, latest: Offset, hints: Hints) -> bool:
+    """Whether the position stands still: it is held, or a batch is not worth while yet and nobody asks for one."""
+    ahead = latest.time.t - begin.time.t
+    return ahead < hints.hold_seconds or (latest.nonce == begin.nonce and ahead < hints.wait_seconds)
 
 
 @contextmanager

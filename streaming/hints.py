@@ -3,7 +3,7 @@
 Spark asks a Python source for its latest offset in a process of its own, so nothing else gets there. The
 file is replaced as a whole: a reader sees the one or the other, never half of one. No file means no hints.
 
-    {"nonce": 3, "density": {"events_per_second": 1500.0}, "wait_seconds": 4}
+    {"nonce": 3, "density": {"events_per_second": 1500.0}, "wait_seconds": 4, "hold_seconds": 0}
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """``nonce``: a number that only grows; a new one forces a batch although no time has passed.
+    """``nonce``: another number than that of the last batch forces a batch although no time has passed.
 
     ``events_per_second``: captured events per second of cluster time in recent batches, or None.
     ``wait_seconds``: until the stream is so far ahead, a batch is not worth while; 0 for at once.
+    ``hold_seconds``: until it is so far ahead the position stands still, whatever batches are asked for.
     """
 
     nonce: int = 0
     events_per_second: float | None = None
     wait_seconds: int = 0
+    hold_seconds: int = 0
 
 
 def read_hints(path: str | None) -> Hints:
@@ -38,8 +40,8 @@ def read_hints(path: str | None) -> Hints:
     try:
         fields = json.loads(text)
         rate = (fields.get("density") or {}).get("events_per_second")
-        wait = int(fields.get("wait_seconds", 0))
-        return Hints(int(fields.get("nonce", 0)), None if rate is None else float(rate), wait)
+        wait, hold = (int(fields.get(name, 0)) for name in ("wait_seconds", "hold_seconds"))
+        return Hints(int(fields.get("nonce", 0)), None if rate is None else float(rate), wait, hold)
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"hints.file={path!r} holds no hints: {text[:200]!r}") from error
 
@@ -53,5 +55,7 @@ def write_hints(path: str | Path, hints: Hints) -> None:
         fields["density"] = {"events_per_second": hints.events_per_second}
     if hints.wait_seconds:
         fields["wait_seconds"] = hints.wait_seconds
+    if hints.hold_seconds:
+        fields["hold_seconds"] = hints.hold_seconds
     draft.write_text(json.dumps(fields), encoding="utf-8")
     draft.replace(target)

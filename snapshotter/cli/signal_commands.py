@@ -23,7 +23,7 @@ from signals.parsing import parse_signal
 from signals.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
-from snapshotter.errors import ConfigurationError, DefiniteError
+from snapshotter.errors import DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
 
 if TYPE_CHECKING:
@@ -182,14 +182,12 @@ def _id(name: str, text: str) -> object:
 def build_action(
     collections: list[str], query: str | None, kind: str, request_id: str, parts: Parts | None = None
 ) -> ExecuteSnapshot:
-    """The signal that the arguments mean, checked as any is. Raises SignalError, ConfigurationError."""
+    """The signal that the arguments mean, checked as any is. Raises SignalError."""
     data: dict[str, object] = {"data-collections": collections, "type": kind, **(parts or Parts()).fields()}
     if query is not None:
         data["additional-conditions"] = [{"data-collection": name, "filter": query} for name in collections]
     action = parse_signal(request_id, "execute-snapshot", data)
     assert isinstance(action, ExecuteSnapshot)
-    if action.type is SnapshotType.BLOCKING:
-        raise ConfigurationError("--type blocking is not supported yet", "leave --type out: incremental")
     return action
 
 

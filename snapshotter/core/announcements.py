@@ -11,6 +11,8 @@ Derived, never stored, so that nothing is announced that is not durable. Of a re
     COMPLETED             every collection has been read
     STOPPED, FAILED       it has ended otherwise (FAILED without a collection; also where others were stopped)
 
+The engine itself adds SKIPPED, where a start has no initial load.
+
 ``data`` has the peer's names (Debezium's notifications); the keys in it are ours (`streaming.keys`).
 
 Pure: standard library only.
@@ -22,6 +24,8 @@ from collections.abc import Iterator
 
 from snapshotter.core.effects import Announce
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+
+SKIPPED = "SKIPPED"
 
 
 def between(before: Progress, after: Progress) -> Iterator[Announce]:

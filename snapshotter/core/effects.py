@@ -68,13 +68,14 @@ class WriteLow:
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
     """Read the target with read concern majority, at or after ``after_time``, into the READ buffer ->
-    ``ChunkRead``."""
+    ``ChunkRead``. With ``exact`` the state at that very time (read concern snapshot)."""
 
     window: WindowId
     namespace: Namespace
     target: Target
     filter: str | None
     after_time: ClusterTime
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

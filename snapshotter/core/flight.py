@@ -35,7 +35,7 @@ class Flight:
     emptied_at: dict[Namespace, ClusterTime] = field(default_factory=dict)
     _number: int = 0
 
-    def chunk(self, request_id: str, task: TaskProgress, planned: Planned) -> Window:
+    def chunk(self, request_id: str, task: TaskProgress, planned: Planned, *, exact: bool = False) -> Window:
         """Register a window for a chunk of a scan."""
         return self._register(
             Window(
@@ -47,9 +47,10 @@ class Flight:
                 order=planned.order,
                 attempt=planned.attempt,
                 floor=self.floor,
-                in_stream=self.in_stream,
+                in_stream=self.in_stream and not exact,
                 ordered_keys=task.ordered_keys,
                 reconcile=task.reconcile,
+                exact=exact,
             )
         )
 
@@ -104,6 +105,10 @@ class Flight:
             for w in self.reading_ids(namespace)
             if isinstance(w.target, KeyList) and any(taken(bound.key) for bound in w.target.ids)
         ]
+
+    def only_of(self, request_id: str) -> bool:
+        """Whether no window but this request's is in flight."""
+        return all(window.request_id == request_id for window in self.windows.values())
 
     def free(self, namespace: Namespace, key: str) -> bool:
         """Whether no window in flight may read the id of this key."""

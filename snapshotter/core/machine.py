@@ -112,12 +112,18 @@ class Machine(Requesting):
         window = self.windows.get(happened.window)
         if window is None:
             return []
-        self.windows[window.id] = window.chunk_read(happened.ended, happened.rows)
+        try:
+            window = self.windows[window.id] = window.chunk_read(happened.ended, happened.rows)
+        except WindowError as error:
+            return self._fail_window(window, str(error), definite=False)
         scan = self.scans.get((window.request_id or "", window.namespace))
         if scan is not None and window.request_id is not None:
             scan.docs = self.limits.next_docs(
                 scan.docs, rows=happened.rows, size_bytes=happened.size_bytes, seconds=happened.seconds
             )
+        if window.exact:
+            self.windows[window.id] = window.high_written(happened.ended)
+            return [MakeBatch()]
         return [WriteHigh(window.id, window.namespace, happened.ended)]
 
     def _high_written(self, happened: inputs.HighWritten) -> list[Effect]:
@@ -246,7 +252,10 @@ class Machine(Requesting):
             saves.append(SaveControls(settled))
         self._saved, self.controls = self.progress, settled
         self.landing = self._arrived = None
-        if batches.closable(self.windows, self.scans, landing.end, self.limits):
+        # What has its turn only now is begun by a batch, and a stream that waits brings none by itself.
+        if (self.holding and self.beginning()) or batches.closable(
+            self.windows, self.scans, landing.end, self.limits
+        ):
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
 

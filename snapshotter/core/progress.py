@@ -187,11 +187,13 @@ class RequestProgress:
     digest: str = ""
     paused: bool = False
     ended_in: int | None = None
+    blocking: bool = False
 
     @classmethod
     def accepted(cls, request: SnapshotRequest) -> RequestProgress:
         tasks = tuple(map(TaskProgress.of, request.wanted))
-        return cls(request.id, request.origin, tasks, request.priority, request.digest)
+        what = (request.id, request.origin, tasks, request.priority, request.digest)
+        return cls(*what, blocking=request.blocking)
 
     @property
     def ended(self) -> bool:
@@ -221,12 +223,14 @@ class RequestProgress:
             "digest": self.digest,
             "paused": self.paused,
             "ended_in": self.ended_in,
+            "blocking": self.blocking,
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RequestProgress:
         tasks = tuple(map(TaskProgress.from_json, value["tasks"]))
-        rest = {name: value[name] for name in ("priority", "digest", "paused", "ended_in") if name in value}
+        later = ("priority", "digest", "paused", "ended_in", "blocking")
+        rest = {name: value[name] for name in later if name in value}
         return cls(value["id"], Origin(value["origin"]), tasks, **rest)
 
 

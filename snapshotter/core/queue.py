@@ -2,7 +2,8 @@
 
 Of two requests that want the same, the one of the higher priority goes first, then the one that was accepted first.
 Of each collection one task at a time has its turn, so that the READs of one commit never hold a key twice; different
-collections go side by side. A request that is paused has no turn, and keeps nobody else from it.
+collections go side by side. A request that is paused has no turn, and keeps nobody else from it. While a blocking
+request has its turn, nobody else has one.
 
 Pure: standard library only.
 """
@@ -15,11 +16,18 @@ from snapshotter.core.progress import Progress, RequestProgress, TaskProgress
 from streaming.namespaces import Namespace
 
 
+def blocking(progress: Progress) -> RequestProgress | None:
+    """The blocking request whose turn it is: of several the first that was accepted."""
+    waiting = (r for r in progress.requests if r.blocking and not r.paused and not r.ended)
+    return next(waiting, None)
+
+
 def active(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
     """Of each collection the task whose turn it is, the more urgent ones first."""
     taken: set[Namespace] = set()
     found = []
-    waiting = (r for r in progress.requests if not r.paused)
+    alone = blocking(progress)
+    waiting = [r for r in progress.requests if not r.paused] if alone is None else [alone]
     for request in sorted(waiting, key=lambda r: -r.priority):
         for task in request.tasks:
             if not task.ended and task.namespace not in taken:

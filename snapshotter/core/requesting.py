@@ -27,6 +27,7 @@ from snapshotter.core.effects import (
     MakeBatch,
     OpenCollection,
     PlanChunks,
+    ReadChunk,
     SaveControls,
     WriteLow,
 )
@@ -75,6 +76,13 @@ class Requesting:
     def windows(self) -> dict[WindowId, Window]:
         """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
         return self.flight.windows
+
+    @property
+    def holding(self) -> bool:
+        """Whether the stream should wait: a blocking request has its turn, and nothing else is in flight that needs
+        the stream in order to close. (One that is far behind goes on first: what is read now is its past.)"""
+        alone = queue.blocking(self.progress)
+        return alone is not None and not self._behind and self.flight.only_of(alone.id)
 
     def beginning(self) -> tuple[Namespace, ...]:
         """Collections for which the next batch must say whether their table is empty."""
@@ -174,17 +182,19 @@ class Requesting:
     def _next_requests(self) -> list[Effect]:
         if not self._ready:
             return []
+        self._overtake()  # the turn also passes on when a blocking request ends
         turns = self._turns()[: self.limits.tasks_ahead]
         effects = self._let_go({(request.id, task.namespace) for request, task in turns})
         for request, task in turns:
             key = (request.id, task.namespace)
             if task.state is TaskState.RUNNING:
-                effects += self._scan(request.id, task)
+                effects += self._scan(request, task)
             elif task.state is TaskState.WAITING and not self.draining and key not in self._opening:
                 self._opening.add(key)
                 within, floor = task.range, self.flight.floor
                 effects.append(OpenCollection(*key, task.filter, floor, within, task.reconcile))
-        return effects if self.draining or self._behind else effects + self._reread()
+        resting = self.draining or self._behind or queue.blocking(self.progress) is not None
+        return effects if resting else effects + self._reread()
 
     def _turns(self) -> list[Task]:
         """Tasks that have their turn, and their collection for themselves."""
@@ -200,9 +210,9 @@ class Requesting:
                     effects += self._drop(window)
         return effects
 
-    def _scan(self, request_id: str, task: TaskProgress) -> list[Effect]:
+    def _scan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
         assert task.last is not None
-        key = (request_id, task.namespace)
+        key = (request.id, task.namespace)
         if key not in self.scans:
             self.scans[key] = Scan.of(task, self.limits.first_docs(), self.limits.reread_ids)
         scan = self.scans[key]
@@ -214,15 +224,21 @@ class Requesting:
             and (scan.retries or len(self.flight.beside(self.landing)) < slots)
             and (planned := scan.take(begun_only=self.draining))
         ):
-            window = self.flight.chunk(request_id, task, planned)
+            exact = request.blocking
+            window = self.flight.chunk(request.id, task, planned, exact=exact)
             for other in self.flight.giving_way(task.namespace, window.may_read):
                 effects += self._drop(other)
-            effects.append(WriteLow(window.id, window.namespace))
+            effects += self._low_of(window) if exact else [WriteLow(window.id, window.namespace)]
         if not (scan.planning or scan.exhausted or self.draining) and len(scan.ready) < slots:
             scan.planning = True
             plan = scan.tail, task.last, scan.docs, slots, scan.closed, task.resumed
-            effects.append(PlanChunks(request_id, task.namespace, task.filter, *plan))
+            effects.append(PlanChunks(request.id, task.namespace, task.filter, *plan))
         return effects
+
+    def _low_of(self, window: Window) -> list[Effect]:
+        """An exact window's low watermark is the end of the newest batch: nothing has to be written for it."""
+        window = self.windows[window.id] = window.low_written(window.floor)
+        return [ReadChunk(window.id, window.namespace, window.target, window.filter, window.low, exact=True)]
 
     def _reread(self) -> list[Effect]:
         """One window of single ids at a time for a collection."""

@@ -51,6 +51,7 @@ class SnapshotRequest:
 
     Of two requests that want the same, the one of the higher ``priority`` goes first, then the one that was accepted
     first. ``digest`` stands for the content as it was sent, so that another one under the same id can be told.
+    ``blocking``: nothing else is read meanwhile, and the stream waits.
     """
 
     id: str
@@ -58,6 +59,7 @@ class SnapshotRequest:
     origin: Origin = Origin.SIGNAL
     priority: int = 0
     digest: str = ""
+    blocking: bool = False
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -17,6 +17,8 @@ Rules (each has its test; see docs/ARCHITECTURE.md)
 - An acknowledged watermark that a batch passed without showing it was filtered out of the stream: fail
   closed.
 - An open document that vanishes before the window closes invalidates the window.
+- An ``exact`` window (of a blocking request) has no watermarks in the stream: its chunk is read as of one
+  moment, the end of the newest batch, which is its low watermark, its high one, and every reader's end.
 
 A window that fails is thrown away whole; its chunk is read again in a new window with a new number.
 A step that the state does not allow (``WindowMisuse``) is the caller's fault and changes nothing.
@@ -105,6 +107,7 @@ class Window:
     rows: int = 0
     ordered_keys: bool = True
     reconcile: bool = False
+    exact: bool = False
 
     def low_written(self, time: ClusterTime) -> Window:
         self._expect(WindowState.REGISTERED, "low watermark written")
@@ -113,6 +116,8 @@ class Window:
 
     def chunk_read(self, ended: ClusterTime, rows: int) -> Window:
         self._expect(WindowState.OPEN, "chunk read")
+        if self.exact and ended != self.low:
+            raise WindowError(f"window {self.id}: read as of {ended}, not of {self.low} as it was asked to")
         return replace(self, state=WindowState.READ, ended=ended, rows=rows)
 
     def high_written(self, time: ClusterTime) -> Window:

@@ -196,6 +196,41 @@ def test_a_batch_waits_as_long_as_the_hints_say(
     assert end() > start
 
 
+def test_a_nonce_of_before_a_restart_is_another_one(mongo_uri: str, tmp_path: Path) -> None:
+    """The file is new with every process, and counts from the beginning: a batch comes all the same."""
+    hints = tmp_path / "hints.json"
+    source = reader(mongo_uri, hints__file=str(hints))
+    ahead = Offset(ClusterTime(now(mongo_uri).t + 3_600, 1), nonce=7)
+    write_hints(hints, Hints(nonce=1))
+    end = Offset.from_json(source.latestOffset(ahead.to_json(), ReadMaxRows(1)))
+    assert end == Offset(ahead.time, nonce=1)
+    assert source.latestOffset(end.to_json(), ReadMaxRows(1)) == end.to_json()
+
+
+def test_a_position_that_is_held_stands_still(
+    mongo_uri: str, mongo_client: Client, database: str, tmp_path: Path
+) -> None:
+    """Whatever batches are asked for, until it is let go, or the stream is so far ahead. A first position is taken
+    all the same."""
+    hints = tmp_path / "hints.json"
+    write_hints(hints, Hints(hold_seconds=3_600))
+    source = reader(mongo_uri, hints__file=str(hints))
+    _, start = first_batch(source)
+    assert start > ORIGIN
+    mongo_client[database]["items"].insert_one({"_id": 1})
+
+    def end(begin: ClusterTime) -> Offset:
+        return Offset.from_json(source.latestOffset(Offset(begin).to_json(), ReadMaxRows(100)))
+
+    assert end(start).time == start
+    write_hints(hints, Hints(nonce=1, hold_seconds=3_600))
+    assert end(start) == Offset(start, nonce=1)
+    early = ClusterTime(start.t - 3_700, 1)
+    assert end(early).time > early
+    write_hints(hints, Hints(nonce=1))
+    assert end(start).time > start
+
+
 def test_hints_that_are_none_are_named(mongo_uri: str, tmp_path: Path) -> None:
     """A wrong file under `hints.file` is a configuration error."""
     path = tmp_path / "hints.json"

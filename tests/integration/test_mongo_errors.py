@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from pymongo.errors import OperationFailure
 from snapshotter.testing.mongod_binary import find_mongod
 from snapshotter.testing.mongod_node import MongoNode, NodeOptions
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from snapshotter.testing.processes import wait_until
 from streaming import mongo
 from streaming.mongo_errors import (
     AccessDeniedError,
@@ -28,6 +26,7 @@ from streaming.mongo_errors import (
 )
 from streaming.positions import ClusterTime
 from tests.support.changes import brief, now, read, reader
+from tests.support.oplogs import forget, short_oplog
 
 Client = MongoClient[dict[str, Any]]
 
@@ -108,25 +107,17 @@ def test_missing_rights_and_wrong_passwords() -> None:
 
 
 @pytest.fixture(scope="module")
-def short_oplog() -> Iterator[MongoDeployment]:
-    """A replica set that has forgotten its first changes. (Only what a checkpoint holds is ever cut off.)"""
-    with start_mongodb(oplog_size_mb=1, extra_args=("--syncdelay", "1")) as deployment:
-        client = deployment.client()
-        oplog = client["local"]["oplog.rs"]
-        forgotten = oplog.find_one(sort=[("$natural", 1)])
-
-        def truncated() -> bool:
-            client["junk"]["junk"].insert_many([{"text": os.urandom(100_000)} for _ in range(20)])
-            return bool(oplog.find_one(sort=[("$natural", 1)]) != forgotten)
-
-        wait_until(truncated, "the oplog to be cut off", seconds=120)
+def forgetful() -> Iterator[MongoDeployment]:
+    """A replica set that has forgotten its first changes."""
+    with short_oplog() as deployment:
+        forget(deployment)
         yield deployment
 
 
-def test_a_position_that_the_oplog_has_lost(short_oplog: MongoDeployment) -> None:
+def test_a_position_that_the_oplog_has_lost(forgetful: MongoDeployment) -> None:
     """Recognised in the text that reaches the driver; the message names both causes, and the ways out."""
     with pytest.raises(PositionLostError) as caught:
-        read(reader(short_oplog.uri), ClusterTime(1_700_000_000, 1), now(short_oplog.uri))
+        read(reader(forgetful.uri), ClusterTime(1_700_000_000, 1), now(forgetful.uri))
     text = str(caught.value)
     for part in (
         "1700000000.1",
@@ -141,16 +132,16 @@ def test_a_position_that_the_oplog_has_lost(short_oplog: MongoDeployment) -> Non
     assert (found.kind, found.code) == (Kind.POSITION_LOST, 286)
 
 
-def test_a_token_that_the_oplog_has_lost(short_oplog: MongoDeployment) -> None:
+def test_a_token_that_the_oplog_has_lost(forgetful: MongoDeployment) -> None:
     """Found out when the position is resolved, before anything is read."""
-    source = reader(short_oplog.uri, start__resume__token='{"_data": "826553F100000000012B0229296E04"}')
+    source = reader(forgetful.uri, start__resume__token='{"_data": "826553F100000000012B0229296E04"}')
     with pytest.raises(PositionLostError, match="behind the resume token"):
         source.latestOffset(source.initialOffset(), source.getDefaultReadLimit())
 
 
-def test_the_oldest_position_with_and_without_sight_of_the_oplog(short_oplog: MongoDeployment) -> None:
+def test_the_oldest_position_with_and_without_sight_of_the_oplog(forgetful: MongoDeployment) -> None:
     """Found by opening change streams, it is at most a second later than the first oplog entry."""
-    client = mongo.connect(short_oplog.uri)
+    client = mongo.connect(forgetful.uri)
     before = mongo.oldest_time(client)
     tried = mongo._oldest_by_trial(client)
     after = mongo.oldest_time(client)  # the server may have cut off some more meanwhile

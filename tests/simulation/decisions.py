@@ -67,7 +67,12 @@ class Decisions:
             raise Violation("O8", f"{window} begins, but its request is paused")
         mine = machine.progress.request(window.request_id)
         assert mine is not None
+        alone = [r.id for r in machine.progress.requests if r.blocking and not r.paused and not r.ended]
+        if alone and mine.id != alone[0]:
+            raise Violation("O8", f"{window} begins, but {alone[0]} is blocking")
         for request in machine.progress.requests:
+            if mine.blocking:
+                break  # whatever the priority of others
             task = request.task(window.namespace)
             waits = task is not None and not task.ended and not request.paused
             if waits and request.priority > mine.priority:

@@ -15,7 +15,8 @@ from snapshotter.core.limits import Limits
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """Chances are per opportunity; that of ``drops`` and ``fills`` (a rename replaces the collection) is a write.
-    ``parts`` are requests for single ids or a range; ``again`` is a signal delivered once more.
+    ``parts`` are requests for single ids or a range; ``blocking`` ones make the stream wait, and ``impatient`` is a
+    stream that goes on all the same; ``again`` is a signal delivered once more.
     ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
@@ -36,6 +37,8 @@ class Scenario:
     filtered: float = 0.15
     parts: float = 0.0
     urgent: float = 0.0
+    blocking: float = 0.0
+    impatient: float = 0.1
     pauses: float = 0.0
     resumes: float = 0.1
     stops: float = 0.0
@@ -116,6 +119,8 @@ def swarm(seed: int) -> Scenario:
         filtered=chance(0.4),
         parts=chance(0.6),
         urgent=chance(0.6),
+        blocking=chance(0.6),
+        impatient=rng.choice([0.0, 0.1, 0.5]),
         pauses=chance(0.04),
         resumes=rng.choice([0.02, 0.1]),
         stops=chance(0.02),

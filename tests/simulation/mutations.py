@@ -309,7 +309,8 @@ def a_second_attempt_is_proven_new(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.3, windows_in_flight=4)
 def an_id_that_streamed_in_ahead_of_the_read_is_appended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(process, "put_there", lambda closing, events: False)
+    original = process.put_behind
+    patch.setattr(process, "put_behind", lambda closings, kept, rows: original(closings, [], rows))
 
 
 @mutation(

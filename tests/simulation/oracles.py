@@ -10,12 +10,13 @@ unreached range O6 what Spark counts as done is never undone, and a restart land
 were in flight O7 nothing is announced that is not saved and committed; a request that ended is never opened
 again; nothing is completed twice
 O8 a paused request opens no window, a stopped one lands nothing that was not being landed, the more urgent one goes
-first; what operators decided holds in every run from its start, for every request that existed then
+first, a blocking one alone; what operators decided holds in every run from its start, for every request that existed
+then
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from snapshotter.core.chunks import KeyRange
@@ -28,7 +29,8 @@ from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
 
 from .decisions import Decisions, Violation
-from .source import Collection, when
+from .source import Collection as Documents
+from .source import when
 
 if TYPE_CHECKING:
     from .process import Process
@@ -48,7 +50,7 @@ class Oracles(Decisions):
         self.landed_ranges: dict[tuple[str, Namespace], set[tuple[int, int]]] = {}
         self.relanded: set[tuple[str, Namespace, int, int]] = set()
 
-    def collection(self, namespace: Namespace) -> Collection:
+    def collection(self, namespace: Namespace) -> Documents:
         return self.world.source.collections[namespace]
 
     @property
@@ -106,7 +108,7 @@ class Oracles(Decisions):
         buffers: Mapping[WindowId, Mapping[str, int]],
         rows: Mapping[str, CommitRow],
         *,
-        append: bool,
+        appended: Collection[str],
     ) -> None:
         table = self.world.tables[namespace]
         seen: set[str] = set()
@@ -121,7 +123,7 @@ class Oracles(Decisions):
             self.reads_are_of_their_window(closing, buffer)
         for key, row in rows.items():
             before = table.rows.get(key)
-            if append and before is not None:
+            if key in appended and before is not None:
                 raise Violation("O5", f"{namespace} {key} is appended, but {before} is there")
             if isinstance(row, Read) and before is not None and before.from_read:
                 older = row.content != before.doc and self.is_older(namespace, key, row.content, before.doc)
@@ -156,8 +158,9 @@ class Oracles(Decisions):
                     f"{key}: READ {buffer.get(key)} but between {low} and {high} it was {states}: {window}",
                 )
 
-    def landed(self, namespace: Namespace, landing: LandBatch) -> None:
-        """Right after a commit."""
+    def landed(self, namespace: Namespace, landing: LandBatch, closings: Iterable[Closing]) -> None:
+        """Right after a commit, with the READs of these windows."""
+        closings = list(closings)
         table, unreached = self.world.tables[namespace], landing.unreached.get(namespace)
         touched, end = self.touched[namespace], when(landing.end)
         for entry in self.world.source.between(when(landing.start), end):
@@ -167,7 +170,7 @@ class Oracles(Decisions):
                 touched.clear()  # what a rename brings is not known before it is read
             elif entry.op != "drop" and not (unreached is not None and unreached.holds(entry.key)):
                 touched.add(entry.key)
-        for closing in landing.closings:
+        for closing in closings:
             whole = closing.window.filter is None and not closing.superseded
             if closing.window.namespace == namespace and whole:
                 touched.update(self.process.members(namespace, closing.window.target))
@@ -177,7 +180,7 @@ class Oracles(Decisions):
             if early:
                 raise Violation("O5", f"{namespace}: {early} are in the table, but lie in {unreached}")
         self.skipped[namespace] -= touched
-        self.reads_are_visible(namespace, landing)
+        self.reads_are_visible(namespace, closings)
         if self.world.scenario.exact:
             for key in sorted(touched):
                 row, state = table.rows.get(key), self.collection(namespace).state(key, end)
@@ -188,11 +191,11 @@ class Oracles(Decisions):
                         "O4", f"{namespace} {key} is {held} {where}, but was {state} at its end {end}"
                     )
 
-    def reads_are_visible(self, namespace: Namespace, landing: LandBatch) -> None:
+    def reads_are_visible(self, namespace: Namespace, closings: Iterable[Closing]) -> None:
         """A READ has landed, or something newer has: only an event that lands something may supersede it
         (O1)."""
         process = self.process
-        for closing in landing.closings:
+        for closing in closings:
             if closing.window.namespace != namespace or closing.superseded:
                 continue
             for key, doc in process.buffers[closing.window.id].items():
@@ -246,7 +249,7 @@ class Oracles(Decisions):
         ]
 
     def needed(
-        self, collection: Collection, key: str, position: int, tasks: list[tuple[str, TaskProgress]]
+        self, collection: Documents, key: str, position: int, tasks: list[tuple[str, TaskProgress]]
     ) -> int:
         """The table must show this key at or after this time (-1: it need not show it at all)."""
         times = collection.history[key][0]

@@ -23,7 +23,7 @@ from snapshotter.core.window import Edge, Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
-from .sink import outcome_of, put_there
+from .sink import outcome_of, put_behind
 from .source import at, when
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Process:
                     continue
                 ends = [self.source.clock] * 2 + [self.rng.randint(start, self.source.clock)]
                 end = self.rng.choice(ends)
+                if self.holding and not self.world.happens("impatient"):
+                    end = start
                 if end == start and not self.nonce:
                     continue
                 self.nonce = False
@@ -78,6 +80,10 @@ class Process:
                 yield "offset logged"
             batch_id = self.sink.committed + 1
             yield from self.batch(batch_id, *self.sink.offsets[batch_id])
+
+    @property
+    def holding(self) -> bool:
+        return self.machine is not None and self.machine.holding
 
     def batch(self, batch_id: int, start: int, end: int) -> Job:
         world = self.world
@@ -100,7 +106,7 @@ class Process:
                 lost = frozenset(self.rng.sample(closing, self.rng.randint(1, len(closing))))
                 landing = self.step(inp.BuffersLost(batch_id, lost))[-1]
                 assert isinstance(landing, eff.LandBatch)
-            outcomes |= self.commit(namespace, landing, events.get(namespace, []))
+            outcomes |= yield from self.commit(namespace, landing, events.get(namespace, []))
             done.add(namespace)
         for namespace in landing.keep:
             self.keys.keep(namespace, batch_id, at(end), events.get(namespace, []))
@@ -202,8 +208,8 @@ class Process:
 
     def commit(
         self, namespace: Namespace, landing: eff.LandBatch, events: list[StreamedEvent]
-    ) -> dict[WindowId, inp.Outcome]:
-        """The commit of one table: the plain rule, with the choice between MERGE and append."""
+    ) -> Generator[str, None, dict[WindowId, inp.Outcome]]:
+        """The commit of one table by the plain rule; or two, where READs proven new are appended behind the rest."""
         unreached = landing.unreached.get(namespace)
         batch = [e for e in events if unreached is None or not unreached.holds(e.key)]
         kept = list(chain(*self.keys.asked(namespace)))
@@ -222,16 +228,20 @@ class Process:
         emptied = namespace in landing.emptied
         held = self.world.tables[namespace].rows if not emptied else {}
         rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling)
-        append = (
-            bool(closings)
-            and not any(isinstance(row, StreamedEvent) for row in rows.values())
-            and not emptied
-            and all(c.proven_new and not put_there(c, [*kept, *batch]) for c in closings)
-        )
-        self.world.oracles.committing(namespace, landing, closings, self.buffers, rows, append=append)
-        table = self.world.tables[namespace]
-        if (rows or emptied) and table.commit(landing.batch_id, rows, replaces=emptied):
-            self.world.oracles.landed(namespace, landing)
+        new = put_behind(closings, kept, rows) if not emptied else {}
+        oracles, table = self.world.oracles, self.world.tables[namespace]
+        oracles.committing(namespace, landing, closings, self.buffers, rows, appended=new.keys())
+        first = {key: row for key, row in rows.items() if key not in new}
+        landed = False
+        if first or emptied:
+            landed = table.commit(landing.batch_id, first, replaces=emptied)
+            if landed and new:
+                oracles.landed(namespace, landing, closings=())
+                yield f"append {namespace}"
+        if new and not self.dead:
+            landed = table.append(landing.batch_id, new, behind=bool(first)) or landed
+        if landed and not self.dead:
+            oracles.landed(namespace, landing, closings=landing.closings)
         return {
             c.window.id: outcome_of(rows, c.window.id.number, len(self.buffers[c.window.id]))
             for c in closings
@@ -342,11 +352,9 @@ class Process:
             for key in part:
                 if self.rng.random() < 0.3:
                     yield "reading"
-                state = (
-                    self.rng.randint(state, self.source.clock)
-                    if self.rng.random() < 0.3
-                    else self.source.clock
-                )
+                if not ask.exact:
+                    lags = self.rng.random() < 0.3
+                    state = self.rng.randint(state, self.source.clock) if lags else self.source.clock
                 doc = collection.state(key, state)
                 if doc is not None and (ask.filter is None or doc % 2 == 0):
                     buffer[key] = doc

@@ -22,10 +22,12 @@ class Row:
 
 @dataclass(slots=True)
 class Table:
-    """One state table. ``recorded`` is the batch of its last commit (txnVersion)."""
+    """One state table. ``recorded`` is the batch of its last commit (txnVersion), ``appended`` of the last one behind
+    another, which has an application id of its own."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     recorded: int = -1
+    appended: int = -1
     version: int = 0
 
     def commit(self, batch_id: int, rows: dict[str, CommitRow], *, replaces: bool) -> bool:
@@ -35,15 +37,29 @@ class Table:
             return False
         if replaces:
             self.rows.clear()
+        self._put(rows)
+        self.recorded = batch_id
+        return True
+
+    def append(self, batch_id: int, rows: dict[str, CommitRow], *, behind: bool) -> bool:
+        """Atomic; ``behind`` the batch's first commit, or itself the only one."""
+        if batch_id <= (self.appended if behind else self.recorded):
+            return False
+        self._put(rows)
+        if behind:
+            self.appended = batch_id
+        else:
+            self.recorded = batch_id
+        return True
+
+    def _put(self, rows: dict[str, CommitRow]) -> None:
         for key, row in rows.items():
             if row.content is None:
                 self.rows.pop(key, None)
             else:
                 assert isinstance(row.content, int)
                 self.rows[key] = Row(row.content, isinstance(row, Read))
-        self.recorded = batch_id
         self.version += 1
-        return True
 
 
 @dataclass(slots=True)
@@ -93,6 +109,12 @@ def outcome_of(rows: dict[str, CommitRow], window: int, read: int) -> Outcome:
     return Outcome(kept=kept, dropped=read - kept, deleted=gone)
 
 
-def put_there(closing: Closing, events: list[StreamedEvent]) -> bool:
-    """Whether an event at or before the low watermark put an id of the range into the table already."""
-    return any(e.lands and e.time <= closing.low and closing.window.target.holds(e.key) for e in events)
+def put_behind(
+    closings: list[Closing], kept: list[StreamedEvent], rows: dict[str, CommitRow]
+) -> dict[str, CommitRow]:
+    """The READs that are appended behind the rest: of ranges proven new, and no event of before, at or before the low
+    watermark, put their id into the table already."""
+    if not all(closing.proven_new for closing in closings):
+        return {}
+    there = {e.key for c in closings for e in kept if e.time <= c.low and c.window.target.holds(e.key)}
+    return {key: row for key, row in rows.items() if isinstance(row, Read) and key not in there}

@@ -22,6 +22,9 @@ _SCENARIOS = {
     "resumed after failures": Scenario(
         seed=8, read_fails_definitely=0.2, resumes=0.2, requests=3, collections=1, kept=0, again=0.03
     ),
+    "the stream waits": Scenario(
+        seed=9, blocking=0.6, requests=3, mode="post-image", impatient=0.1, pauses=0.02, resumes=0.2
+    ),
     "failed reads and lost buffers": Scenario(seed=5, read_fails=0.2, buffers_lost=0.3, collections=1),
 }
 

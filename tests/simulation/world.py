@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from snapshotter.core.chunks import KeyRange
-from snapshotter.core.effects import Discard, Effect, OpenCollection, WriteLow
+from snapshotter.core.effects import Discard, Effect, OpenCollection, ReadChunk, WriteLow
 from snapshotter.core.inputs import (
     Command,
     Draining,
@@ -98,7 +98,9 @@ class World:
         """Every effect of the machine passes by here."""
         if isinstance(effect, OpenCollection):
             self.oracles.opened(effect.request_id, effect.namespace)
-        elif isinstance(effect, WriteLow) and process.machine is not None:
+        elif process.machine is not None and (
+            isinstance(effect, WriteLow) or (isinstance(effect, ReadChunk) and effect.exact)
+        ):
             self.oracles.window_begins(process.machine, process.machine.windows[effect.window])
         elif isinstance(effect, Discard) and effect.landed and process.machine is not None:
             for window in process.landing_windows:
@@ -200,7 +202,9 @@ class World:
         chosen = self.rng.sample(list(self.tables), self.rng.randint(1, len(self.tables)))
         wanted = tuple(map(self.wanted, chosen))
         urgent = self.rng.choice([-1, 1, 5]) if self.rng.random() < self.scenario.urgent else 0
-        request = SnapshotRequest(f"q{len(self.sink.asked) + 1}", wanted, priority=urgent)
+        alone = self.rng.random() < self.scenario.blocking
+        name = f"q{len(self.sink.asked) + 1}"
+        request = SnapshotRequest(name, wanted, priority=0 if alone else urgent, blocking=alone)
         self.sink.asked.append(request)
         self.sink.journal.append(request)
         if self.process is not None:

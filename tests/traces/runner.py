@@ -88,10 +88,11 @@ class Trace:
         yield f"run {run}, from " + ("nothing" if newest is None else f"the state of batch {newest}")
         yield from self.do_show()
 
-    def do_request(self, name: str, *wanted: str, priority: str = "0") -> Iterator[str]:
+    def do_request(self, name: str, *wanted: str, priority: str = "0", blocking: str = "no") -> Iterator[str]:
         """``shop.a``, ``shop.a?filter``, ``shop.a{k1,k2}`` (single ids), ``shop.a[k1,k4]`` (a range; ends may be left
         out)."""
-        request = SnapshotRequest(name, tuple(map(self.wanted, wanted)), priority=int(priority))
+        what = tuple(map(self.wanted, wanted))
+        request = SnapshotRequest(name, what, priority=int(priority), blocking=blocking == "yes")
         yield from self.step(inp.RequestReceived(request))
 
     @staticmethod
@@ -198,7 +199,7 @@ class Trace:
             yield f"to read again: {namespace} {again.key}"
         for window in machine.windows.values():
             yield f"window {window.id} {target(window.target)} is {window.state}"
-        yield "quiet" if machine.quiet else "not quiet"
+        yield ("quiet" if machine.quiet else "not quiet") + (", the stream waits" if machine.holding else "")
 
     # The machine
 
@@ -241,7 +242,8 @@ def say(effect: eff.Effect) -> Iterator[str]:
             yield f"write low {effect.window} ({effect.namespace})"
         case eff.ReadChunk():
             filtered = f" where {effect.filter}" if effect.filter else ""
-            yield f"read {effect.window} {target(effect.target)}{filtered}, at or after {effect.after_time.i}"
+            when = "as of" if effect.exact else "at or after"
+            yield f"read {effect.window} {target(effect.target)}{filtered}, {when} {effect.after_time.i}"
         case eff.WriteHigh():
             yield f"write high {effect.window}, at or after {effect.not_before.i}"
         case eff.LandBatch():

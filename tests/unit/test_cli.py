@@ -105,11 +105,11 @@ def test_a_wrong_configuration_exits_2(tmp_path: Path, command: str) -> None:
     """All problems on standard error, and nothing is started or written."""
     path = tmp_path / "bad.json"
     path.write_text(
-        '{"name": "x", "snapshot.mode": "always", "mongodb.conection.string": "y"}', encoding="utf-8"
+        '{"name": "x", "snapshot.mode": "sometimes", "mongodb.conection.string": "y"}', encoding="utf-8"
     )
     result = invoke(*command.split(), "-c", path)
     assert result.exit_code == 2
-    assert "snapshot.mode = always: is not supported yet" in result.stderr
+    assert "snapshot.mode = sometimes: must be one of always, initial," in result.stderr
     assert "did you mean mongodb.connection.string?" in result.stderr
     assert "delta.warehouse: is required" in result.stderr
     assert list(tmp_path.iterdir()) == [path]
@@ -148,7 +148,7 @@ def test_execute_snapshot_makes_an_id(config: Path, state: LocalStorage) -> None
     ("arguments", "expectation"),
     [
         (["a.b", "--filter", "{a: "], "not a query document"),
-        (["a.b", "--type", "blocking"], "blocking is not supported yet"),
+        (["a.b", "--type", "blocking", "--key", "1"], "keys goes with type incremental only"),
         (["a.b", "--type", "full"], "one of incremental, blocking, got 'full'"),
         ([" "], "names no collection"),
         (["a.b", "--key", "A-4"], "An id is JSON: 17,"),

@@ -72,3 +72,15 @@ def test_a_wait_lasts_until_it_is_lifted(tmp_path: Path) -> None:
     assert read_hints(str(path)).wait_seconds == 4
     writer.wait(0)
     assert read_hints(str(path)).wait_seconds == 0
+
+
+def test_a_hold_lasts_until_it_is_lifted(tmp_path: Path) -> None:
+    """Beside whatever else is told."""
+    path = tmp_path / "hints.json"
+    writer = HintsWriter(path)
+    writer.hold(120)
+    writer.bump()
+    writer.wait(4)
+    assert read_hints(str(path)) == Hints(nonce=1, wait_seconds=4, hold_seconds=120)
+    writer.hold(0)
+    assert read_hints(str(path)).hold_seconds == 0

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, SnapshotType, StopSnapshot
+from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
 from snapshotter.catalogue import IdReused, digest_of
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
@@ -125,9 +125,3 @@ def test_a_message_for_the_log(obedience: Obedience, around: Around) -> None:
     with capture_logs() as logs:
         obedience.obey(Log("l", "we are at {}"))
     assert [line["event"] for line in logs] == [f"we are at {ClusterTime(5, 1)}"]
-
-
-def test_what_is_not_there_yet(obedience: Obedience, around: Around) -> None:
-    """Is refused by name."""
-    obedience.obey(ExecuteSnapshot("b", ("shop.orders",), SnapshotType.BLOCKING))
-    assert "a blocking snapshot is not supported yet" in around.refused["b"]

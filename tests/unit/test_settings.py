@@ -100,7 +100,7 @@ def test_all_problems_are_told_at_once() -> None:
     found = problems(
         {
             "mongodb.connection.string": None,
-            "snapshot.mode": "when_needed",
+            "snapshot.mode": "sometimes",
             "incremental.snapshot.chunk.size": "0",
             "capture.mod": "x",
             "collection.include.list": "a.b",
@@ -112,7 +112,7 @@ def test_all_problems_are_told_at_once() -> None:
         }
     )
     assert "is required" in found["mongodb.connection.string"]
-    assert found["snapshot.mode"].endswith("when_needed: is not supported yet; supported: initial, no_data")
+    assert "sometimes: must be one of always, initial, initial_only, no_data" in found["snapshot.mode"]
     assert "= 0: must be at least 1" in found["incremental.snapshot.chunk.size"]
     assert "did you mean capture.mode?" in found["capture.mod"]
     assert "cannot be set together" in found["collection.exclude.list"]
@@ -131,7 +131,13 @@ def test_all_problems_are_told_at_once() -> None:
         ("zzz", "1", "is no option"),
         ("engine.batch.max.event", "1", "did you mean engine.batch.max.events?"),
         ("cursor.pipeline", "[]", "is not supported yet"),
-        ("snapshot.collection.filter.overrides.a.b", "{}", "is not supported yet"),
+        ("snapshot.collection.filter.overrides.a.b", "{}", "does not name this collection"),
+        ("snapshot.collection.filter.overrides", "a.b", "set snapshot.collection.filter.overrides.a.b"),
+        ("snapshot.collection.filter.overrides", "orders", "must be database.collection"),
+        ("snapshot.mode.custom.name", "nightly", "has no meaning without snapshot.mode=custom"),
+        ("snapshot.mode", "custom", "is required with snapshot.mode=custom"),
+        ("snapshot.mode", "configuration_based", "does nothing: set snapshot.mode.configuration.based"),
+        ("snapshot.max.threads", "0", "must be at least 1"),
         ("delta.table.layout", "json", "is not supported yet; supported: columns"),
         ("delta.table.layout", "rows", "must be one of columns, document, json"),
         ("capture.mode", "all", "must be one of change_streams,"),

@@ -17,6 +17,7 @@ from tests.support.packages import install
         ("initial", True, False, True),
         ("initial_only", True, False, False),
         ("no_data", False, False, True),
+        ("when_needed", True, False, True),
     ],
 )
 def test_a_mode_decides_by_whether_there_is_a_position(
@@ -27,6 +28,7 @@ def test_a_mode_decides_by_whether_there_is_a_position(
     assert policy.should_snapshot_data(offset_exists=False, snapshot_in_progress=False) is first
     assert policy.should_snapshot_data(offset_exists=True, snapshot_in_progress=False) is later
     assert policy.should_stream() is streams
+    assert policy.should_snapshot_on_data_error() is (mode == "when_needed")
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))
@@ -39,10 +41,11 @@ def test_a_load_that_goes_on_is_not_begun_again(mode: str) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_switches(data: bool, stream: bool) -> None:
     """``configuration_based``: every start does what the switches say."""
-    policy = configured(snapshot_data=data, start_stream=stream)
+    policy = configured(snapshot_data=data, start_stream=stream, on_data_error=data)
     for exists in (False, True):
         assert policy.should_snapshot_data(offset_exists=exists, snapshot_in_progress=False) is data
     assert policy.should_stream() is stream
+    assert policy.should_snapshot_on_data_error() is data
 
 
 def bring(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: str) -> None:
@@ -56,6 +59,7 @@ def test_a_mode_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "class Mine:\n"
         "    def should_snapshot_data(self, offset_exists, snapshot_in_progress): return offset_exists\n"
         "    def should_stream(self): return False\n"
+        "    def should_snapshot_on_data_error(self): return True\n"
     )
     bring(tmp_path, monkeypatch, "odd", code)
     policy = custom("odd")
@@ -66,7 +70,11 @@ def test_a_mode_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        ("halfway", "class Mine:\n    def should_stream(self): return True\n", "should_snapshot_data or"),
+        (
+            "halfway",
+            "class Mine:\n    def should_stream(self): return True\n",
+            "it needs should_snapshot_data",
+        ),
         ("broken", "class Mine:\n    def __init__(self): raise OSError('no disk')\n", "OSError: no disk"),
         ("absent", "", "could not be made: AttributeError"),
     ],

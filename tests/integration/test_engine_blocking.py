@@ -1,0 +1,148 @@
+"""Blocking snapshots on real parts: the stream waits, collections are read as of one moment, the stream goes on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from snapshotter.api import Snapshotter
+from snapshotter.batch_lane import HOLD_SECONDS
+from snapshotter.chunk_reader import ReadJob
+from snapshotter.core.progress import TaskState
+from snapshotter.status import RequestState, Status
+from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
+from tests.support.tables import rows
+
+__all__ = ["lab", "reads"]
+
+pytestmark = pytest.mark.slow  # every chunk of a backfill waits for batches
+DOCUMENTS = 12
+
+
+def prepared(lab: Lab, strategy: str = "insert_insert", **options: object) -> Lab:
+    """Two collections that a snapshot reads in four chunks each."""
+    lab.with_options(strategy, snapshot__mode="no_data", **options)
+    for name in ("orders", "people"):
+        lab.collection(name).insert_many([{"_id": n, "total": n} for n in range(DOCUMENTS)])
+    lab.tune = limits(3, 2)
+    return lab
+
+
+def kinds(engine: Snapshotter, request: str) -> list[str]:
+    return [a.kind for a in engine.engine.announcements if a.request_id == request]
+
+
+def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads) -> None:
+    """Asked for in the signal collection. Both collections are read whole, as of the position at which the stream
+    stands; a change that comes meanwhile lands after all of it, and nothing of our own is written beside the
+    signals."""
+    prepared(lab)
+    found: dict[int, Any] = {}
+
+    def change(number: int, job: ReadJob) -> None:
+        if number == 0:
+            lab.collection("orders").update_one({"_id": 11}, {"$set": {"total": -1}})
+            lab.collection("orders").insert_one({"_id": 100})
+            found["signals"] = lab.signals.count_documents({})
+
+    reads.before = change
+    with lab.running() as engine:
+        lab.signals.insert_one(
+            {
+                "_id": "b",
+                "type": "execute-snapshot",
+                "data": {"data-collections": [lab.name(".*")], "type": "BLOCKING"},
+            }
+        )
+        done = engine.wait("b", SECONDS)
+        assert [t.state for t in done.tasks] == [TaskState.DONE] * 2
+        assert all(part.exact for job in reads.jobs for part in job.ranges)
+        assert found["signals"] == 1
+        assert kinds(engine, "b")[-1] == "COMPLETED"
+        engine.catch_up(SECONDS)
+        status = Status.from_json((lab.state / "status.json").read_text()).request("b")
+        assert status is not None
+        assert (status.type, status.state) == ("blocking", RequestState.COMPLETED)
+    lab.assert_equal("orders", "people")
+    times = {r["_cluster_time"] for r in rows(lab.table("people"))}
+    assert len(times) == 1, "all of it is of one moment"
+
+
+def test_incremental_requests_rest_meanwhile(lab: Lab, reads: Reads) -> None:
+    """One that is under way lands what it has in flight, and goes on when the blocking one has ended."""
+    prepared(lab, "cluster_time")
+    ready, go = threading.Event(), threading.Event()
+
+    def before(number: int, job: ReadJob) -> None:
+        if number == 1:
+            ready.set()
+            assert go.wait(SECONDS)
+
+    reads.before = before
+    with lab.running() as engine:
+        engine.execute_snapshot(lab.name("orders"), request_id="slow")
+        assert ready.wait(SECONDS)
+        engine.execute_snapshot(lab.name("people"), blocking=True, request_id="b")
+        go.set()
+        engine.wait("b", SECONDS)
+        engine.wait("slow", SECONDS)
+    kind = [part.exact for job in reads.jobs for part in job.ranges]
+    first, last = kind.index(True), len(kind) - kind[::-1].index(True)
+    assert kind[first:last] == [True] * 4, "nothing else is read beside it"
+    assert kind[last:], "the other one goes on"
+    lab.assert_equal("orders", "people")
+
+
+def test_a_blocking_snapshot_goes_on_after_a_restart(lab: Lab, reads: Reads) -> None:
+    """Its run fails in the middle: it goes on behind what has landed, and no initial load begins."""
+    prepared(lab, "cluster_time")
+
+    def broken(number: int, job: ReadJob) -> None:
+        if number == 2:
+            raise RuntimeError("the disk is on fire")
+
+    reads.before = broken
+    with lab.running() as engine:
+        engine.execute_snapshot(lab.name("orders"), lab.name("people"), blocking=True, request_id="b")
+        failed = engine.wait("b", SECONDS)
+        assert TaskState.FAILED in {t.state for t in failed.tasks}
+        lab.collection("people").delete_one({"_id": 5})
+        engine.catch_up(SECONDS)
+    landed = {t.namespace: t.chunks for t in failed.tasks}
+    assert 0 < sum(landed.values()) < 8
+    read = len(reads.jobs)
+    with lab.running() as engine:
+        engine.resume("b")
+        done = engine.wait("b", SECONDS)
+        assert [(t.state, t.chunks) for t in done.tasks] == [(TaskState.DONE, 4)] * 2
+        assert len(reads.jobs) - read <= 8 - sum(landed.values())
+        run = engine.engine.run_state
+        assert run is not None
+        assert {r.id for r in run.known()} == {"b"}
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders", "people")
+
+
+def test_a_stop_reaches_a_blocking_snapshot(lab: Lab, reads: Reads) -> None:
+    """Inserted into the signal collection while the stream waits: long before the stream would go on by itself."""
+    prepared(lab)
+    ready, go = threading.Event(), threading.Event()
+
+    def before(number: int, job: ReadJob) -> None:
+        if number == 1:
+            ready.set()
+            assert go.wait(SECONDS)
+
+    reads.before = before
+    with lab.running() as engine:
+        engine.execute_snapshot(lab.name("orders"), blocking=True, request_id="b")
+        assert ready.wait(SECONDS)
+        lab.signals.insert_one({"_id": "s", "type": "stop-snapshot", "data": {}})
+        stopped = engine.wait("b", HOLD_SECONDS / 2)
+        assert stopped.tasks[0].state is TaskState.STOPPED
+        go.set()
+        lab.collection("orders").insert_one({"_id": 100})
+        engine.catch_up(SECONDS)
+    assert 100 in {r["_id"] for r in rows(lab.table("orders"))}

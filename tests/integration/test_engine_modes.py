@@ -1,0 +1,149 @@
+"""Snapshot modes on real parts: what a start reads, when it ends by itself, and what a lost position leads to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from snapshotter.api import Snapshotter
+from snapshotter.core.progress import RequestProgress, TaskState
+from snapshotter.errors import ConfigurationError
+from snapshotter.testing.mongodb import MongoDeployment
+from streaming.mongo_errors import Kind, classify
+from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+from tests.support.oplogs import forget, short_oplog
+
+__all__ = ["lab", "reads"]
+
+pytestmark = pytest.mark.slow  # every start of an engine does
+
+
+def prepared(lab: Lab, mode: str, **options: object) -> Lab:
+    lab.with_options("cluster_time", snapshot__mode=mode, **options)
+    lab.collection("orders").insert_many([{"_id": n, "total": n} for n in range(20)])
+    return lab
+
+
+def to_its_end(lab: Lab) -> Snapshotter:
+    """An engine that ends by itself."""
+    engine = lab.engine()
+    engine.engine.run()
+    return engine
+
+
+def known(engine: Snapshotter) -> dict[str, RequestProgress]:
+    newest = engine.engine.store.newest()
+    return {r.id: r for r in newest.requests} if newest is not None else {}
+
+
+def test_initial_only_ends_by_itself(lab: Lab, reads: Reads) -> None:
+    """When the load has ended; a second start finds nothing to do, and does not stream what came since."""
+    prepared(lab, "initial_only")
+    engine = to_its_end(lab)
+    assert known(engine)["initial"].tasks[0].state is TaskState.DONE
+    lab.assert_equal("orders")
+    lab.collection("orders").insert_one({"_id": 100})
+    read = len(reads.jobs)
+    to_its_end(lab)
+    assert len(reads.jobs) == read
+    assert len(lab.rows("orders")) == 20
+
+
+def test_always_reads_at_every_start(lab: Lab, reads: Reads) -> None:
+    """A second start reads all of it again, under an id of its own; a third one as well."""
+    prepared(lab, "always")
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+    with lab.running() as engine:
+        done = engine.wait("initial-2", SECONDS)
+        assert done.tasks[0].rows == 20
+    lab.assert_equal("orders")
+
+
+@pytest.fixture
+def forgetful() -> Iterator[MongoDeployment]:
+    with short_oplog() as deployment:
+        yield deployment
+
+
+def test_a_lost_position_is_given_up_where_the_mode_says_so(lab: Lab, forgetful: MongoDeployment) -> None:
+    """``when_needed``: a new position, everything read again, and what was deleted, or dropped, meanwhile is gone from
+    the tables. What had ended before is not carried out again. Any other mode says what to do."""
+    lab.uri, lab.client = forgetful.uri, forgetful.client()
+    prepared(lab, "initial")
+    lab.collection("people").insert_one({"_id": 1})
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        engine.wait(engine.execute_snapshot(lab.name("orders"), request_id="once"), SECONDS)
+        engine.catch_up(SECONDS)
+    lab.collection("orders").delete_one({"_id": 3})
+    lab.collection("orders").update_one({"_id": 4}, {"$set": {"total": -4}})
+    lab.collection("people").drop()
+    forget(forgetful)
+    with pytest.raises(Exception, match=r"oplog|resume") as failed:
+        to_its_end(lab)
+    assert classify(failed.value).kind is Kind.POSITION_LOST
+    lab.with_options("cluster_time", snapshot__mode="when_needed")
+    with lab.running() as engine:
+        done = engine.wait("initial-2", SECONDS)
+        assert {t.namespace.collection: t.deleted for t in done.tasks} == {"orders": 1, "people": 1}
+        assert engine.execute_snapshot(lab.name("orders"), request_id="once") == "once"
+        lab.collection("orders").insert_one({"_id": 100})
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders")
+    assert lab.rows("people") == []
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        assert set(known(engine)) == {"initial", "initial-2", "once"}, "and the new position goes on"
+
+
+def test_an_initial_load_may_be_filtered(lab: Lab, reads: Reads) -> None:
+    """``snapshot.collection.filter.overrides``: only what matches is read, what streams is not filtered. A filter that
+    the server does not understand is refused before anything is started. ``snapshot.fetch.size`` is asked for."""
+    option = f"snapshot.collection.filter.overrides.{lab.name('orders')}"
+    prepared(lab, "initial", snapshot__collection__filter__overrides=lab.name("orders"))
+    lab.options["snapshot.fetch.size"] = 7
+    lab.options[option] = '{"total": {"$nonsense": 5}}'
+    with pytest.raises(ConfigurationError, match=r"nonsense.*MongoDB refuses it"):
+        to_its_end(lab)
+    assert not lab.state.exists()
+    lab.options[option] = '{"total": {"$lt": 5}}'
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        lab.collection("orders").insert_one({"_id": 100, "total": 100})
+        engine.catch_up(SECONDS)
+    assert sorted(row["_id"] for row in lab.rows("orders")) == [0, 1, 2, 3, 4, 100]
+    assert {job.fetch_size for job in reads.jobs} == {7}
+
+
+def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:
+    """``streaming.delay.ms``: the position is taken at once and stands still until the pause is over; then everything
+    since lands."""
+    prepared(lab, "no_data", streaming__delay__ms=3_600_000)
+    with lab.running() as engine:
+        begun = engine.position()
+        lab.collection("orders").insert_one({"_id": 100})
+        run = engine.engine.run_state
+        assert run is not None
+        batch = run.progress.batch_id
+        engine.engine._hints.bump()
+        engine.until("a batch without events", lambda: run.progress.batch_id > batch, SECONDS)
+        assert engine.position() == begun
+        run.streams_at = 0.0
+        engine.catch_up(SECONDS)
+    assert [row["_id"] for row in lab.rows("orders")] == [100]
+
+
+def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads) -> None:
+    """``snapshot.delay.ms``: nothing is read before it is over, and nobody has to wait for it to stop the engine."""
+    prepared(lab, "initial", snapshot__delay__ms=3_600_000)
+    engine = lab.engine()
+    thread = threading.Thread(target=engine.engine.run)
+    thread.start()
+    engine.engine.stop()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert reads.jobs == []
+    assert not (lab.state / "checkpoint").exists()

@@ -1,0 +1,60 @@
+"""Generations of a position: a new checkpoint and a new history, in one step."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.requests import Origin
+from snapshotter.generation import Generation, current
+from snapshotter.progress_store import ProgressStore
+from snapshotter.storage import MemoryStorage
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+ORDERS = Namespace("shop", "orders")
+
+
+def request(name: str, state: TaskState) -> RequestProgress:
+    return RequestProgress(name, Origin.SIGNAL, (TaskProgress(ORDERS, state=state),), digest="d")
+
+
+def test_the_first_one_has_the_plain_names() -> None:
+    """So that state of before there were generations is the first one."""
+    assert current(MemoryStorage()) == Generation(1)
+    assert (Generation().checkpoint, Generation().progress) == ("checkpoint", "progress")
+    assert (Generation(3).checkpoint, Generation(3).progress) == ("checkpoint-3", "progress-3")
+
+
+def test_a_new_one_knows_what_had_ended() -> None:
+    """No batch, no position, nothing that was under way; but a signal of before is not carried out again. The old
+    history stays."""
+    storage = MemoryStorage()
+    old = ProgressStore(storage)
+    old.save(
+        Progress(8, ClusterTime(9, 1), (request("done", TaskState.DONE), request("half", TaskState.RUNNING)))
+    )
+    new = old.next_generation()
+    assert new.generation == current(storage) == Generation(2)
+    begun = new.load_before(0)
+    assert (begun.batch_id, begun.position) == (-1, ClusterTime(0, 0))
+    assert [(r.id, r.digest) for r in begun.requests] == [("done", "d")]
+    new.save(Progress(0))
+    assert (new.newest() or Progress()).batch_id == 0
+    assert (old.newest() or Progress()).batch_id == 8
+    assert new.next_generation().generation == Generation(3)
+
+
+def test_an_engine_finds_the_one_in_force() -> None:
+    """After a restart, and for whoever else looks."""
+    storage = MemoryStorage()
+    ProgressStore(storage).next_generation().save(Progress(3))
+    assert (ProgressStore(storage).newest() or Progress()).batch_id == 3
+
+
+def test_a_file_of_somebody_else_is_refused() -> None:
+    """By name, and nothing is guessed."""
+    storage = MemoryStorage()
+    storage.write_text("generation.json", '{"format": 9, "generation": 2}')
+    with pytest.raises(ValueError, match=r"generation\.json is not of format 1"):
+        current(storage)
