@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from typing import NotRequired, TypedDict, TypeVar
 
-__all__ = ["Measurement", "machine", "measurement", "timed"]
+__all__ = ["ROUNDS", "Measurement", "machine", "measurement", "timed"]
+
+ROUNDS = 5
+"""How often everyone does its work in one JVM; the last time is the figure. After three the compiler is still busy."""
 
 
 Result = TypeVar("Result")

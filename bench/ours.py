@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bench.clock import ticking
-from bench.measurement import Measurement, measurement
+from bench.measurement import ROUNDS, Measurement, measurement
 from bench.peers.process import Round, run_rounds
 
 NAME = "snapshotter"
@@ -16,13 +16,17 @@ ROOT = Path(__file__).parents[1]
 _TIMEOUT_S = 2_400
 
 
-def backfill(uri: str, db: str, coll: str, documents: int, folder: Path, *, rounds: int = 3) -> Measurement:
+def backfill(
+    uri: str, db: str, coll: str, documents: int, folder: Path, *, rounds: int = ROUNDS
+) -> Measurement:
     """Signal to last row visible in Delta. `folder` is left with an engine a round, for `streaming`."""
     found = _run("backfill", uri, db, coll, documents, folder, rounds)
     return _figure(f"{NAME}, execute-snapshot", "backfill", documents, found)
 
 
-def streaming(uri: str, db: str, coll: str, events: int, folder: Path, *, rounds: int = 3) -> Measurement:
+def streaming(
+    uri: str, db: str, coll: str, events: int, folder: Path, *, rounds: int = ROUNDS
+) -> Measurement:
     """The engines of `backfill` go on through `events` that came after it; start of the engine to last commit."""
     with ticking(uri):
         found = _run("stream", uri, db, coll, events, folder, rounds)
@@ -30,7 +34,7 @@ def streaming(uri: str, db: str, coll: str, events: int, folder: Path, *, rounds
 
 
 def backfill_beside_writes(
-    uri: str, db: str, coll: str, documents: int, folder: Path, *, rate: int = 2_000, rounds: int = 3
+    uri: str, db: str, coll: str, documents: int, folder: Path, *, rate: int = 2_000, rounds: int = ROUNDS
 ) -> Measurement:
     """A backfill while `rate` changes a second are made; the details have the stream's greatest lag."""
     found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate)

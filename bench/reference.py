@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.arrow import BSON_SCHEMA, to_spark
 from bench.clock import ticking
-from bench.measurement import Measurement, measurement, timed
+from bench.measurement import ROUNDS, Measurement, measurement, timed
 from bench.orders import ORDER_DDL
 
 Landing = Literal["merge", "merge insert-only", "append"]
@@ -77,7 +77,7 @@ def change_stream(
 
 
 def spark_read(
-    spark: SparkSession, uri: str, db: str, coll: str, *, partitions: int = 8, rounds: int = 3
+    spark: SparkSession, uri: str, db: str, coll: str, *, partitions: int = 8, rounds: int = ROUNDS
 ) -> Measurement:
     """All documents by pymongoarrow in `mapInArrow` into a cached DataFrame of typed columns; the last
     round is the figure. The partitions' bounds are looked up before the clock starts."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import ours, plot, reference
 from bench.clock import next_position
-from bench.measurement import Measurement
+from bench.measurement import ROUNDS, Measurement
 from bench.peers import debezium, mongo_spark
 from bench.peers.build import PeerBuildError
 from bench.peers.process import PeerRunError
@@ -108,7 +108,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=3, help="each peer repeats its work; the last counts")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="each peer repeats its work; the last counts"
+    )
     parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
     parser.add_argument("--output", type=Path, default=plot.RESULTS)
     parser.add_argument("--only", choices=("ours", "peers", "references"))

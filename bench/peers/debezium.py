@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from bson import Timestamp
 
 from bench.clock import ticking
-from bench.measurement import Measurement, measurement
+from bench.measurement import ROUNDS, Measurement, measurement
 from bench.peers import build
 from bench.peers.process import Round, run_rounds
 
@@ -31,7 +31,7 @@ def incremental_snapshot(
     documents: int,
     *,
     chunk: int = DEFAULT_CHUNK,
-    rounds: int = 3,
+    rounds: int = ROUNDS,
     options: Mapping[str, str] | None = None,
 ) -> Measurement:
     """From inserting `execute-snapshot` to the last READ, `documents` being all there are in the collection.
@@ -46,7 +46,7 @@ def incremental_snapshot(
     )
 
 
-def tuned_snapshot(uri: str, db: str, coll: str, documents: int, *, rounds: int = 3) -> Measurement:
+def tuned_snapshot(uri: str, db: str, coll: str, documents: int, *, rounds: int = ROUNDS) -> Measurement:
     """`incremental_snapshot` with what makes it fastest here: large chunks, and room for a chunk in its
     queues."""
     return incremental_snapshot(uri, db, coll, documents, chunk=TUNED_CHUNK, rounds=rounds, options=TUNED)
@@ -59,7 +59,7 @@ def streaming(
     start: Timestamp,
     events: int,
     *,
-    rounds: int = 3,
+    rounds: int = ROUNDS,
     options: Mapping[str, str] | None = None,
 ) -> Measurement:
     """Drain the `events` that follow `start` (the cluster time of the first, or any before it), with lookup.

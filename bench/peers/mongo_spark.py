@@ -13,7 +13,7 @@ from pathlib import Path
 from bson import Timestamp
 
 from bench.clock import ticking
-from bench.measurement import Measurement, measurement
+from bench.measurement import ROUNDS, Measurement, measurement
 from bench.peers import build
 from bench.peers.process import Round, run_rounds
 
@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 1800
 
 
-def bulk_copy(uri: str, db: str, coll: str, documents: int, table: Path, *, rounds: int = 3) -> Measurement:
+def bulk_copy(
+    uri: str, db: str, coll: str, documents: int, table: Path, *, rounds: int = ROUNDS
+) -> Measurement:
     """Copy the whole collection by appending to a new Delta table; `table` is left with the last copy, for
     `streaming`. Checked: the table has `documents` rows."""
     plan = {"uri": uri, "db": db, "coll": coll, "documents": documents, "table": str(table), "rounds": rounds}
@@ -38,7 +40,7 @@ def bulk_copy(uri: str, db: str, coll: str, documents: int, table: Path, *, roun
 
 
 def streaming(
-    uri: str, db: str, coll: str, start: Timestamp, events: int, table: Path, *, rounds: int = 3
+    uri: str, db: str, coll: str, start: Timestamp, events: int, table: Path, *, rounds: int = ROUNDS
 ) -> Measurement:
     """Stream the `events` that follow `start` into a copy of `table`, which must be as the collection was
     before them; timed from starting the query to the commit of the last event."""
