@@ -34,6 +34,7 @@ from snapshotter.progress_store import Journal, ProgressStore
 from snapshotter.request_lane import Lane
 from snapshotter.tables import Tables
 from snapshotter.watermarks import CausalClock, WatermarkWriter
+from snapshotter.window_log import WindowLog
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
@@ -59,6 +60,7 @@ class World:
     first_requests: Callable[[bool], list[SnapshotRequest]]
     saved: Callable[[Progress], None]
     tables: Tables
+    windows: WindowLog
 
 
 @dataclass(slots=True)
@@ -179,6 +181,7 @@ class Run:
             effects = machine.step(happened)
             for effect in effects:
                 self._carry_out(effect)
+            self.world.windows.note(happened, effects)
             # Without events a batch is as cheap as its READs, and the sooner the better.
             enough = machine.limits.commit_rows_target
             waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.draining
