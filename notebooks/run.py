@@ -8,6 +8,7 @@ What Java says on the kernel's standard error goes to this process's, and not in
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -43,8 +44,14 @@ def execute(path: Path) -> NotebookNode:
             record_timing=False,
             resources={"metadata": {"path": str(FOLDER)}},
         )
-        client.execute(cleanup_kc=True)  # the kernel is ours, and ends with this
+        client.execute(cleanup_kc=True, env=_environment())  # the kernel is ours, and ends with this
     return notebook
+
+
+def _environment() -> dict[str, str]:
+    """A run is over before Java's second compiler has paid for itself."""
+    given = os.environ.get("JAVA_TOOL_OPTIONS", "")
+    return {**os.environ, "JAVA_TOOL_OPTIONS": f"{given} -XX:TieredStopAtLevel=1".strip()}
 
 
 def store(notebook: NotebookNode, path: Path) -> None:
