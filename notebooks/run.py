@@ -30,11 +30,12 @@ _KERNEL_OPTIONS = ["--IPKernelApp.capture_fd_output=False", "--HistoryManager.en
 def execute(path: Path) -> NotebookNode:
     """The notebook with the outputs of a run. Raises CellExecutionError, which shows the cell and what it raised."""
     notebook = nbformat.read(path, as_version=4)
-    with TemporaryDirectory(prefix="snapshotter-notebook-") as folder:
+    with TemporaryDirectory(prefix="notebook-") as folder:
         kernel = AsyncKernelManager(
             kernel_name="python3",
             kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
             connection_file=str(Path(folder) / "kernel.json"),
+            transport="ipc",  # no port is opened
         )
         client = NotebookClient(
             notebook,
