@@ -6,7 +6,7 @@ PURE := tests/unit tests/property tests/simulation tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough check lint format bench bench-peers constraints clean
+.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -36,6 +36,9 @@ lint: .venv/.installed ## lint, types and import rules
 format: .venv/.installed ## put the code into its form, and fix what can be fixed without thinking
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+
+notebooks: .venv/.installed ## run the notebooks from top to bottom, and store their outputs (ONLY=2 for one of them)
+	@.venv/bin/python -m notebooks.run $(ONLY)
 
 bench: .venv/.installed ## our own figures (bench/README.md)
 	@$(PYTEST) bench --benchmark-only -o timeout=3600

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.2
 _OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(document_class=dict, tz_aware=True)
 COLUMNS = (
-    *("id", "state", "origin", "engine", "collection", "collection_state", "rows", "dropped", "chunks"),
-    *("estimated", "error", "next_step", "updated_at"),
+    *("id", "state", "origin", "engine", "collection", "collection_state", "rows", "dropped", "deleted"),
+    *("chunks", "estimated", "error", "next_step", "updated_at"),
 )
 """Of ``history_frame``."""
 
@@ -245,6 +245,7 @@ def _rows(status: SnapshotStatus) -> list[dict[str, Any]]:
             "collection_state": c.state,
             "rows": c.rows,
             "dropped": c.dropped,
+            "deleted": c.deleted,
             "chunks": c.chunks,
             "estimated": c.estimated,
             "error": c.error,

@@ -40,7 +40,8 @@ class SnapshotRejected(SnapshotFailed):
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """One collection of a request. ``rows`` have landed; ``dropped`` were read, and superseded by what streamed.
+    """One collection of a request. ``rows`` have landed; ``dropped`` were read, and superseded by what streamed;
+    ``deleted`` are rows that went, because a request with ``reconcile`` found their documents gone at the source.
 
     ``estimated`` is how many documents there are, where MongoDB has an estimate.
     """
@@ -49,6 +50,7 @@ class CollectionStatus:
     state: str
     rows: int = 0
     dropped: int = 0
+    deleted: int = 0
     chunks: int = 0
     estimated: int | None = None
     error: str | None = None
@@ -82,6 +84,11 @@ class SnapshotStatus:
     def dropped(self) -> int:
         """Of all collections."""
         return sum(c.dropped for c in self.collections)
+
+    @property
+    def deleted(self) -> int:
+        """Of all collections."""
+        return sum(c.deleted for c in self.collections)
 
     @property
     def error(self) -> str | None:

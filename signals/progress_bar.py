@@ -79,5 +79,5 @@ def line(status: SnapshotStatus) -> str:
 def _line_in_notebook() -> Show:
     from IPython.display import display
 
-    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
     return lambda status: handle.update({"text/plain": line(status)}, raw=True)

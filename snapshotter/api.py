@@ -32,8 +32,12 @@ from snapshotter.core.progress import RequestProgress
 from snapshotter.errors import DefiniteError
 from snapshotter.progress_view import View
 from snapshotter.settings import Settings
+from snapshotter.verify import VerifyResult, verify_collection
+from snapshotter.window_log import LandedWindow
 from streaming.mongo import majority_time
+from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
+from streaming.table_paths import state_path, under
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.05
@@ -165,6 +169,30 @@ class Snapshotter:
         """Call ``listener`` with every notification from now on, on a thread of its own: it may block, and no data
         waits for it. One that raises is called again with the same notification, after a pause."""
         self.engine.notifier.listen(listener)
+
+    def windows(self, request_id: str | None = None) -> list[LandedWindow]:
+        """The snapshot windows that have landed since this engine was made, at most the newest 10,000, in the order in
+        which they did; with ``request_id`` only its own."""
+        return self.engine.windows.listed(request_id)
+
+    def table_path(self, collection: str) -> str:
+        """Where the Delta table of ``database.collection`` lies."""
+        return under(self.settings.warehouse(), state_path(Namespace.parse(collection)))
+
+    def verify(self, collection: str) -> VerifyResult:
+        """Compare every document of ``database.collection`` with its row, while the engine runs. Documents may change
+        meanwhile: what differs is looked at again a few times, each time once the stream has caught up."""
+
+        def caught_up() -> None:
+            self.catch_up()
+
+        return verify_collection(
+            self.spark,
+            self.settings.connection_uri(),
+            Namespace.parse(collection),
+            self.table_path(collection),
+            before_round=caught_up,
+        )
 
     def wait(self, request_id: str, timeout_seconds: float = 3_600) -> RequestProgress:
         """Until the request has ended; returns how. Raises if it was refused, or the engine has ended."""

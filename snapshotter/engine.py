@@ -52,6 +52,7 @@ from snapshotter.status_collection import StatusCollection
 from snapshotter.storage import storage_for
 from snapshotter.tables import Tables
 from snapshotter.watermarks import CausalClock, watermark_writer
+from snapshotter.window_log import WindowLog
 from streaming.change_stream import MongoChangesDataSource
 from streaming.mongo import connect, majority_time
 from streaming.mongo_errors import Kind, classify
@@ -87,6 +88,7 @@ class Engine:
         beside = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
         self.run_state: Run | None = None
+        self.windows = WindowLog()
         self._hints = HintsWriter(Path(mkdtemp(prefix="snapshotter-")) / "hints.json")
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._mutex = threading.Lock()
@@ -346,6 +348,7 @@ class Engine:
             first_requests=lambda progress: self.first_load.requests(progress, self.store.generation),
             saved=self.outcomes.saved,
             tables=self.tables,
+            windows=self.windows,
         )
 
     @property

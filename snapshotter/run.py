@@ -35,6 +35,7 @@ from snapshotter.progress_store import Journal, ProgressStore
 from snapshotter.request_lane import Lane
 from snapshotter.tables import Tables
 from snapshotter.watermarks import CausalClock, WatermarkWriter
+from snapshotter.window_log import WindowLog
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
@@ -61,6 +62,7 @@ class World:
     first_requests: Callable[[Progress], list[SnapshotRequest]]
     saved: Callable[[Progress], None]
     tables: Tables
+    windows: WindowLog
 
 
 @dataclass(slots=True)
@@ -185,6 +187,7 @@ class Run:
             effects = machine.step(happened)
             for effect in effects:
                 self._carry_out(effect)
+            self.world.windows.note(happened, effects)
             self.steer()
         return effects
 

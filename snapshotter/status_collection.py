@@ -243,6 +243,7 @@ def status_of(request: RequestProgress, engine: str) -> SnapshotStatus:
                 state=str(STATES[task.state]),
                 rows=task.rows,
                 dropped=task.dropped,
+                deleted=task.deleted,
                 chunks=task.chunks,
                 estimated=task.estimated,
                 error=_reason(task.error) if task.error else None,

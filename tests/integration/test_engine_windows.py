@@ -117,7 +117,8 @@ def test_a_watermark_that_is_filtered_out_fails_the_request(lab: Lab, strategy: 
 
 @every_strategy
 def test_several_windows_in_flight_share_commits(lab: Lab, reads: Reads, strategy: str) -> None:
-    """Many small windows: each chunk is read once, none twice, and far fewer commits than windows land them."""
+    """Many small windows: each chunk is read once, none twice, and far fewer commits than windows land them. All are
+    listed afterwards."""
     lab.with_options(strategy, snapshot__mode="no_data")
     lab.tune = limits(chunk_docs=10, windows=8, commit_rows_target=1_000)
     things = lab.collection("things")
@@ -125,6 +126,10 @@ def test_several_windows_in_flight_share_commits(lab: Lab, reads: Reads, strateg
     with lab.running() as engine:
         request = engine.wait(engine.execute_snapshot(lab.name("things")), SECONDS)
         assert (request.tasks[0].rows, request.tasks[0].chunks) == (200, 20)
+        landed = engine.windows(request.id)
+        assert engine.table_path(lab.name("things")) == str(lab.table("things"))
+    assert (len(landed), sum(w.rows for w in landed), landed[-1].upto) == (20, 200, "199")
+    assert all(w.low_at <= w.read_at <= w.high_at <= w.landed_at for w in landed)
     targets = reads.targets()
     assert all(isinstance(target, KeyRange) for target in targets)
     assert len(targets) == len(set(targets)) == 20

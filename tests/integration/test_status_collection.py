@@ -49,8 +49,10 @@ def test_a_document_says_how_far_a_request_is(mongo_client: Client, database: st
     with writing(mongo_client, database) as status:
         status.saved(progress(TaskState.FAILED, rows=3, dropped=1, chunks=2, estimated=9, error="no disk"))
     found = document(mongo_client, database)
-    collection = {"name": "shop.orders", "state": "failed", "rows": 3, "dropped": 1, "chunks": 2}
-    assert found["collections"] == [{**collection, "estimated": 9, "error": "no disk"}]
+    collection = {"name": "shop.orders", "state": "failed", "rows": 3, "dropped": 1}
+    assert found["collections"] == [
+        {**collection, "deleted": 0, "chunks": 2, "estimated": 9, "error": "no disk"}
+    ]
     assert (found["state"], found["origin"], found["engine"]) == ("failed", "signal", "shop")
     assert "resume-snapshot" in found["next_step"]
     assert found["updated_at"] is not None
