@@ -73,7 +73,7 @@ class Answers:
 @pytest.mark.parametrize("in_stream", [True, False])
 def test_five_thousand_chunks_of_one_document(in_stream: bool) -> None:
     """A chunk that closes is no call within that of the chunk before it: no step says more, and no more windows are in
-    flight, at the last chunk than at the first; and for every few of them there is a batch, in which the stream lands."""
+    flight, at the last chunk than at the first; and every few of them have a batch, in which the stream lands."""
     answers = Answers(machine(in_stream=in_stream, chunk_docs=1, windows_in_flight=8), in_stream)
     answers.step(inp.RequestReceived(request()))
     while not answers.it.finished:
