@@ -47,7 +47,7 @@ def test_one_wrong_name_refuses_the_whole_list(wrong: str) -> None:
 
 
 def test_an_expression_that_matches_nothing_beside_others() -> None:
-    """It may be about collections that are still to come: the rest is read, and the log names it. Alone it is refused."""
+    """It may be about collections that are still to come: the rest is read, the log names it. Alone it is refused."""
     with capture_logs() as logs:
         request = resolve(ExecuteSnapshot("s", ("shop.o.*", "shop.x.*")), NOBODY, CAPTURED)
     assert [wanted.namespace for wanted in request.wanted] == CAPTURED[:1]
