@@ -38,7 +38,7 @@ def test_a_new_snapshot_after_a_stop_and_a_restart(lab: Lab, reads: Reads) -> No
     lab.with_options(snapshot__mode="no_data")
     lab.tune = limits(5, 1)
     orders = lab.collection("orders")
-    orders.insert_many([{"_id": n} for n in range(20)])
+    orders.insert_many([{"_id": n} for n in range(15)])
 
     def nothing_goes_on(engine: Snapshotter) -> None:
         read = len(reads.jobs)
@@ -48,7 +48,12 @@ def test_a_new_snapshot_after_a_stop_and_a_restart(lab: Lab, reads: Reads) -> No
 
     def read_all(engine: Snapshotter, name: str, *ids: int) -> None:
         left = list(ids)
-        reads.before = lambda number, job: orders.insert_one({"_id": left.pop()}) if left else None
+
+        def insert(number: int, job: ReadJob) -> None:
+            if left:
+                orders.insert_one({"_id": left.pop()})
+
+        reads.before = insert
         lab.signal("execute-snapshot", name, data__collections=[lab.name("orders")])
         task = engine.wait(name, SECONDS).tasks[0]
         assert (task.state, left) == (TaskState.DONE, [])
