@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import structlog
 from bson.errors import BSONError
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
@@ -16,7 +17,7 @@ from pymongo.errors import OperationFailure
 from signals.actions import Action, ExecuteSnapshot, SnapshotType, to_json
 from signals.errors import SignalError
 from signals.filters import EVERYTHING, query_document, refuse_code
-from signals.selection import expand, matches_name, named_collection
+from signals.selection import expand, is_expression, matches_name, named_collection, unmatched
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.document_bounds import bounds_of, key_range
 from snapshotter.range_find import any_order, out_of_order
@@ -26,6 +27,7 @@ from streaming.decode import observe
 from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
 
+_log = structlog.get_logger("snapshotter.catalogue")
 _HIDDEN_DATABASES = ("admin", "local", "config")
 _SAMPLE_DOCS = 500
 
@@ -66,7 +68,11 @@ def resolve(
     """
     names = [str(namespace) for namespace in captured]
     chosen = _chosen(action, names)
-    unknown = [name for name in chosen if name not in names]
+    missed = unmatched(action.data_collections, names)
+    # What has no sign of an expression was meant for a name, though it may not even be one.
+    unknown = [text for text in missed if not is_expression(text)]
+    if missed and chosen and not unknown:
+        _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
     if unknown or not chosen:
         what = ", ".join(unknown or action.data_collections)
         raise RequestRefused(

@@ -7,6 +7,7 @@ before or after it.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from snapshotter import request_lane
 from snapshotter.api import Snapshotter
 from snapshotter.chunk_reader import Buffer, ReadJob
 from snapshotter.core.limits import Limits
-from snapshotter.core.progress import Progress
+from snapshotter.core.progress import Progress, TaskProgress
 from snapshotter.engine import Engine
 from snapshotter.engine_config import EngineConfig
 from streaming.namespaces import Namespace
@@ -92,6 +93,11 @@ class Lab:
     def signals(self) -> Documents:
         return self.collection("signals")
 
+    def signal(self, kind: str, name: str, **data: object) -> None:
+        """A signal document; ``__`` in the names of ``data`` stands for a hyphen."""
+        named = {field.replace("__", "-"): value for field, value in data.items()}
+        self.signals.insert_one({"_id": name, "type": kind, "data": named})
+
     def name(self, collection: str) -> str:
         return f"{self.database}.{collection}"
 
@@ -139,6 +145,37 @@ def limits(chunk_docs: int, windows: int, **more: int) -> Callable[[EngineConfig
         **{"commit_rows_target": 1, **more},
     )
     return lambda config: replace(config, limits=exact)
+
+
+def task_of(engine: Snapshotter, name: str, place: int = 0) -> TaskProgress:
+    """The request's task at this place, as the run has it now; it has to be known."""
+    request = _progress(engine).request(name)
+    assert request is not None
+    return request.tasks[place]
+
+
+@dataclass(slots=True)
+class Gate:
+    """Holds up the chunk read that ``holds`` picks, once, until ``go``; ``ready`` says that it is there."""
+
+    holds: Callable[[int, ReadJob], bool]
+    ready: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, number: int, job: ReadJob) -> None:
+        if not self.ready.is_set() and self.holds(number, job):
+            self.ready.set()
+            assert self.go.wait(SECONDS)
+
+    def stop_here(self, engine: Snapshotter) -> None:
+        """Stop the engine cleanly: what is held up is the last that it reads."""
+        assert self.ready.wait(SECONDS)
+        run = engine.engine.run_state
+        assert run is not None
+        engine.engine.stop()
+        engine.until("the engine to drain", lambda: run.machine.draining, SECONDS)
+        self.go.set()
+        engine.stop()
 
 
 def quiet_rereads(engine: Snapshotter) -> None:
