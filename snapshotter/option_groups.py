@@ -335,6 +335,12 @@ class EngineOptions(Group):
         "write what becomes of each signal into the collection <signal.data.collection>_status",
         True,
     )
+    requests_max: WholeNumber = option(
+        "engine.requests.max",
+        "snapshot requests that may wait or run; what comes beyond is refused",
+        1_000,
+        ge=1,
+    )
 
 
 GROUPS: dict[str, type[Group]] = {
