@@ -164,7 +164,8 @@ class Engine:
     def _one_run(self, once: bool) -> None:
         clock = CausalClock()
         config = self.config
-        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock)
+        kept = config.watermarks_keep
+        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock, keep=kept)
         run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock)
         with self.obedience.one_at_a_time:
             self.run_state = run

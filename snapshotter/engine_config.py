@@ -43,6 +43,7 @@ class EngineConfig:
     allow_code: bool = False
     status_collection: bool = True
     requests_max: int = 1_000
+    watermarks_keep: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
 

@@ -341,6 +341,11 @@ class EngineOptions(Group):
         1_000,
         ge=1,
     )
+    watermarks_keep: Flag = option(
+        "engine.watermarks.keep",
+        "with insert_insert, leave the documents of windows in the signal collection when they have ended",
+        False,
+    )
 
 
 GROUPS: dict[str, type[Group]] = {
