@@ -244,8 +244,8 @@ class Engine:
             time.sleep(0.01)
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
-        channels = self._channels.reports()
-        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, channels)
+        told = self._channels.reports(), self.notifier.reports()
+        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, *told)
 
     # Requests
 

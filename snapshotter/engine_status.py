@@ -26,6 +26,7 @@ from snapshotter.status import (
     CollectionReport,
     EngineState,
     ErrorReport,
+    NotificationReport,
     Position,
     RequestReport,
     RequestState,
@@ -90,12 +91,13 @@ class StatusWriter:
         refused: Iterable[tuple[str, str]],
         error: BaseException | None = None,
         channels: tuple[ChannelReport, ...] = (),
+        notifications: tuple[NotificationReport, ...] = (),
     ) -> None:
         now = time.monotonic()
         if state is self._state and error is None and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
-        status = status.model_copy(update={"channels": channels})
+        status = status.model_copy(update={"channels": channels, "notifications": notifications})
         self._written, self._state = now, state
         self.view.update(status)
         try:
