@@ -1,10 +1,11 @@
-"""What became of a request: the documents of the status collection, as values for whoever reads or writes them.
+"""What became of a signal: the documents of the status collection, as values for whoever reads or writes them.
 
-Beside the signal collection lies its status collection, with one document a request, under the signal's id. The engine
-writes it, operators and clients read it. Both do so by these values, so that the fields are named in one place.
+Beside the signal collection lies its status collection, with one document a signal, under its id. The engine writes it,
+operators and clients read it. Both do so by these values, so that the fields are named in one place.
 
-A state is ``queued``, ``running``, ``paused``, or one of those in ``ENDED``. ``rejected`` is a signal that was not
-obeyed, and ``reason`` says why; the reason of what failed is the error of its collections.
+The state of a request is ``queued``, ``running``, ``paused``, or one of those in ``ENDED``; a command that was obeyed
+(``pause-snapshot`` and the like, also ``log``) is ``completed``. ``rejected`` is a signal that was not obeyed, and
+``reason`` says why; the reason of what failed is the error of its collections.
 
 No server, no clock.
 """
@@ -58,8 +59,12 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
-    """One request. ``origin`` is ``signal``, ``initial`` or ``rename``; ``id_reused`` is the reason why another signal
-    under the same id was not obeyed later on."""
+    """One request, or one ``command`` (None for a request). ``origin`` is ``signal``, ``initial`` or ``rename``;
+    ``id_reused`` is the reason why another signal under the same id was not obeyed later on.
+
+    Of a command, ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
+    (None where that is not known any more), and ``unknown`` what it named and no request was called.
+    """
 
     id: str
     state: str
@@ -70,6 +75,10 @@ class SnapshotStatus:
     updated_at: datetime | None = None
     engine: str = ""
     id_reused: str | None = None
+    command: str | None = None
+    requests: tuple[str, ...] = ()
+    requests_met: int | None = None
+    unknown: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -106,7 +115,8 @@ class SnapshotStatus:
     def to_document(self) -> dict[str, Any]:
         """All but ``updated_at`` and ``id_reused``, which are the writer's to set."""
         document = {"_id": self.id, **{name: getattr(self, name) for name in _WRITTEN}}
-        return {**document, "collections": [asdict(c) for c in self.collections]}
+        lists = {"requests": list(self.requests), "unknown": list(self.unknown)}
+        return {**document, **lists, "collections": [asdict(c) for c in self.collections]}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> SnapshotStatus:
@@ -118,8 +128,13 @@ class SnapshotStatus:
             CollectionStatus(**{name: c[name] for name in _COLLECTION if name in c})
             for c in document.get("collections", ())
         )
+        for name in ("requests", "unknown"):
+            known[name] = tuple(document.get(name) or ())
         return cls(id=str(document["_id"]), **known)
 
 
-_WRITTEN = ("state", "origin", "collections", "reason", "next_step", "engine")
+_WRITTEN = (
+    *("state", "origin", "collections", "reason", "next_step", "engine"),
+    *("command", "requests", "requests_met", "unknown"),
+)
 _COLLECTION = tuple(field.name for field in fields(CollectionStatus))

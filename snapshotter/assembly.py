@@ -52,6 +52,8 @@ def engine_config(settings: Settings) -> EngineConfig:
         retry_wait_max_ms=max(settings.retry.wait_ms, 1_000),
         allow_code=settings.engine.filters_allow_code,
         status_collection=settings.engine.status_collection,
+        requests_max=settings.engine.requests_max,
+        watermarks_keep=settings.engine.watermarks_keep,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
     )

@@ -12,7 +12,7 @@ A collection that is dropped, renamed away or replaced sends no deletes: of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -68,8 +68,8 @@ class BatchHost(Protocol):
     def step(self, happened: Input) -> tuple[Effect, ...]:
         """Step the machine and carry out everything but landings; they are returned."""
 
-    def receive_signal(self, document: bytes) -> None:
-        """A document inserted into the signal collection that is no watermark."""
+    def receive_signals(self, documents: Sequence[bytes]) -> None:
+        """Documents inserted into the signal collection that are no watermarks, in their order."""
 
     def check_lock(self) -> int:
         """The fencing token; raises if another engine has taken over."""
@@ -146,8 +146,8 @@ class BatchLane:
         return BatchTrailer.from_texts([row["trailer"] for row in rows if row["kind"] == "trailer"], batch_id)
 
     def _control(self, rows: list[Row]) -> list[Sighting]:
-        """Watermarks of this engine that the batch shows; signals are handed over as they come."""
-        sightings = []
+        """Watermarks of this engine that the batch shows; signals are handed over together."""
+        sightings, signals = [], []
         for row in rows:
             if row["op"] is None or self.signals != _of_document(row):
                 continue
@@ -157,7 +157,9 @@ class BatchLane:
                 window, edge = seen
                 sightings.append(Sighting(window, edge, ClusterTime.from_int(row["cluster_time"])))
             elif row["op"] == "c" and not is_watermark(document_id):
-                self.host.receive_signal(bytes(row["document"]))
+                signals.append(bytes(row["document"]))
+        if signals:
+            self.host.receive_signals(signals)
         return sightings
 
     def _namespace_changes(self, rows: list[Row]) -> Upshot:

@@ -6,7 +6,7 @@ Always asked of the server, never remembered: a regular expression matches right
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -30,6 +30,10 @@ from streaming.namespaces import Namespace
 _log = structlog.get_logger("snapshotter.catalogue")
 _HIDDEN_DATABASES = ("admin", "local", "config")
 _SAMPLE_DOCS = 500
+_NAMES_SHOWN = 20
+
+Filters = dict[tuple[Namespace, str], str]
+"""Of filters that were tried why the server refused them; empty where it did not."""
 
 
 class RequestRefused(SignalError):
@@ -38,6 +42,22 @@ class RequestRefused(SignalError):
 
 class IdReused(RequestRefused):
     """A signal under an id that is remembered, with other content: nobody can say which of the two was meant."""
+
+
+class Asked:
+    """What the server has said while the signals of one delivery are looked at: each thing is asked once. Not kept for
+    longer, for collections come and go."""
+
+    def __init__(self, captured: Callable[[], list[Namespace]]) -> None:
+        self._ask = captured
+        self._captured: list[Namespace] | None = None
+        self.filters: Filters = {}
+
+    @property
+    def captured(self) -> list[Namespace]:
+        if self._captured is None:
+            self._captured = self._ask()
+        return self._captured
 
 
 def captured_collections(client: MongoClient[Any], captures: Callable[[Namespace], bool]) -> list[Namespace]:
@@ -60,9 +80,10 @@ def resolve(
     captured: Iterable[Namespace],
     *,
     allow_code: bool = False,
+    filters: Filters | None = None,
 ) -> SnapshotRequest:
     """The request that a signal means. Every filter is tried on the server first, and none that would run code there
-    unless ``allow_code``.
+    unless ``allow_code``. ``filters`` remembers what it said.
 
     Raises SignalError, mostly RequestRefused: the message is for whoever sent the signal.
     """
@@ -74,20 +95,25 @@ def resolve(
     if missed and chosen and not unknown:
         _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
     if unknown or not chosen:
-        what = ", ".join(unknown or action.data_collections)
         raise RequestRefused(
-            f"signal {action.id!r}: {what} is no captured collection. Captured are: {', '.join(names) or 'none'}. "
-            f"Check collection.include.list and the name; nothing was started."
+            f"signal {action.id!r}: {_some(unknown or action.data_collections)} is no captured collection. Captured "
+            f"are: {_some(names)}. Check collection.include.list and the name; nothing was started."
         )
     wanted = _wanted(action, [Namespace.parse(name) for name in chosen])
     for text in dict.fromkeys(want.filter for want in wanted if want.filter is not None):
         refuse_code(text, allowed=allow_code, where=f"signal {action.id!r}: the filter")
     for want in wanted:
-        _try_filter(action.id, client, want)
+        _try_filter(action.id, client, want, {} if filters is None else filters)
         _try_range(action.id, client, want)
     blocking = action.type is SnapshotType.BLOCKING
     digest = digest_of(action)
     return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest, blocking)
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many as somebody reads."""
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
 
 
 def _chosen(action: ExecuteSnapshot, names: list[str]) -> tuple[str, ...]:
@@ -127,20 +153,31 @@ def _filter_for(action: ExecuteSnapshot, name: str) -> str | None:
     return None
 
 
-def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
+def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted, filters: Filters) -> None:
     if want.filter is None:
         return
+    key = want.namespace, want.filter
+    if key not in filters:
+        filters[key] = _why_not(client, want.namespace, want.filter)
+    if why := filters[key]:
+        raise RequestRefused(
+            f"signal {signal_id!r}: the filter {want.filter} for {want.namespace} is refused: {why}"
+        )
+
+
+def _why_not(client: MongoClient[Any], namespace: Namespace, text: str) -> str:
+    """Why the server refuses the filter; empty where it does not."""
     try:
-        query = query_document(want.filter)
-        find = {"find": want.namespace.collection, "filter": query}
+        query = query_document(text)
+        find = {"find": namespace.collection, "filter": query}
         # Explained, not run: a filter that matches nothing in a large collection is no bad filter.
-        client[want.namespace.database].command("explain", find, verbosity="queryPlanner")
+        client[namespace.database].command("explain", find, verbosity="queryPlanner")
     except (OperationFailure, BSONError, ValueError, TypeError) as error:
         if classify(error).retriable:
             raise
-        raise RequestRefused(
-            f"signal {signal_id!r}: the filter {want.filter} for {want.namespace} is refused: {error}"
-        ) from error
+        told = (error.details or {}).get("errmsg") if isinstance(error, OperationFailure) else None
+        return told or str(error) or type(error).__name__
+    return ""
 
 
 def _try_range(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:

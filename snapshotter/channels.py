@@ -3,9 +3,9 @@
 The signal collection is not among them, for what is inserted there comes with the stream. The inbox and the queue of
 the program always are; ``signal.enabled.channels`` names the others.
 
-What a look finds is obeyed one by one, which makes each outcome durable, and then acknowledged all at once. Where
-something fails in between, what has been obeyed by then is acknowledged and the rest is shown again. A look that finds
-very much is cut off, so that the control loop keeps its lock and its status alive: the rest is shown again, too.
+What a look finds is obeyed in parts: a part's outcome is made durable at once, and then the part is acknowledged. Where
+something fails, all of its part is shown again. A look that finds very much is cut off, so that the control loop keeps
+its lock and its status alive: the rest is shown again, too.
 
 A channel that is down says so in the status, and in the log once that has lasted.
 """
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from signals.actions import Action
 from signals.channel import ChannelContext, ChannelOptionsRefused, PositionStore, SignalChannel
 from signals.channel_plugins import open_channel
 from signals.inbox_channel import NAME as INBOX
@@ -31,6 +30,8 @@ SOURCE = "source"
 ALWAYS = (SOURCE, INBOX, IN_PROCESS)
 """Names that ``signal.enabled.channels`` may have, and for which nothing is opened here."""
 
+PART = 200
+"""How many signals are obeyed together."""
 _LOOK_SECONDS = 2.0
 _TROUBLE_SECONDS = 5.0
 _log = structlog.get_logger("snapshotter.signals")
@@ -93,12 +94,12 @@ class _Watched:
 
 
 class Channels:
-    """``obey`` makes durable what it takes, and ``refuse`` says why something is not obeyed. For one thread."""
+    """``obey`` makes durable what it takes, all at once. ``refuse`` says why something is not obeyed. One thread's."""
 
     def __init__(
         self,
         channels: Iterable[SignalChannel],
-        obey: Callable[[Action], None],
+        obey: Callable[..., None],
         refuse: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -124,20 +125,17 @@ class Channels:
         self._watched.clear()
 
     def _take(self, channel: SignalChannel) -> None:
-        obeyed: list[str] = []
         enough = self._clock() + _LOOK_SECONDS
-        try:
-            for received in channel.poll():
-                if received.action is not None:
-                    self._obey(received.action)
-                else:
+        waiting = channel.poll()
+        for start in range(0, len(waiting), PART):
+            part = waiting[start : start + PART]
+            for received in part:
+                if received.action is None:
                     self._refuse(received.id, str(received.error))
-                obeyed.append(received.name)
-                if self._clock() > enough:
-                    break
-        finally:
-            if obeyed:
-                channel.ack(*obeyed)
+            self._obey(*(received.action for received in part if received.action is not None))
+            channel.ack(*(received.name for received in part))
+            if self._clock() > enough:
+                break
 
     def _examine(self, watched: _Watched) -> None:
         found = watched.channel.health()

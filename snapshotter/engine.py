@@ -11,7 +11,8 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -20,7 +21,7 @@ from bson.errors import BSONError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import ExecuteSnapshot
+from signals.actions import Action, ExecuteSnapshot
 from signals.channel import SignalChannel
 from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
@@ -42,10 +43,11 @@ from snapshotter.hints import HintsWriter
 from snapshotter.lock import EngineLock
 from snapshotter.notification_channels import open_channels
 from snapshotter.notifying import Notifier
-from snapshotter.obedience import Obedience
+from snapshotter.obedience import Obedience, Obeyed
 from snapshotter.process import this_process
 from snapshotter.progress_store import Journal, ProgressStore
 from snapshotter.progress_view import SilentView, View
+from snapshotter.refusals import Refusals
 from snapshotter.run import Run, StopRequested, World
 from snapshotter.status import EngineState
 from snapshotter.status_collection import StatusCollection
@@ -64,7 +66,7 @@ _START = "capture.start.op.time"
 _COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
 _STABLE_SECONDS = 60.0
-_REFUSED_KEPT = 1_000
+_ANNOUNCEMENTS_KEPT = 10_000
 
 
 class Engine:
@@ -81,10 +83,10 @@ class Engine:
         self.in_process = InProcessChannel()
         self.obedience = Obedience(self)
         self._channels = self._watch([])
-        self.announcements: list[Announce] = []
+        self.announcements: deque[Announce] = deque(maxlen=_ANNOUNCEMENTS_KEPT)
         self.listeners: list[Callable[[Announce], None]] = []
         self.notifier = Notifier(config.notifications)
-        self.refused: list[tuple[str, str]] = []
+        self._refusals = Refusals()
         beside = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
         self.run_state: Run | None = None
@@ -197,7 +199,8 @@ class Engine:
     def _one_run(self, once: bool, streams_at: float) -> None:
         clock = CausalClock()
         config = self.config
-        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock)
+        kept = config.watermarks_keep
+        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock, keep=kept)
         run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock, streams_at=streams_at)
         with self.obedience.one_at_a_time:
             self.run_state = run
@@ -268,12 +271,10 @@ class Engine:
         self._newest_signal = newest
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
-        return (
-            run.started
-            and run.machine.progress.position >= target
-            and run.machine.finished
-            and all(run.machine.progress.request(r.id) is not None for r in self.journal.requests)
-        )
+        if not (run.started and run.machine.progress.position >= target and run.machine.finished):
+            return False
+        known = {request.id for request in run.machine.progress.requests}
+        return all(request.id in known for request in self.journal.requests)
 
     def _drain(self, run: Run, query: StreamingQuery) -> None:
         run.drain()
@@ -294,33 +295,42 @@ class Engine:
             time.sleep(0.01)
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
-        channels = self._channels.reports()
-        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, channels)
+        told = self._channels.reports(), self.notifier.reports()
+        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, *told)
 
     # Requests
 
     def _watch(self, enabled: list[SignalChannel]) -> Channels:
         return Channels([self.inbox, self.in_process, *enabled], self.obedience.obey, self.refuse)
 
-    def _receive(self, document: bytes) -> None:
-        """A signal document from the stream."""
+    def _receive(self, documents: Sequence[bytes]) -> None:
+        """Signal documents from a batch of the stream."""
+        self.obedience.obey(*(action for action in map(self._parsed, documents) if action is not None))
+
+    def _parsed(self, document: bytes) -> Action | None:
+        """None for what is no signal, or is refused."""
         try:
-            self.obedience.obey(decode(document).parse())
+            return decode(document).parse()
         except NotASignal:
-            return  # a watermark of another engine, Debezium's for example, that shares the collection
+            return None  # a watermark of another engine, Debezium's for example, that shares the collection
         except SignalError as error:
             self.refuse(id_of(document), str(error))
         except BSONError as error:
             self.refuse(id_of(document), f"a document in {self.config.signals} is no readable BSON: {error}")
+        return None
+
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        """The newest signals that were refused, with the reasons."""
+        return self._refusals.newest
 
     def refuse(self, signal_id: str, why: str) -> None:
-        if signal_id not in why:
-            why = f"signal {signal_id!r}: {why}"
+        signal_id, why = self._refusals.add(signal_id, why)
         _log.error("signal refused", id=signal_id, why=why)
-        if (signal_id, why) not in self.refused:
-            self.refused.append((signal_id, why))
-            del self.refused[:-_REFUSED_KEPT]
         self.outcomes.refused(signal_id, why)
+
+    def obeyed(self, outcome: Obeyed) -> None:
+        self.outcomes.obeyed(outcome)
 
     def captured(self) -> list[Namespace]:
         return [

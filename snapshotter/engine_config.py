@@ -50,6 +50,8 @@ class EngineConfig:
     retry_wait_max_ms: int = 120_000
     allow_code: bool = False
     status_collection: bool = True
+    requests_max: int = 1_000
+    watermarks_keep: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
 

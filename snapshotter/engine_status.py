@@ -26,6 +26,7 @@ from snapshotter.status import (
     CollectionReport,
     EngineState,
     ErrorReport,
+    NotificationReport,
     Position,
     RequestReport,
     RequestState,
@@ -38,6 +39,7 @@ _log = structlog.get_logger("snapshotter.status")
 _WRITE_SECONDS = 1.0
 _SPEED_SECONDS = 20.0
 _SPEED_DOCUMENTS_MIN = 10_000
+_EVENTS = ("", "")
 AFTER_REFUSAL = "correct the signal, and send it again under a new id"
 STATES = {
     TaskState.WAITING: RequestState.QUEUED,
@@ -77,7 +79,7 @@ class StatusWriter:
     newest_speed: float | None = None
     _written: float = 0.0
     _state: EngineState | None = None
-    _speeds: dict[str, Speed] = field(default_factory=dict)
+    _speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
     _accepted: dict[str, datetime] = field(default_factory=dict)
     _ended: dict[str, datetime] = field(default_factory=dict)
 
@@ -89,12 +91,13 @@ class StatusWriter:
         refused: Iterable[tuple[str, str]],
         error: BaseException | None = None,
         channels: tuple[ChannelReport, ...] = (),
+        notifications: tuple[NotificationReport, ...] = (),
     ) -> None:
         now = time.monotonic()
         if state is self._state and error is None and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
-        status = status.model_copy(update={"channels": channels})
+        status = status.model_copy(update={"channels": channels, "notifications": notifications})
         self._written, self._state = now, state
         self.view.update(status)
         try:
@@ -116,8 +119,10 @@ class StatusWriter:
         progress = run.progress if run is not None else Progress()
         events = run.events if run is not None else 0
         known = {request.id for request in progress.requests}
+        waiting = [request for request in waiting if request.id not in known]
+        self._forget(known | {request.id for request in waiting})
         requests = [self._request(r, now) for r in progress.requests]
-        requests += [self._request(RequestProgress.accepted(r), now) for r in waiting if r.id not in known]
+        requests += [self._request(RequestProgress.accepted(r), now) for r in waiting]
         requests += [
             RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
             for i, why in refused
@@ -136,10 +141,16 @@ class StatusWriter:
             position=Position(t=position.t, i=position.i) if progress.batch_id >= 0 else None,
             lag_seconds=lag,
             events_total=events,
-            events_per_second=self._speed("events", now, events),
+            events_per_second=self._speed(_EVENTS, now, events),
             requests=tuple(requests),
             windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
         )
+
+    def _forget(self, known: set[str]) -> None:
+        """An engine lives for long: of requests that nobody remembers nothing is kept here, either."""
+        self._accepted = {i: at for i, at in self._accepted.items() if i in known}
+        self._ended = {i: at for i, at in self._ended.items() if i in known}
+        self._speeds = {i: speed for i, speed in self._speeds.items() if i[0] in known or i == _EVENTS}
 
     def _request(self, request: RequestProgress, now: float) -> RequestReport:
         accepted = self._accepted.setdefault(request.id, datetime.now(UTC))
@@ -163,7 +174,7 @@ class StatusWriter:
 
     def _collection(self, request_id: str, task: TaskProgress, now: float) -> CollectionReport:
         done = task.rows + task.dropped
-        speed = self._speed(f"{request_id} {task.namespace}", now, done) if not task.ended else 0.0
+        speed = self._speed((request_id, str(task.namespace)), now, done) if not task.ended else 0.0
         if speed > 0 and done >= _SPEED_DOCUMENTS_MIN:
             self.newest_speed = speed
         left = max(0, task.estimated - done) if task.estimated is not None else None
@@ -179,7 +190,7 @@ class StatusWriter:
             eta_seconds=left / speed if left is not None and speed > 0 else None,
         )
 
-    def _speed(self, what: str, now: float, value: int) -> float:
+    def _speed(self, what: tuple[str, str], now: float, value: int) -> float:
         return self._speeds.setdefault(what, Speed()).at(now, value)
 
 

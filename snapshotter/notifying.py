@@ -30,6 +30,7 @@ from snapshotter.core.requests import Origin
 from snapshotter.errors import redact
 from snapshotter.notification_config import NotificationConfig
 from snapshotter.notification_outlet import Outlet
+from snapshotter.status import NotificationReport
 
 _log = structlog.get_logger("snapshotter.notifications")
 _DATES: CodecOptions[dict[str, object]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
@@ -174,6 +175,13 @@ class Notifier:
     def outlets(self) -> tuple[Outlet, ...]:
         """Each channel with what waits for it, what was dropped, and its last error."""
         return self._outlets
+
+    def reports(self) -> tuple[NotificationReport, ...]:
+        """As the status shows them."""
+        return tuple(
+            NotificationReport(name=o.name, waiting=o.left, dropped=o.dropped, trouble=o.error)
+            for o in self._outlets
+        )
 
     def _moment(self) -> int:
         with self._mutex:

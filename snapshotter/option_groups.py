@@ -381,6 +381,17 @@ class EngineOptions(Group):
         "write what becomes of each signal into the collection <signal.data.collection>_status",
         True,
     )
+    requests_max: WholeNumber = option(
+        "engine.requests.max",
+        "snapshot requests that may wait or run; what comes beyond is refused",
+        1_000,
+        ge=1,
+    )
+    watermarks_keep: Flag = option(
+        "engine.watermarks.keep",
+        "with insert_insert, leave the documents of windows in the signal collection when they have ended",
+        False,
+    )
 
 
 GROUPS: dict[str, type[Group]] = {

@@ -6,18 +6,18 @@ operators have decided about requests (`core.controls`); a replay does not undo 
 whatever crashes: its id is in the journal until the progress that a replay would start from knows it as ended.
 
 How long an id is remembered: a request until it has ended, and then as one of the newest
-``Limits.ended_requests_kept`` (1,000) that have; a command as one of the newest ``COMMANDS_KEPT`` (1,000).
+``Limits.ended_requests_kept`` (1,000) that have; a command as one of the newest ``COMMANDS_KEPT`` (20,000).
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.controls import Controls
-from snapshotter.core.inputs import Command
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.generation import Generation, begin, current, seed
@@ -82,16 +82,22 @@ class ProgressStore:
 
 
 class Journal:
-    """Accepted requests, in order, and what operators have decided about requests (``controls``)."""
+    """Accepted requests, in order, and what operators have decided about requests (``controls``).
+
+    One file holds both, and is replaced whole: of signals that came together all is known after a crash, or nothing.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        text = storage.read_text(_JOURNAL)
-        entries = json.loads(text)["requests"] if text is not None else []
-        self._requests = {entry["id"]: _request_from(entry) for entry in entries}
-        text = storage.read_text(_CONTROLS)
-        self._controls = Controls.from_json(json.loads(text)) if text is not None else Controls()
         self._writing = threading.Lock()
+        text = storage.read_text(_JOURNAL)
+        found = json.loads(text) if text is not None else {"requests": []}
+        self._requests = {entry["id"]: _request_from(entry) for entry in found["requests"]}
+        self._texts = {name: text_of(request) for name, request in self._requests.items()}
+        controls = found.get("controls")
+        if controls is None and (text := storage.read_text(_CONTROLS)) is not None:
+            controls = json.loads(text)  # as earlier versions kept it
+        self._controls = Controls.from_json(controls) if controls is not None else Controls()
 
     @property
     def requests(self) -> tuple[SnapshotRequest, ...]:
@@ -109,26 +115,33 @@ class Journal:
         request = self._requests.get(signal_id)
         return self._controls.taken.get(signal_id) if request is None else request.digest
 
+    @property
+    def size(self) -> int:
+        """Characters that the requests take, about."""
+        return sum(map(len, self._texts.values()))
+
     def add(self, request: SnapshotRequest) -> bool:
         """False for an id that is there already."""
+        if request.id in self._requests:
+            return False
+        self.take((request,), self._controls)
+        return True
+
+    def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
+        """What signals that came together have led to: all of it is durable, by one write, once this returns."""
         with self._writing:
-            if request.id in self._requests:
-                return False
-            self._write({**self._requests, request.id: request})
-            return True
+            new = {r.id: r for r in requests if r.id not in self._requests}
+            if new or controls != self._controls:
+                self._write({**self._requests, **new}, controls)
 
     def decide(self, controls: Controls) -> None:
         """Durable once this returns."""
-        self._storage.write_text(_CONTROLS, json.dumps({"format": _FORMAT, **controls.to_json()}))
-        self._controls = controls
-
-    def obey(self, command: Command, requests: list[RequestProgress]) -> None:
-        """What the command decides about these requests is durable once this returns."""
-        self.decide(self._controls.after(command, requests))
+        self.take((), controls)
 
     def waiting(self, saved: Progress) -> list[RequestProgress]:
         """Requests that no saved progress knows yet, as they will begin."""
-        new = (r for r in self._requests.values() if saved.request(r.id) is None)
+        known = {request.id for request in saved.requests}
+        new = (r for r in self._requests.values() if r.id not in known)
         return [self._controls.applied(RequestProgress.accepted(request)) for request in new]
 
     def existing(self, saved: Progress) -> list[RequestProgress]:
@@ -141,12 +154,20 @@ class Journal:
         ended = {r.id for r in older.requests if r.ended}
         with self._writing:
             if ended & self._requests.keys():
-                self._write({i: r for i, r in self._requests.items() if i not in ended})
+                self._write({i: r for i, r in self._requests.items() if i not in ended}, self._controls)
 
-    def _write(self, requests: dict[str, SnapshotRequest]) -> None:
-        entries = [_request_to(request) for request in requests.values()]
-        self._storage.write_text(_JOURNAL, json.dumps({"format": _FORMAT, "requests": entries}))
-        self._requests = requests
+    def _write(self, requests: dict[str, SnapshotRequest], controls: Controls) -> None:
+        # Each request is put into words once, however often the file is written.
+        texts = {name: self._texts.get(name) or text_of(request) for name, request in requests.items()}
+        entries, decided = ",\n".join(texts.values()), json.dumps(controls.to_json())
+        text = f'{{"format": {_FORMAT}, "requests": [{entries}], "controls": {decided}}}'
+        self._storage.write_text(_JOURNAL, text)
+        self._requests, self._texts, self._controls = requests, texts, controls
+
+
+def text_of(request: SnapshotRequest) -> str:
+    """The request as the journal holds it."""
+    return json.dumps(_request_to(request))
 
 
 def _file_of(batch_id: int) -> str:

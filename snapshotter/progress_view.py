@@ -24,11 +24,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from snapshotter.status import CollectionReport, EngineState, RequestReport, RequestState, Status
+from snapshotter.status import (
+    CollectionReport,
+    EngineState,
+    NotificationReport,
+    RequestReport,
+    RequestState,
+    Status,
+)
 
 LINE_SECONDS = 5.0
 _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
+_PENDING_SHOWN = 20
+_SLOW = 500
+"""So many notifications waiting for a channel are worth a word."""
 _STYLES = {
     RequestState.QUEUED: "dim",
     RequestState.RUNNING: "cyan",
@@ -161,7 +171,7 @@ def line(status: Status) -> str:
             parts.append(f"request {request.id} failed: {request.error}")
         elif request.state in (RequestState.PAUSED, RequestState.STOPPED):
             parts.append(f"request {request.id} is {request.state}")
-    parts += _channel_texts(status)
+    parts += [*_more(status), *_channel_texts(status)]
     if status.error:
         parts.append(f"{status.error.kind}: {status.error.message}")
     return " | ".join(parts)
@@ -181,6 +191,7 @@ def render(status: Status) -> Group:
     lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
     lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
     lines += [line for request in requests for line in _request_lines(request)]
+    lines += [Text(text, style="dim") for text in _more(status)]
     lines += [Text(text, style="yellow") for text in _channel_texts(status)]
     if status.error:
         lines.append(Text(f"{status.error.kind}: {status.error.message}", style="red"))
@@ -190,10 +201,27 @@ def render(status: Status) -> Group:
 
 
 def _channel_texts(status: Status) -> list[str]:
-    """Signal channels that do not work; of an engine that has ended nobody wants to know."""
+    """Channels of signals and notifications that do not work; of an engine that has ended nobody wants to know."""
     if status.state is not EngineState.RUNNING:
         return []
-    return [f"signals by {c.name} do not come: {c.trouble}" for c in status.channels if c.trouble]
+    signals = [f"signals by {c.name} do not come: {c.trouble}" for c in status.channels if c.trouble]
+    return signals + [text for n in status.notifications if (text := _notification_text(n))]
+
+
+def _notification_text(told: NotificationReport) -> str | None:
+    """None where all is well."""
+    counts = f"{told.waiting} wait, {told.dropped} were dropped"
+    if told.trouble:
+        return f"notifications by {told.name} are not taken ({counts}): {told.trouble}"
+    if told.dropped or told.waiting >= _SLOW:
+        return f"notifications by {told.name} are taken slowly: {counts}"
+    return None
+
+
+def _more(status: Status) -> list[str]:
+    """How many requests there was no room for."""
+    pending = sum(not r.state.ended for r in status.requests)
+    return [f"and {pending - _PENDING_SHOWN} more requests wait"] if pending > _PENDING_SHOWN else []
 
 
 def _request_lines(request: RequestReport) -> list[Text]:
@@ -226,8 +254,10 @@ def duration(seconds: float | None) -> str:
 
 
 def _shown_requests(status: Status) -> list[RequestReport]:
-    """Those that are not over, and as many of the newest that are as there is room for."""
+    """The first of those that are not over, and as many of the newest that are as there is room for."""
     pending = [r for r in status.requests if not r.state.ended]
+    pending.sort(key=lambda r: r.state is RequestState.QUEUED)
+    pending = pending[:_PENDING_SHOWN]
     ended = [r for r in status.requests if r.state.ended]
     room = max(0, _REQUESTS_SHOWN - len(pending))
     chosen = {r.id for r in [*(ended[-room:] if room else []), *pending]}

@@ -147,6 +147,7 @@ class Lane:
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             self._failed(windows, error)
             return
+        self._remove_late(windows)
         for window in windows:
             self._tell(LowWritten(window, time))
 
@@ -157,6 +158,7 @@ class Lane:
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             self._failed(windows, error)
             return
+        self._remove_late(windows)
         for window in windows:
             self._tell(HighWritten(window, time))
 
@@ -237,11 +239,10 @@ class Lane:
         task, bounds = (effect.request_id, effect.namespace), tuple(probe.bounds)
         self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed))
 
-    def _release(self, window: WindowId) -> bool:
+    def _release(self, window: WindowId) -> None:
         buffer = self.buffers.pop(window, None)
         if buffer is not None:
             buffer.release(window)
-        return buffer is not None
 
     def _each(self, handle: Callable[[Any], None]) -> Callable[[Sequence[Any]], None]:
         """Try again while MongoDB is unreachable; anything else ends the collection's task."""
@@ -275,14 +276,23 @@ class Lane:
                     collection=str(effect.namespace),
                     why=effect.why,
                 )
-            # A window may be given up while its read is still under way: its buffer is dropped when it comes.
-            if not self._release(effect.window) and not effect.landed:
+            # A window may be given up while its read is still under way, or one of its watermarks: its buffer is
+            # dropped, and its document removed, when it comes.
+            if not effect.landed:
                 self._given_up.add(effect.window)
+            self._release(effect.window)
+        self._remove([e.window for e in effects])
+
+    def _remove_late(self, windows: Sequence[WindowId]) -> None:
+        if late := [window for window in windows if window in self._given_up]:
+            self._remove(late)
+
+    def _remove(self, windows: Sequence[WindowId]) -> None:
         try:
-            self.writer.discard([e.window for e in effects])
+            self.writer.discard(windows)
         except Exception as error:  # noqa: BLE001 - no window depends on it
             # They are removed at the next start at the latest; no window depends on it.
-            _log.warning("watermark documents are left behind", error=str(error), count=len(effects))
+            _log.warning("watermark documents are left behind", error=str(error), count=len(windows))
 
 
 def query_of(text: str | None) -> dict[str, Any] | None:

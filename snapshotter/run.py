@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from snapshotter.batch_lane import HOLD_SECONDS, BatchLane
 from snapshotter.batch_trailer import BatchTrailer
 from snapshotter.chunk_reader import Buffer
+from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
-from snapshotter.core.inputs import Command, Draining, Input, RequestReceived
+from snapshotter.core.inputs import Draining, Input, RequestReceived, SignalsTaken
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
@@ -57,7 +58,7 @@ class World:
     journal: Journal
     hints: HintsWriter
     check_lock: Callable[[], int]
-    accept: Callable[[bytes], None]
+    accept: Callable[[Sequence[bytes]], None]
     announce: Callable[[Announce], None]
     first_requests: Callable[[Progress], list[SnapshotRequest]]
     saved: Callable[[Progress], None]
@@ -148,8 +149,8 @@ class Run:
             in_stream, controls = config.strategy.in_stream, self.world.journal.controls
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
-            for request in [*self.world.first_requests(progress), *self.world.journal.requests]:
-                self.report(RequestReceived(request))
+            requests = [*self.world.first_requests(progress), *self.world.journal.requests]
+            self.report(SignalsTaken(tuple(requests), controls))
 
     # What the lanes and the control loop call
 
@@ -225,24 +226,23 @@ class Run:
             case _:
                 self.lane.submit(effect)
 
-    def receive_signal(self, document: bytes) -> None:
-        self.world.accept(document)
+    def receive_signals(self, documents: Sequence[bytes]) -> None:
+        self.world.accept(documents)
+
+    def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
+        """What signals have led to: durable at once, before anything follows from it. Before the first batch it waits
+        in the journal."""
+        with self._lock:
+            new = tuple(requests)
+            self.world.journal.take(new, controls)
+            if self._machine is not None:
+                self.report(SignalsTaken(new, controls))
 
     def request(self, request: SnapshotRequest) -> None:
         """A request that the journal holds; before the first batch it waits there."""
         with self._lock:
             if self._machine is not None:
                 self.report(RequestReceived(request))
-
-    def command(self, command: Command) -> list[RequestProgress]:
-        """What an operator decides, durable when this returns. Returns the requests that it was about to meet."""
-        with self._lock:
-            known = self.known()
-            if self._machine is not None:
-                self.report(command)
-            else:
-                self.world.journal.obey(command, known)
-            return known
 
     def known(self) -> list[RequestProgress]:
         """The requests that exist; before the first batch, as far as they are durable."""

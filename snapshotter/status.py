@@ -116,6 +116,16 @@ class ChannelReport(_Report):
     trouble: str | None = None
 
 
+class NotificationReport(_Report):
+    """A notification channel: how many notifications wait for it, how many it has lost because it did not keep up, and
+    what keeps it from taking them; None while nothing does."""
+
+    name: str
+    waiting: int = 0
+    dropped: int = 0
+    trouble: str | None = None
+
+
 class Status(_Report):
     """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
     behind.
@@ -136,6 +146,7 @@ class Status(_Report):
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
+    notifications: tuple[NotificationReport, ...] = ()
 
     def request(self, request_id: str) -> RequestReport | None:
         """The request of this id, if the engine knows it."""

@@ -1,11 +1,12 @@
-"""The outcome of signals, written back to MongoDB: one document a request, beside the signal collection.
+"""The outcome of signals, written back to MongoDB: one document a signal, beside the signal collection.
 
 So whoever inserted a signal can watch it where it was inserted, and needs no access to the engine. It is a report, not
 state: nothing is decided by it. It is told after a batch's progress is saved; telling only puts it into a map, of which
 one thread writes the newest word about each request. MongoDB may be away for as long as it likes.
 
 Invariants
-- What is told waits for nothing, and is at most one document a request, however slow MongoDB is.
+- What is told waits for nothing, and is at most one document a request, and ``_SIGNALS_MAX`` about other signals,
+  however slow MongoDB is.
 - A finished state is not overwritten by an older one: a batch that is repeated, or an engine that has lost its lock,
   finds it finished. A request that goes on after a failure (``attempt`` is higher) is newer; so is one of a state
   that began anew (another ``checkpoint``).
@@ -15,8 +16,10 @@ Invariants
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -25,10 +28,12 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from signals.outcomes import ENDED, REJECTED, CollectionStatus, SnapshotStatus
+from signals.outcomes import COMPLETED, ENDED, REJECTED, CollectionStatus, SnapshotStatus
 from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.taking import MET_SHOWN
 from snapshotter.engine_status import AFTER_REFUSAL, STATES, after_failure, state_of
 from snapshotter.errors import redact
+from snapshotter.obedience import Obeyed
 from streaming.mongo_errors import Kind, classify
 from streaming.namespaces import Namespace
 
@@ -39,7 +44,7 @@ _RETRY_SECONDS = 0.5
 _RETRY_SECONDS_MAX = 60.0
 _ATTEMPTS = 5  # at what does not look as if it would pass
 _AT_ONCE = 500
-_REFUSALS_MAX = 10_000
+_SIGNALS_MAX = 10_000
 _ID_MAX = 1_024
 _TEXT_MAX = 2_000
 _UNREADABLE = "unknown"
@@ -68,7 +73,8 @@ class StatusCollection:
         self._life = life
         self._retry_seconds = retry_seconds
         self._told: dict[str, RequestProgress] = {}
-        self._waiting: Waiting = {}
+        self._requests: Waiting = {}
+        self._signals: OrderedDict[tuple[str, str], UpdateOne] = OrderedDict()
         self._changed = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -88,7 +94,10 @@ class StatusCollection:
             changed = [r for r in progress.requests if self._told.get(r.id) != r]
             if changed:
                 life = self._life()
-                self._offer({("request", r.id): _told(r, self._engine, life) for r in changed})
+                told = {("request", r.id): _told(r, self._engine, life) for r in changed}
+                with self._changed:
+                    self._requests.update(told)
+                    self._changed.notify_all()
             self._told = {r.id: r for r in progress.requests}
         except Exception:  # noqa: BLE001 - what cannot be told must not stop what happens
             _log.exception("a request's outcome cannot be told")
@@ -96,7 +105,12 @@ class StatusCollection:
     def refused(self, signal_id: str, why: str) -> None:
         """Tell that a signal was not obeyed. One whose id could not be read has nobody to tell it to."""
         if self.on and signal_id != _UNREADABLE:
-            self._offer({("refusal", signal_id): _refused(signal_id, why, self._engine)})
+            self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
+
+    def obeyed(self, outcome: Obeyed) -> None:
+        """Tell what became of a command, or of a message for the log."""
+        if self.on:
+            self._offer(("obeyed", outcome.id), _obeyed(outcome, self._engine), newer=not outcome.again)
 
     def open(self) -> None:
         """Begin to write."""
@@ -113,25 +127,21 @@ class StatusCollection:
             self._closing = True
             self._changed.notify_all()
         self._thread.join(_FLUSH_SECONDS)
-        if self._thread.is_alive() or self._waiting:
+        if self._thread.is_alive() or self._requests or self._signals:
             _log.warning(
                 "the outcome of some requests was not written in time; the next start writes it",
                 error=self.error or "",
             )
         self._thread = None
 
-    def _offer(self, newest: Waiting) -> None:
+    def _offer(self, name: tuple[str, str], newest: UpdateOne, *, newer: bool = True) -> None:
         with self._changed:
-            self._waiting.update(newest)
-            if len(self._waiting) > _REFUSALS_MAX:
-                self._make_room()
+            if newer or name not in self._signals:
+                self._signals[name] = newest
+            if len(self._signals) > _SIGNALS_MAX:
+                (_, signal_id), _ = self._signals.popitem(last=False)
+                _log.warning("signals come faster than is written of them; one is left out", id=signal_id)
             self._changed.notify_all()
-
-    def _make_room(self) -> None:
-        refusals = [name for name in self._waiting if name[0] == "refusal"]
-        if len(refusals) > _REFUSALS_MAX:  # of the requests there are never very many
-            del self._waiting[refusals[0]]
-            _log.warning("refusals come faster than they can be written; one is left out", id=refusals[0][1])
 
     # The thread
 
@@ -158,9 +168,12 @@ class StatusCollection:
     def _take(self) -> Waiting:
         """Some that wait, once there are any; none at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-            names = list(self._waiting)[:_AT_ONCE]
-            return {name: self._waiting.pop(name) for name in names}
+            self._changed.wait_for(lambda: self._requests or self._signals or self._closing)
+            requests, signals = self._requests, self._signals
+            taken = {name: requests.pop(name) for name in list(islice(requests, _AT_ONCE))}
+            for name in list(islice(signals, _AT_ONCE - len(taken))):
+                taken[name] = signals.pop(name)
+            return taken
 
     def _again(self, batch: Waiting, error: PyMongoError, failures: int) -> None:
         """Put it back, under what is newer, and pause."""
@@ -170,7 +183,10 @@ class StatusCollection:
             "the outcome of signals was not written, and is tried again", error=self.error, wait_seconds=pause
         )
         with self._changed:
-            self._waiting = {**batch, **self._waiting}
+            ours = {name: write for name, write in batch.items() if name[0] == "request"}
+            self._requests = {**ours, **self._requests}
+            others = {name: write for name, write in batch.items() if name not in ours}
+            self._signals = OrderedDict({**others, **self._signals})
             self._changed.wait_for(lambda: self._closing, pause)
 
     def _switch_off(self, collection: Collection[Any], error: PyMongoError) -> None:
@@ -180,7 +196,9 @@ class StatusCollection:
             error=redact(str(error))[:500],
         )
         with self._changed:
-            self._collection, self._waiting = None, {}
+            self._collection = None
+            self._requests.clear()
+            self._signals.clear()
 
 
 def _write(collection: Collection[Any], batch: Waiting) -> None:
@@ -229,6 +247,27 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
     noted = {"$mergeObjects": ["$$ROOT", {"id_reused": {"$literal": reason}}]}
     new = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
     return UpdateOne({"_id": name}, [{"$replaceWith": {"$cond": [is_request, noted, new]}}], upsert=True)
+
+
+def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
+    """A command that was obeyed. One that was obeyed before, perhaps in a life that could not tell, is told of where
+    nothing stands yet."""
+    name = _text(outcome.id, _ID_MAX)
+    status = SnapshotStatus(
+        name,
+        COMPLETED,
+        engine=engine,
+        command=outcome.kind,
+        requests=tuple(_text(i, _ID_MAX) for i in outcome.met.requests),
+        requests_met=None if outcome.again else outcome.met.count,
+        unknown=tuple(_text(i, _ID_MAX) for i in outcome.unknown[:MET_SHOWN]),
+    )
+    document = {**status.to_document(), "updated_at": datetime.now(UTC)}
+    new: dict[str, Any] = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
+    if outcome.again:
+        told = {"$not": [{"$in": [{"$ifNull": ["$state", REJECTED]}, [REJECTED]]}]}
+        new = {"$cond": [told, "$$ROOT", new]}
+    return UpdateOne({"_id": name}, [{"$replaceWith": new}], upsert=True)
 
 
 def status_of(request: RequestProgress, engine: str) -> SnapshotStatus:

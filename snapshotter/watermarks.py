@@ -9,6 +9,7 @@ Three strategies, one contract (tests/conformance runs the same tests over all o
 change stream *are* the watermarks. ``cluster_time`` writes nothing: the two are majority operation times.
 
 The signal collection is left clean: documents of finished windows are removed, and at a start those of earlier runs.
+With ``keep``, those of ``insert_insert`` stay for whoever wants to see them; ``insert_delete`` lives by removing.
 """
 
 from __future__ import annotations
@@ -76,13 +77,19 @@ class WatermarkWriter(Protocol):
 
 
 def watermark_writer(
-    strategy: Strategy, client: MongoClient[Any], engine: str, signals: Namespace | None, clock: CausalClock
+    strategy: Strategy,
+    client: MongoClient[Any],
+    engine: str,
+    signals: Namespace | None,
+    clock: CausalClock,
+    *,
+    keep: bool = False,
 ) -> WatermarkWriter:
     if not strategy.in_stream:
         return ClusterTimeWatermarks(client)
     if signals is None:
         raise ValueError(f"{strategy} needs signal.data.collection")
-    return InsertedWatermarks(strategy, client, engine, signals, clock)
+    return InsertedWatermarks(strategy, client, engine, signals, clock, keep=keep)
 
 
 class InsertedWatermarks:
@@ -95,8 +102,11 @@ class InsertedWatermarks:
         engine: str,
         signals: Namespace,
         clock: CausalClock,
+        *,
+        keep: bool = False,
     ) -> None:
         self.strategy = strategy
+        self._keeps = keep and strategy is Strategy.INSERT_INSERT
         self._client = client
         self._engine = engine
         self._clock = clock
@@ -130,10 +140,14 @@ class InsertedWatermarks:
             return self._time(session)
 
     def discard(self, windows: Sequence[WindowId]) -> None:
+        if self._keeps:
+            return
         ids = [name(self._engine, w) for w in windows for name in (open_id, close_id)]
         self._signals.delete_many({"_id": {"$in": ids}})
 
     def clean_up(self, run: str) -> int:
+        if self._keeps:
+            return 0
         mine = re.escape(f"{self._engine}/")
         this_run = re.escape(f"{run}/")
         pattern = f"^{mine}(?!{this_run})[0-9a-f]+/[0-9]+-(open|close)$"

@@ -8,7 +8,8 @@ The journal holds them; a replayed batch, which starts from an older progress, d
 
 Invariants
 - ``taken`` remembers the ids of the newest commands with what they said, so that one that is delivered twice is obeyed
-  once, and another one under its id can be told.
+  once, and another one under its id can be told. There is room for all that one delivery may hold, twice over: what a
+  replay delivers again is known.
 - A fact is let go only once the state that the next replay would start from shows it (``settled``).
 
 Pure: standard library only.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, assert_never
 
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
@@ -25,7 +27,7 @@ from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, T
 from streaming.namespaces import Namespace
 
 TaskId = tuple[str, Namespace]
-COMMANDS_KEPT = 1_000
+COMMANDS_KEPT = 20_000
 _FINAL = (TaskState.DONE, TaskState.STOPPED)
 
 
@@ -43,20 +45,31 @@ class Controls:
         """What holds once the command is obeyed, for the requests that exist now."""
         if command.id in self.taken:
             return self
+        return self.deciding(command, requests).remembering({command.id: command.digest})
+
+    def deciding(self, command: Command, requests: Iterable[RequestProgress]) -> Controls:
+        """``after``, without remembering the command."""
         meant = [r for r in requests if command.requests is None or r.id in command.requests]
         match command:
             case StopReceived():
-                changed = replace(self, stopped=self.stopped | _stopping(command, meant))
+                return replace(self, stopped=self.stopped | _stopping(command, meant))
             case PauseReceived():
-                changed = replace(self, paused=self.paused | {r.id for r in meant if not r.ended})
+                return replace(self, paused=self.paused | {r.id for r in meant if not r.ended})
             case ResumeReceived():
                 again = {} if command.requests is None else _failures(meant)
                 going = frozenset(r.id for r in meant)
-                changed = replace(self, paused=self.paused - going, resumed={**self.resumed, **again})
+                return replace(self, paused=self.paused - going, resumed={**self.resumed, **again})
             case _:
                 assert_never(command)
-        kept = list(self.taken.items())[-(COMMANDS_KEPT - 1) :]
-        return replace(changed, taken={**dict(kept), command.id: command.digest})
+
+    def remembering(self, taken: Mapping[str, str]) -> Controls:
+        """With these commands as the newest, by their ids what they said."""
+        if not taken:
+            return self
+        known = {**self.taken, **taken}
+        for oldest in list(islice(known, max(0, len(known) - COMMANDS_KEPT))):
+            del known[oldest]
+        return replace(self, taken=known)
 
     def applied(self, request: RequestProgress) -> RequestProgress:
         """The request as these decisions leave it. Applied again, nothing changes."""
@@ -76,17 +89,18 @@ class Controls:
     def settled(self, older: Progress, newer: Progress) -> Controls:
         """Without what ``older`` shows already, the state that a replay may start from; ``newer`` has been saved since.
         What is known in neither was forgotten because it has ended long ago."""
+        before, after = ({r.id: r for r in state.requests} for state in (older, newer))
 
         def gone(request_id: str) -> bool:
-            return older.request(request_id) is None and newer.request(request_id) is None
+            return request_id not in before and request_id not in after
 
         def settled(known: TaskId, *, resumed: int = 0) -> bool:
-            request = older.request(known[0])
+            request = before.get(known[0])
             task = request.task(known[1]) if request is not None else None
             return task is not None and (task.resumed >= resumed if resumed else task.state in _FINAL)
 
         def ended(request_id: str) -> bool:
-            states = older.request(request_id), newer.request(request_id)
+            states = before.get(request_id), after.get(request_id)
             return all(request is not None and request.ended for request in states)
 
         return replace(

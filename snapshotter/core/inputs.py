@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from snapshotter.core.chunks import Bound
 from snapshotter.core.namespace_changes import Emptied
@@ -14,6 +15,9 @@ from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.window import Sighting, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+
+if TYPE_CHECKING:
+    from snapshotter.core.controls import Controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,15 @@ class ResumeReceived:
 
 
 Command = StopReceived | PauseReceived | ResumeReceived
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsTaken:
+    """What signals that came together have led to (`core.taking`), durable already: new requests, which change nothing
+    where their ids are known, and what operators have decided by now."""
+
+    requests: tuple[SnapshotRequest, ...]
+    controls: Controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,7 @@ class Draining:
 
 Input = (
     RequestReceived
+    | SignalsTaken
     | StopReceived
     | PauseReceived
     | ResumeReceived

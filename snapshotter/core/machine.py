@@ -58,6 +58,8 @@ class Machine(Requesting):
         match happened:
             case inputs.RequestReceived():
                 effects = self._request_received(happened)
+            case inputs.SignalsTaken():
+                effects = self._signals_taken(happened)
             case inputs.StopReceived() | inputs.PauseReceived() | inputs.ResumeReceived():
                 effects = self._command_received(happened)
             case inputs.CollectionOpened():

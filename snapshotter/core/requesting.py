@@ -103,6 +103,14 @@ class Requesting:
         self._overtake()
         return []
 
+    def _signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
+        known = {request.id for request in self.progress.requests}
+        new = tuple(RequestProgress.accepted(r) for r in happened.requests if r.id not in known)
+        self.progress = replace(self.progress, requests=(*self.progress.requests, *new))
+        decided, self.controls = happened.controls != self.controls, happened.controls
+        self._decide()
+        return [SaveControls(self.controls), *self._give_up_ended(), MakeBatch()] if decided else []
+
     def _command_received(self, command: inputs.Command) -> list[Effect]:
         controls = self.controls.after(command, self.progress.requests)
         if controls is self.controls:

@@ -18,6 +18,7 @@ from signals.notification_channel import NotificationChannel
 from signals.notifications import Aggregate, Notification, Subject
 from snapshotter import engine as engine_module
 from snapshotter.notification_table import NotificationTable
+from snapshotter.status import Status
 from tests.support.engines import SECONDS, Lab, lab, limits
 from tests.support.tables import rows
 
@@ -88,6 +89,12 @@ def test_a_backfill_is_told_in_order_by_every_channel(lab: Lab) -> None:
     ]
 
 
+def waiting(lab: Lab) -> dict[str, int]:
+    """What the status says of each channel."""
+    status = Status.from_json((lab.state / "status.json").read_text())
+    return {told.name: told.waiting for told in status.notifications}
+
+
 class Stuck(NotificationChannel):
     """Blocks for ever at the first notification."""
 
@@ -144,6 +151,7 @@ def test_a_channel_that_blocks_for_ever_does_not_hold_up_the_data(lab: Lab, stuc
         assert completed.wait(SECONDS)
         (outlet,) = (o for o in engine.engine.notifier.outlets if o.name == "stuck")
         assert outlet.left == len(heard), "it has taken none"
+        engine.until("the status to say so", lambda: waiting(lab).get("stuck") == len(heard), SECONDS)
     lab.assert_equal("orders")
     assert (heard[0].type, heard[-1].type) == ("STARTED", "COMPLETED")
     assert any("left behind" in log["event"] and log["channel"] == "stuck" for log in logs)

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from signals.outcomes import SnapshotStatus
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
+from snapshotter.core.taking import Met
+from snapshotter.obedience import Obeyed
 from snapshotter.status_collection import StatusCollection
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
@@ -111,6 +114,52 @@ def test_a_refusal_hides_no_request(mongo_client: Client, database: str) -> None
         status.saved(progress(TaskState.DONE))
     found = document(mongo_client, database)
     assert (found["state"], found["id_reused"]) == ("completed", "it says something else")
+
+
+def test_a_command_has_its_outcome(mongo_client: Client, database: str) -> None:
+    """Which requests it met, and which it named in vain. Told once more by a later life, it keeps what stands there; a
+    life that could not tell is made up for."""
+    met = Met(("q1", "q2"), 2)
+    with writing(mongo_client, database) as status:
+        status.obeyed(Obeyed("p", "pause-snapshot", met, ("$nobody",)))
+        status.obeyed(Obeyed("p", "pause-snapshot", again=True))
+        status.obeyed(Obeyed("l", "log"))
+        status.refused("p", "it says something else")
+    found = document(mongo_client, database, "p")
+    assert (found["state"], found["command"], found["requests"]) == (
+        "completed",
+        "pause-snapshot",
+        ["q1", "q2"],
+    )
+    assert (found["requests_met"], found["unknown"], found["engine"]) == (2, ["$nobody"], "shop")
+    with writing(mongo_client, database) as status:
+        status.obeyed(Obeyed("p", "pause-snapshot", again=True))
+        status.obeyed(Obeyed("untold", "stop-snapshot", again=True))
+        status.refused("p", "it says something else")
+    after = document(mongo_client, database, "p")
+    assert after == {**found, "id_reused": "it says something else"}
+    untold = SnapshotStatus.from_document(document(mongo_client, database, "untold"))
+    assert (untold.state, untold.command, untold.requests_met) == ("completed", "stop-snapshot", None)
+    logged = SnapshotStatus.from_document(document(mongo_client, database, "l"))
+    assert (logged.state, logged.command, logged.requests, logged.ended) == ("completed", "log", (), True)
+
+
+def test_what_waits_is_bounded(
+    mongo_client: Client, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MongoDB is slower than whoever sends nonsense: the newest are written, the oldest are left out, and that is said;
+    of requests nothing is lost."""
+    status = StatusCollection(mongo_client, Namespace(database, "signals_status"), "shop", lambda: "one")
+    status.saved(progress(TaskState.DONE))
+    for number in range(10_003):
+        status.refused(f"s{number}", "unknown type")
+    status.open()
+    status.close()
+    ids = {d["_id"] for d in mongo_client[database]["signals_status"].find({}, {"_id": 1})}
+    assert {"q", "s3", "s10002"} <= ids
+    assert len(ids) == 10_001
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("one is left out") == 3
 
 
 def test_ids_and_reasons_from_outside_do_no_harm(mongo_client: Client, database: str) -> None:

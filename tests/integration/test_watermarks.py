@@ -51,6 +51,19 @@ def test_a_window_has_one_low_and_one_high(mongo_client: Client, database: str) 
     assert {d["type"] for d in documents} == {"snapshot-window-open", "snapshot-window-close"}
 
 
+def test_documents_are_kept_where_that_is_wanted(mongo_client: Client, database: str) -> None:
+    """Those of ``insert_insert``, also when earlier runs are cleaned up; ``insert_delete`` lives by removing."""
+    for strategy, left in ((Strategy.INSERT_INSERT, {"open", "close"}), (Strategy.INSERT_DELETE, set())):
+        mongo_client[database]["signals"].delete_many({})
+        signals = Namespace(database, "signals")
+        marks = watermark_writer(strategy, mongo_client, "e", signals, CausalClock(), keep=True)
+        windows = [WindowId("a1", 1)]
+        marks.high(windows, marks.low(windows))
+        marks.discard(windows)
+        assert marks.clean_up("b2") == 0
+        assert {d["_id"].split("-")[1] for d in mongo_client[database]["signals"].find()} == left
+
+
 def test_cluster_time_writes_nothing(mongo_client: Client, database: str) -> None:
     """Not even a collection; and its high watermark is a reader's end where that is the later one."""
     marks = watermark_writer(Strategy.CLUSTER_TIME, mongo_client, "e", None, CausalClock())

@@ -13,7 +13,7 @@ from signals.actions import Action
 from signals.file_channel import FileChannel
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
-from snapshotter.channels import Channels
+from snapshotter.channels import PART, Channels
 from snapshotter.storage import MemoryStorage, StorageError
 from tests.support.signal_channels import log
 
@@ -28,9 +28,10 @@ class Told:
     step: float = 0.0
     before: Callable[[str], None] = lambda signal_id: None
 
-    def obey(self, action: Action) -> None:
-        self.before(action.id)
-        self.obeyed.append(action.id)
+    def obey(self, *actions: Action) -> None:
+        for action in actions:
+            self.before(action.id)
+        self.obeyed += [action.id for action in actions]
 
     def refuse(self, signal_id: str, why: str) -> None:
         self.refused[signal_id] = why
@@ -79,46 +80,47 @@ def test_all_channels_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_look_is_acknowledged_at_once() -> None:
-    """One call, however much came; none where nothing did."""
+    """One call for each part that is obeyed together; none where nothing came."""
     told, channel = Told(), Counting()
     channels = looking(told, channel)
-    for number in range(50):
+    for number in range(PART + 50):
         channel.send(log(number))
     channels.look()
     channels.look()
-    assert channel.acks == [50]
+    assert channel.acks == [PART, 50]
 
 
 def test_what_was_not_obeyed_is_shown_again() -> None:
     """An error in the middle passes through; what had been obeyed is not repeated, what had not been is not lost."""
     told, channel = Told(), InProcessChannel()
     channels = looking(told, channel)
-    for number in range(4):
+    for number in range(PART + 4):
         channel.send(log(number))
 
     def gone(signal_id: str) -> None:
-        if signal_id == "s00002":
+        if signal_id == f"s{PART + 2:05}":
             raise ConnectionError("the server is gone")
 
     told.before = gone
     with pytest.raises(ConnectionError):
         channels.look()
+    assert len(told.obeyed) == PART
     told.before = lambda signal_id: None
     channels.look()
-    assert told.obeyed == ["s00000", "s00001", "s00002", "s00003"]
+    assert told.obeyed == [f"s{number:05}" for number in range(PART + 4)]
 
 
 def test_a_flood_does_not_hold_up_the_control_loop() -> None:
     """A look ends after two seconds; the next goes on, and nothing is lost or comes twice."""
-    told, channel = Told(step=0.5), InProcessChannel()
+    told, channel = Told(step=1.5), InProcessChannel()
     channels = looking(told, channel)
-    for number in range(12):
+    for number in range(4 * PART):
         channel.send(log(number))
     channels.look()
-    assert 0 < len(told.obeyed) < 12
+    assert 0 < len(told.obeyed) < 4 * PART
     for _ in range(3):
         channels.look()
-    assert told.obeyed == [f"s{number:05}" for number in range(12)]
+    assert told.obeyed == [f"s{number:05}" for number in range(4 * PART)]
 
 
 def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:

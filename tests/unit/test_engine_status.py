@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, cast
 
 import pytest
@@ -164,6 +165,24 @@ def test_a_status_that_cannot_be_written_stops_nothing(clock: Clock) -> None:
             raise StorageError("the disk is full")
 
     StatusWriter("shop", OWNER, Broken()).write(EngineState.RUNNING, None, [], [])
+
+
+def test_what_nobody_remembers_is_not_kept(clock: Clock) -> None:
+    """Of requests that progress has let go of, nothing stays; those that stay keep their times."""
+    storage = MemoryStorage()
+    writer = StatusWriter("shop", OWNER, storage)
+    before: dict[str, datetime | None] = {}
+    for first in range(0, 300, 100):
+        requests = [SnapshotRequest(f"r{n}", (Wanted(ORDERS),)) for n in range(first, first + 101)]
+        writer.write(EngineState.RUNNING, None, requests, [])
+        times = {r.id: r.accepted_at for r in written(storage).requests}
+        assert {name: times[name] for name in times.keys() & before} == {
+            name: before[name] for name in times.keys() & before
+        }
+        before = times
+        clock.now += 10
+    assert len(writer._accepted) == 101
+    assert len(writer._speeds) == 102
 
 
 def test_speed_is_of_the_last_seconds() -> None:

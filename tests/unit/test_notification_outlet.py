@@ -15,6 +15,7 @@ from snapshotter.core.effects import Announce
 from snapshotter.notification_config import NotificationConfig
 from snapshotter.notification_outlet import Outlet
 from snapshotter.notifying import Notifier
+from snapshotter.testing.processes import wait_until
 
 SECONDS = 20.0
 
@@ -248,3 +249,24 @@ def test_an_announcement_nobody_understands_does_no_harm() -> None:
     assert [log["event"] for log in logs] == ["an announcement became no notification"]
     assert "EXPLODED" in logs[0]["announced"]
     assert channel.ids == ["x"]
+
+
+def test_the_status_says_how_each_channel_is() -> None:
+    """What waits, what was lost, and the last error while it lasts."""
+
+    def broken(batch: Sequence[Notification]) -> None:
+        raise ConnectionError("mongodb://me:secret@host/ is down")
+
+    dead = Channel(broken)
+    notifier = Notifier(NotificationConfig("shop", capacity=2, flush_seconds=0.0))
+    assert notifier.reports() == ()
+    notifier.open([dead])
+    (outlet,) = notifier.outlets
+    notifier.send(numbered(0))
+    wait_until(lambda: outlet.error is not None, "the first failure", seconds=SECONDS)
+    for number in range(1, 5):
+        notifier.send(numbered(number))
+    (report,) = notifier.reports()
+    assert (report.name, report.waiting, report.dropped) == (dead.name, 3, 2)
+    assert report.trouble == "ConnectionError: mongodb://***:***@host/ is down"
+    notifier.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,9 +13,10 @@ from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot,
 from snapshotter.catalogue import IdReused, digest_of
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.obedience import Obedience, Obeying
+from snapshotter.core.taking import Met
+from snapshotter.obedience import COMMANDS_AT_ONCE, Obedience, Obeyed, Obeying
 from snapshotter.progress_store import Journal, ProgressStore
-from snapshotter.storage import MemoryStorage
+from snapshotter.storage import MemoryStorage, StorageError
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -30,17 +32,27 @@ class Around:
     refused: dict[str, str] = field(default_factory=dict)
     run_state: None = None
     client: Any = None
+    config: Any = None
+    outcomes: list[Obeyed] = field(default_factory=list)
+    names: list[Namespace] | None = None
 
     def __post_init__(self) -> None:
+        self.looked = 0
+        self.config = SimpleNamespace(requests_max=1_000, allow_code=False)
         self.journal, self.store = Journal(self.storage), ProgressStore(self.storage)
         wanted = Wanted(ORDERS), Wanted(OLD)
         self.journal.add(SnapshotRequest("q1", wanted, digest=digest_of(REQUEST)))
 
     def captured(self) -> list[Namespace]:
-        raise AssertionError("nobody asks for the catalogue: the request is known")
+        assert self.names is not None, "nobody asks for the catalogue: the request is known"
+        self.looked += 1
+        return self.names
 
     def refuse(self, signal_id: str, why: str) -> None:
         self.refused[signal_id] = why
+
+    def obeyed(self, outcome: Obeyed) -> None:
+        self.outcomes.append(outcome)
 
 
 @pytest.fixture
@@ -81,6 +93,7 @@ def test_commands_about_named_requests(around: Around, obedience: Obedience) -> 
     with capture_logs() as logs:
         obedience.obey(PauseSnapshot("p1", ("q1", "nobody")))
     assert [line.get("unknown") for line in logs] == [["nobody"], None]
+    assert around.outcomes == [Obeyed("p1", "pause-snapshot", Met(("q1",), 1), ("nobody",))]
     assert states(around) == [(True, waiting), (False, ["waiting"])]
     obedience.obey(PauseSnapshot("p2"))
     obedience.obey(ResumeSnapshot("r", ("q2",)))
@@ -125,3 +138,83 @@ def test_a_message_for_the_log(obedience: Obedience, around: Around) -> None:
     with capture_logs() as logs:
         obedience.obey(Log("l", "we are at {}"))
     assert [line["event"] for line in logs] == [f"we are at {ClusterTime(5, 1)}"]
+
+
+def orders(name: str) -> ExecuteSnapshot:
+    return ExecuteSnapshot(name, ("shop.orders",))
+
+
+def written(around: Around) -> list[str]:
+    """Watches which files are written."""
+    names: list[str] = []
+    write = around.storage.write_text
+
+    def write_text(name: str, text: str) -> None:
+        names.append(name)
+        write(name, text)
+
+    around.storage.write_text = write_text  # type: ignore[method-assign]
+    return names
+
+
+def test_signals_that_come_together_are_durable_at_once(around: Around, obedience: Obedience) -> None:
+    """One write and one look at the catalogue, however many there are; a stop in their midst reaches what came before
+    it, and nothing that came after. A repetition is known, and the wrong ones hide none of the others."""
+    around.names = [ORDERS]
+    names = written(around)
+    early, late = [[orders(f"{when}-{n}") for n in range(20)] for when in ("early", "late")]
+    obedience.obey(
+        *early, orders("early-0"), orders("early-0"), StopSnapshot("s"), *late, PauseSnapshot("early-1")
+    )
+    assert (names, around.looked) == (["journal.json"], 1)
+    assert states(around) == [
+        (False, ["stopped", "stopped"]),
+        *[(False, ["stopped"])] * 20,
+        *[(False, ["waiting"])] * 20,
+    ]
+    assert list(around.refused) == ["early-1"]
+    assert around.outcomes == [Obeyed("s", "stop-snapshot", Met(("q1", *(a.id for a in early)), 21))]
+
+
+def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, obedience: Obedience) -> None:
+    """The write fails: what was to be told is not, and the same signals once more lead to the same."""
+    around.names = [ORDERS]
+    together = orders("q2"), StopSnapshot("s"), orders("q3")
+
+    def broken(name: str, text: str) -> None:
+        raise StorageError("the disk is full")
+
+    write, around.storage.write_text = around.storage.write_text, broken  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        obedience.obey(*together)
+    assert around.outcomes == []
+    around.storage.write_text = write  # type: ignore[method-assign]
+    for _ in range(2):
+        obedience.obey(*together)
+    assert [state for _, state in states(around)] == [["stopped", "stopped"], ["stopped"], ["waiting"]]
+    assert [(o.met, o.again) for o in around.outcomes] == [(Met(("q1", "q2"), 2), False), (Met(), True)]
+
+
+def test_no_more_requests_wait_than_are_allowed(around: Around, obedience: Obedience) -> None:
+    """Beyond that they are refused by the option's name, until some have ended. A request that would fill the state by
+    itself is refused, too."""
+    around.names = [ORDERS]
+    around.config.requests_max = 3
+    obedience.obey(
+        *(orders(f"r{n}") for n in range(4)), StopSnapshot("s", requests=("q1",)), orders("r4"), orders("r5")
+    )
+    assert {name: "engine.requests.max" in why for name, why in around.refused.items()} == dict.fromkeys(
+        ("r2", "r3", "r5"), True
+    )
+    around.config.requests_max = 9
+    huge = tuple(f'"{n}{"x" * 900}"' for n in range(10_000))
+    obedience.obey(ExecuteSnapshot("huge", ("shop.orders",), keys=huge))
+    assert "characters of state" in around.refused["huge"]
+
+
+def test_commands_have_a_limit(around: Around, obedience: Obedience) -> None:
+    """All of one delivery must be remembered, for a crash delivers them again."""
+    obedience.obey(*(PauseSnapshot(f"p{n}") for n in range(COMMANDS_AT_ONCE + 1)))
+    assert list(around.refused) == [f"p{COMMANDS_AT_ONCE}"]
+    assert len(around.journal.controls.taken) == COMMANDS_AT_ONCE
+    assert {o.met for o in around.outcomes} == {Met(("q1",), 1)}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import PauseReceived
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
@@ -107,6 +108,39 @@ def test_decisions_outlive_a_restart() -> None:
     assert [r.paused for r in again.waiting(Progress())] == [True]
     assert again.waiting(progress(3)) == []
     assert [again.digest_of(name) for name in ("r1", "p1", "x")] == ["", "d", None]
+
+
+def test_signals_that_came_together_are_one_write() -> None:
+    """Requests and decisions: after a crash all of it is known, or nothing."""
+
+    class Counting(MemoryStorage):
+        writes = 0
+
+        def write_text(self, name: str, text: str) -> None:
+            self.writes += 1
+            super().write_text(name, text)
+
+    storage = Counting()
+    journal = Journal(storage)
+    requests = [replace(REQUEST, id=f"r{n}") for n in range(1_000)]
+    controls = Controls(paused=frozenset({"r7"}), taken={"p1": "d"})
+    journal.take(requests, controls)
+    journal.take(requests, controls)
+    assert storage.writes == 1
+    again = Journal(storage)
+    assert (again.requests, again.controls) == (tuple(requests), controls)
+    assert again.size == journal.size > 1_000 * len(REQUEST.id)
+
+
+def test_decisions_of_an_earlier_version_are_found() -> None:
+    """They had a file of their own."""
+    storage = MemoryStorage()
+    storage.write_text("journal.json", json.dumps({"format": 1, "requests": []}))
+    before = Controls(paused=frozenset({"r1"}))
+    storage.write_text("controls.json", json.dumps({"format": 1, **before.to_json()}))
+    assert Journal(storage).controls == before
+    Journal(storage).decide(Controls())
+    assert Journal(storage).controls == Controls()
 
 
 def test_every_part_of_a_request_comes_back() -> None:

@@ -13,6 +13,7 @@ from snapshotter.status import (
     CollectionReport,
     EngineState,
     ErrorReport,
+    NotificationReport,
     RequestReport,
     RequestState,
     Status,
@@ -195,3 +196,32 @@ def test_a_channel_that_does_not_work_is_shown() -> None:
         assert "signals by kafka do not come: Kafka at k1: gone" in text
         assert "by file" not in text
     assert "kafka" not in line(status.model_copy(update={"state": EngineState.STOPPED}))
+
+
+def test_a_notification_channel_that_does_not_keep_up_is_shown() -> None:
+    """A dead one with its last error, a slow one with what waits and what it has lost; not those that keep up."""
+    told = (
+        NotificationReport(name="log", waiting=3),
+        NotificationReport(name="sink", waiting=12, trouble="no broker"),
+        NotificationReport(name="delta", waiting=10_000, dropped=7),
+    )
+    status = RUNNING.model_copy(update={"notifications": told})
+    assert Status.from_json(status.to_json()).notifications == told
+    for text in (line(status), drawn(status)):
+        assert "notifications by sink are not taken (12 wait, 0 were dropped): no broker" in text
+        assert "notifications by delta are taken slowly: 10000 wait, 7 were dropped" in text
+        assert "by log" not in text
+    assert "delta" not in line(status.model_copy(update={"state": EngineState.STOPPED}))
+
+
+def test_a_long_queue_is_cut_short() -> None:
+    """What runs comes first, then the head of the queue, then how many more there are."""
+    queued = [RequestReport(id=f"q{n}", state=RequestState.QUEUED) for n in range(1_000)]
+    (running,) = [r for r in RUNNING.requests if r.state is RequestState.RUNNING][:1]
+    status = RUNNING.model_copy(update={"requests": (*queued, running)})
+    text = drawn(status)
+    assert "shop.orders" in text
+    assert "request q0 is queued" in text
+    assert "q900" not in text
+    assert "and 981 more requests wait" in text
+    assert "and 981 more requests wait" in line(status)

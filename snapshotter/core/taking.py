@@ -1,0 +1,142 @@
+"""Signals that come together: obeyed in their order, and made durable at once.
+
+Ten thousand of them may come in one batch. What each asks for is worked out on the requests as they stand when the
+first is looked at, and as those before it have left them; the outcome, new requests and what operators have decided, is
+written once (`progress_store.Journal.take`) and then reaches the machine in one step (``inputs.SignalsTaken``).
+A request that ends meanwhile does no harm: decisions are facts that a state which has moved on simply shows already.
+
+Invariant: the outcome is what the same signals would have led to one by one.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from snapshotter.core.controls import Controls
+from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.progress import RequestProgress, TaskState
+from snapshotter.core.requests import SnapshotRequest
+from streaming.namespaces import Namespace
+
+MET_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The requests that a command makes a difference to: the first of them, and how many they are."""
+
+    requests: tuple[str, ...] = ()
+    count: int = 0
+
+    @classmethod
+    def of(cls, ids: Collection[str]) -> Met:
+        return cls(tuple(islice(ids, MET_SHOWN)), len(ids))
+
+
+class Taking:
+    """``requests`` and ``controls`` as they are; ``new`` and the property ``controls`` are the outcome."""
+
+    def __init__(self, requests: Iterable[RequestProgress], controls: Controls) -> None:
+        self.new: list[SnapshotRequest] = []
+        self._controls = controls
+        self._taken: dict[str, str] = {}
+        self._known = {request.id: request for request in requests}
+        self._open = {request.id: request for request in self._known.values() if not request.ended}
+        self._names: frozenset[Namespace] | None = None
+        self._last: tuple[Command, Met] | None = None
+
+    @property
+    def controls(self) -> Controls:
+        return self._controls.remembering(self._taken)
+
+    @property
+    def commands(self) -> int:
+        """How many were obeyed."""
+        return len(self._taken)
+
+    @property
+    def open(self) -> int:
+        """How many requests have not ended."""
+        return len(self._open)
+
+    @property
+    def names(self) -> frozenset[Namespace]:
+        """The collections that are queued or being read."""
+        if self._names is None:
+            open_ = self._open.values()
+            self._names = frozenset(t.namespace for r in open_ for t in r.tasks if not t.ended)
+        return self._names
+
+    def digest_of(self, signal_id: str) -> str | None:
+        """What the signal of this id said; None for an id that is not known."""
+        for taken in (self._taken, self._controls.taken):
+            if signal_id in taken:
+                return taken[signal_id]
+        request = self._known.get(signal_id)
+        return request.digest if request is not None else None
+
+    def accept(self, request: SnapshotRequest) -> None:
+        """A request whose id is new."""
+        self.new.append(request)
+        self._put(self._controls.applied(RequestProgress.accepted(request)))
+        self._last = None
+
+    def obey(self, command: Command) -> Met:
+        """A command whose id is new."""
+        self._taken[command.id] = command.digest
+        what = replace(command, id="", digest="")
+        if self._last is not None and self._last[0] == what:
+            # Said twice in a row, it decides nothing more.
+            return self._last[1] if isinstance(what, PauseReceived) else Met()
+        every = command.requests is None and not isinstance(command, StopReceived)
+        met = self._all(command) if every else self._some(command)
+        self._last = what, met
+        return met
+
+    def nobody(self, command: Command) -> tuple[str, ...]:
+        """The ids that the command names and that no request has."""
+        return tuple(sorted(i for i in command.requests or () if i not in self._known))
+
+    def _all(self, command: Command) -> Met:
+        """Pause or resume whatever has not ended; by its ids alone, for there may be many such commands."""
+        paused, ids = self._controls.paused, self._open.keys()
+        if isinstance(command, PauseReceived):
+            self._controls = replace(self._controls, paused=paused | ids)
+            return Met.of(ids)
+        self._controls = replace(self._controls, paused=paused - ids)
+        return Met.of([i for i in ids if i in paused])
+
+    def _some(self, command: Command) -> Met:
+        if command.requests is None:
+            meant = list(self._open.values())
+        else:
+            meant = [self._known[i] for i in sorted(command.requests) if i in self._known]
+        met = Met.of([request.id for request in meant if self._meets(command, request)])
+        self._controls = self._controls.deciding(command, meant)
+        for request in meant:
+            self._put(self._controls.applied(request))
+        return met
+
+    def _meets(self, command: Command, request: RequestProgress) -> bool:
+        match command:
+            case StopReceived():
+                left = (task.namespace for task in request.tasks if not task.ended)
+                return any(command.namespaces is None or name in command.namespaces for name in left)
+            case PauseReceived():
+                return not request.ended
+            case ResumeReceived():
+                failed = any(task.state is TaskState.FAILED for task in request.tasks)
+                paused = request.id in self._controls.paused and not request.ended
+                return paused or (command.requests is not None and failed)
+
+    def _put(self, request: RequestProgress) -> None:
+        self._known[request.id] = request
+        if request.ended:
+            self._open.pop(request.id, None)
+        else:
+            self._open[request.id] = request
+        self._names = None

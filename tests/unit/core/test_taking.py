@@ -1,0 +1,130 @@
+"""`core.taking`: signals that come together lead to what they would have led to one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snapshotter.core import inputs as inp
+from snapshotter.core.controls import Controls
+from snapshotter.core.effects import SaveControls
+from snapshotter.core.limits import Limits
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.taking import MET_SHOWN, Met, Taking
+
+from .some import ITEMS, ORDERS, bound, request
+
+NAMES = ("q1", "q2", "q3", "q4")
+RUNNING = RequestProgress.accepted(request("q1", ORDERS, ITEMS))
+RUNNING = RUNNING.with_task(
+    RUNNING.tasks[0].opened(bound("k9"), 9, ordered_keys=True).begun(table_empty=False)
+)
+FAILED = RequestProgress.accepted(request("q2", ORDERS))
+FAILED = FAILED.with_task(FAILED.tasks[0].failed("reset"))
+EXISTING = (RUNNING, FAILED)
+
+some_requests = st.none() | st.frozensets(st.sampled_from(NAMES), min_size=1)
+commands = st.one_of(
+    st.builds(inp.PauseReceived, st.just(""), some_requests),
+    st.builds(inp.ResumeReceived, st.just(""), some_requests),
+    st.builds(
+        inp.StopReceived,
+        st.just(""),
+        some_requests,
+        st.none() | st.frozensets(st.sampled_from([ORDERS, ITEMS])),
+    ),
+)
+signals = st.lists(commands | st.builds(request, st.sampled_from(NAMES[2:]), st.just(ORDERS)), max_size=12)
+
+
+def named(said: Sequence[object]) -> list[SnapshotRequest | inp.Command]:
+    """Each command under an id of its own, each request id once: the rest is known before anything is taken."""
+    found: list[SnapshotRequest | inp.Command] = []
+    for number, signal in enumerate(said):
+        if isinstance(signal, SnapshotRequest):
+            if signal.id not in {s.id for s in found}:
+                found.append(signal)
+        else:
+            assert isinstance(signal, (inp.PauseReceived, inp.ResumeReceived, inp.StopReceived))
+            found.append(type(signal)(f"c{number}", *[getattr(signal, n) for n in signal.__slots__[1:]]))
+    return found
+
+
+def machine() -> Machine:
+    return Machine("a", Progress(1, requests=EXISTING), Limits(), in_stream=True)
+
+
+def one_by_one(said: Sequence[SnapshotRequest | inp.Command]) -> Machine:
+    it = machine()
+    for signal in said:
+        it.step(inp.RequestReceived(signal) if isinstance(signal, SnapshotRequest) else signal)
+    return it
+
+
+def taken(said: Sequence[SnapshotRequest | inp.Command]) -> Taking:
+    taking = Taking(EXISTING, Controls())
+    for signal in said:
+        if isinstance(signal, SnapshotRequest):
+            taking.accept(signal)
+        else:
+            taking.obey(signal)
+    return taking
+
+
+@given(signals)
+def test_together_is_as_one_by_one(several: list[object]) -> None:
+    """In the machine, and for a start that finds it all in the journal; the commands are remembered in their order."""
+    said = named(several)
+    expected, taking = one_by_one(said), taken(said)
+    it = machine()
+    effects = it.step(inp.SignalsTaken(tuple(taking.new), taking.controls))
+    assert it.progress == expected.progress
+    assert list(taking.controls.taken.items()) == list(expected.controls.taken.items())
+    assert (SaveControls(taking.controls) in effects) == (taking.controls != Controls())
+    again = Machine("b", Progress(1, requests=EXISTING), Limits(), in_stream=True, controls=taking.controls)
+    again.step(inp.SignalsTaken(tuple(taking.new), taking.controls))
+    assert again.progress == expected.progress
+
+
+@given(signals)
+def test_what_a_command_met_is_what_it_changed(several: list[object]) -> None:
+    """Judged by the states before and after it, one by one."""
+    said = named(several)
+    taking = Taking(EXISTING, Controls())
+    for number, signal in enumerate(said):
+        if isinstance(signal, SnapshotRequest):
+            taking.accept(signal)
+            continue
+        before = {r.id: r for r in one_by_one(said[:number]).progress.requests}
+        after = one_by_one(said[: number + 1]).progress.requests
+        changed = {r.id for r in after if before[r.id] != r}
+        met = set(taking.obey(signal).requests)
+        paused = {r.id for r in before.values() if isinstance(signal, inp.PauseReceived) and r.paused}
+        assert changed <= met <= changed | paused
+
+
+def test_ids_that_nobody_has() -> None:
+    """Are said of the command that names them, in order."""
+    taking = Taking(EXISTING, Controls())
+    assert taking.nobody(inp.StopReceived("s", frozenset({"q9", "q1", "q8"}))) == ("q8", "q9")
+    assert taking.nobody(inp.StopReceived("s")) == ()
+
+
+def test_a_repeated_command_costs_nothing() -> None:
+    """A thousand stops in a row are a thousand ids to remember, and one stop; each pause met what the first one did."""
+    taking = Taking(EXISTING, Controls())
+    met = {taking.obey(inp.PauseReceived(f"p{n}")) for n in range(1_000)}
+    assert met == {Met(("q1",), 1)}
+    assert [taking.obey(inp.StopReceived(f"s{n}")).count for n in range(3)] == [1, 0, 0]
+    assert (taking.open, taking.names, taking.commands) == (0, frozenset(), 1_003)
+
+
+def test_of_very_many_some_are_named() -> None:
+    """All are met and counted."""
+    many = [RequestProgress.accepted(request(f"q{n}", ORDERS)) for n in range(2 * MET_SHOWN)]
+    met = Taking(many, Controls()).obey(inp.StopReceived("s"))
+    assert (len(met.requests), met.count) == (MET_SHOWN, 2 * MET_SHOWN)
