@@ -11,7 +11,8 @@ from snapshotter.chunk_reader import FETCH_SIZE
 from snapshotter.engine import Engine
 from snapshotter.engine_config import READERS, EngineConfig
 from snapshotter.notification_config import SINK, NotificationConfig
-from snapshotter.option_groups import SnapshotMode, SnapshotOptions
+from snapshotter.option_groups import SnapshotOptions
+from snapshotter.option_values import SnapshotMode
 from snapshotter.progress_view import View
 from snapshotter.settings import Settings
 from snapshotter.snapshot_modes import MODES, SnapshotPolicy, configured, custom
@@ -45,6 +46,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         limits=settings.limits(),
         readers=settings.snapshot.max_threads or READERS,
         fetch_size=settings.snapshot.fetch_size or FETCH_SIZE,
+        wait_seconds=settings.engine.batch_wait_ms // 1_000,
         trigger_ms=settings.engine.trigger_interval_ms,
         poll_ms=min(settings.signal.poll_interval_ms, 1_000),
         retries_max=settings.retry.max_retries,

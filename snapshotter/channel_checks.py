@@ -16,7 +16,8 @@ from signals.kafka_channel import NAME as KAFKA
 from signals.kafka_options import CHANNEL, CONSUMER, KafkaSignalOptions
 from snapshotter.channels import ALWAYS, ChannelConfig, problems_of
 from snapshotter.errors import Problem
-from snapshotter.option_groups import Group, SignalOptions
+from snapshotter.option_groups import SignalOptions
+from snapshotter.option_values import Group
 from snapshotter.options import as_option_text
 from snapshotter.settings_checks import check_channels
 

@@ -1,124 +1,32 @@
 """The options that work, one field each: name, default, range, and one line of what it does.
 
 This is the only place that says so. Parsing, the error messages, the masked print-out and the catalogue are
-all derived from these fields. Values come in as text (as Kafka Connect has them), so each type here reads
-text strictly: ``true`` is a flag and ``yes`` is not, ``1.5`` is no whole number.
-
-A value that Debezium has and that does not work here yet is refused by name, not as if it were a mistake.
+all derived from these fields.
 """
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import model_validator
 
+from snapshotter.option_values import (
+    CaptureMode,
+    Flag,
+    FullUpdate,
+    Group,
+    Layout,
+    MatchMode,
+    Names,
+    Passed,
+    SnapshotMode,
+    Text,
+    WholeNumber,
+    choice,
+    option,
+)
 from snapshotter.watermark_ids import Strategy
-from streaming.scope import Level, split_list
-
-
-class CaptureMode(StrEnum):
-    """What a change event carries besides the key."""
-
-    CHANGES = "change_streams"
-    FULL = "change_streams_update_full"
-    PRE_IMAGE = "change_streams_with_pre_image"
-    FULL_PRE_IMAGE = "change_streams_update_full_with_pre_image"
-
-
-class FullUpdate(StrEnum):
-    """Where the document of an update comes from."""
-
-    LOOKUP = "lookup"
-    POST_IMAGE = "post_image"
-
-
-class MatchMode(StrEnum):
-    """How entries of include and exclude lists are read."""
-
-    REGEX = "regex"
-    LITERAL = "literal"
-
-
-class SnapshotMode(StrEnum):
-    """What a start of the engine reads (`snapshotter.snapshot_modes`)."""
-
-    ALWAYS = "always"
-    INITIAL = "initial"
-    INITIAL_ONLY = "initial_only"
-    NO_DATA = "no_data"
-    WHEN_NEEDED = "when_needed"
-    CONFIGURATION_BASED = "configuration_based"
-    CUSTOM = "custom"
-
-
-class Layout(StrEnum):
-    """How a document lies in its table."""
-
-    COLUMNS = "columns"
-
-
-E = TypeVar("E", bound=StrEnum)
-
-
-def _whole_number(value: Any) -> int:
-    if not re.fullmatch(r"[+-]?\d+", str(value).strip()):
-        raise ValueError("must be a whole number")
-    return int(value)
-
-
-def _flag(value: Any) -> bool:
-    text = str(value).strip().lower()
-    if text not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text == "true"
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    """Comma-separated texts, trimmed. A comma in brackets, or after a backslash, does not separate."""
-    return value if isinstance(value, tuple) else split_list(str(value))
-
-
-def _choice(kind: type[E], *, planned: tuple[str, ...] = (), **renamed: E) -> Any:
-    """A validator for one of ``kind``'s values, without regard to case. ``renamed``: old names that still
-    work.
-    """
-
-    def read(value: Any) -> E:
-        text = str(value).strip().lower()
-        if text in renamed:
-            return renamed[text]
-        known = ", ".join(kind)
-        if text in planned:
-            raise ValueError(f"is not supported yet; supported: {known}")
-        try:
-            return kind(text)
-        except ValueError:
-            raise ValueError(f"must be one of {', '.join([*kind, *planned])}") from None
-
-    return BeforeValidator(read)
-
-
-WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
-Flag = Annotated[bool, BeforeValidator(_flag)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-Text = Annotated[str, BeforeValidator(lambda value: str(value).strip())]
-Passed = dict[str, str]
-"""All options under a prefix (the option's name ends in ``.*``), by what follows it, for whom they are passed to."""
-
-
-class Group(BaseModel):
-    """Frozen values, read by their dotted names."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
-
-
-def option(name: str, doc: str, default: Any = ..., *, secret: bool = False, **limits: Any) -> Any:
-    """A field whose alias is the option's name. No default means that the option is required."""
-    return Field(default, alias=name, description=doc, json_schema_extra={"secret": secret}, **limits)
-
+from streaming.scope import Level
 
 _BASED = "snapshot.mode.configuration.based"
 
@@ -183,18 +91,18 @@ class CaptureOptions(Group):
         "collection.include.list", "collections to capture (db.coll); empty is all", ()
     )
     collection_exclude: Names = option("collection.exclude.list", "collections not to capture (db.coll)", ())
-    match_mode: Annotated[MatchMode, _choice(MatchMode)] = option(
+    match_mode: Annotated[MatchMode, choice(MatchMode)] = option(
         "filters.match.mode", "how include and exclude lists are read: regex or literal", MatchMode.REGEX
     )
-    mode: Annotated[CaptureMode, _choice(CaptureMode)] = option(
+    mode: Annotated[CaptureMode, choice(CaptureMode)] = option(
         "capture.mode", "what change events carry", CaptureMode.FULL
     )
-    full_update: Annotated[FullUpdate, _choice(FullUpdate)] = option(
+    full_update: Annotated[FullUpdate, choice(FullUpdate)] = option(
         "capture.mode.full.update.type",
         "where updated documents come from: lookup or post_image",
         FullUpdate.LOOKUP,
     )
-    scope: Annotated[Level, _choice(Level)] = option(
+    scope: Annotated[Level, choice(Level)] = option(
         "capture.scope", "what the change stream is opened on", Level.DEPLOYMENT
     )
     target: Text | None = option("capture.target", "the database or collection of a narrower scope", None)
@@ -216,7 +124,7 @@ class CaptureOptions(Group):
 class SnapshotOptions(Group):
     """What is read when, and in what pieces."""
 
-    mode: Annotated[SnapshotMode, _choice(SnapshotMode, never=SnapshotMode.NO_DATA)] = option(
+    mode: Annotated[SnapshotMode, choice(SnapshotMode, never=SnapshotMode.NO_DATA)] = option(
         "snapshot.mode", "what a start reads, and whether changes stream", SnapshotMode.INITIAL
     )
     custom_name: Text | None = option(
@@ -271,7 +179,7 @@ class SnapshotOptions(Group):
         None,
         ge=1,
     )
-    watermarking: Annotated[Strategy, _choice(Strategy)] | None = option(
+    watermarking: Annotated[Strategy, choice(Strategy)] | None = option(
         "incremental.snapshot.watermarking.strategy",
         "how windows are marked; unset is insert_insert with a signal collection, else cluster_time",
         None,
@@ -335,7 +243,7 @@ class DeltaOptions(Group):
     warehouse: Text = option(
         "delta.warehouse", "folder or URI under which all tables and all state lie", min_length=1
     )
-    layout: Annotated[Layout, _choice(Layout, planned=("document", "json"))] = option(
+    layout: Annotated[Layout, choice(Layout, planned=("document", "json"))] = option(
         "delta.table.layout", "how documents lie in tables", Layout.COLUMNS
     )
 
@@ -375,6 +283,13 @@ class EngineOptions(Group):
         "engine.filters.allow.code",
         "let filters run JavaScript on the server: $where, $function, $accumulator",
         False,
+    )
+    batch_wait_ms: WholeNumber = option(
+        "engine.batch.wait.ms",
+        "how long a batch of changes waits for snapshot windows that are about to be ready; whole seconds count",
+        4_000,
+        ge=0,
+        le=60_000,
     )
     status_collection: Flag = option(
         "engine.status.collection",

@@ -30,7 +30,6 @@ from snapshotter.option_groups import (
     CaptureOptions,
     DeltaOptions,
     EngineOptions,
-    Group,
     MongodbOptions,
     NamingOptions,
     NotificationOptions,
@@ -38,6 +37,7 @@ from snapshotter.option_groups import (
     SignalOptions,
     SnapshotOptions,
 )
+from snapshotter.option_values import Group
 from snapshotter.options import as_option_text
 from snapshotter.settings_reading import read_group, shown, sorted_out
 from snapshotter.watermark_ids import Strategy

@@ -15,12 +15,11 @@ from signals.filters import query_document, refuse_code
 from snapshotter.errors import Problem
 from snapshotter.option_groups import (
     CaptureOptions,
-    MatchMode,
     MongodbOptions,
     SignalOptions,
-    SnapshotMode,
     SnapshotOptions,
 )
+from snapshotter.option_values import MatchMode, SnapshotMode
 from snapshotter.snapshot_modes import custom
 from snapshotter.watermark_ids import Strategy
 from streaming.scope import Level

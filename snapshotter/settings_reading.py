@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from snapshotter.errors import MASK, Problem, redact
-from snapshotter.option_groups import Group
+from snapshotter.option_values import Group
 from snapshotter.options import SPARK_PREFIX, Status, find, is_secret, nearest
 
 

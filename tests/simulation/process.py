@@ -67,10 +67,8 @@ class Process:
             yield "poll"
             if len(self.sink.offsets) == self.sink.committed + 1:
                 start = self.sink.offsets[-1][1] if self.sink.offsets else self.world.stream_start
-                if start == self.source.clock and not self.nonce:
-                    continue
-                ends = [self.source.clock] * 2 + [self.rng.randint(start, self.source.clock)]
-                end = self.rng.choice(ends)
+                now = self.source.clock
+                end = self.rng.choice([now, now, self.rng.randint(start, now)])
                 if self.holding and not self.world.happens("impatient"):
                     end = start
                 if end == start and not self.nonce:

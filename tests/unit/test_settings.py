@@ -9,7 +9,7 @@ import pytest
 
 from snapshotter.assembly import engine_config
 from snapshotter.errors import ConfigurationError
-from snapshotter.option_groups import CaptureMode, FullUpdate, SnapshotMode
+from snapshotter.option_values import CaptureMode, FullUpdate, SnapshotMode
 from snapshotter.options import Status, catalogue, find, nearest
 from snapshotter.settings import Settings
 from snapshotter.watermark_ids import Strategy
