@@ -203,7 +203,8 @@ class Snapshotter:
             refused = dict(self.engine.refused).get(request_id)
             if refused is not None and request is None:
                 raise DefiniteError(refused)
-            return request if request is not None and request.ended else None
+            told = not self.engine.telling.pending(request_id)
+            return request if request is not None and request.ended and told else None
 
         return self.until(f"the end of request {request_id}", ended, timeout_seconds)
 

@@ -11,8 +11,7 @@ import json
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -53,6 +52,7 @@ from snapshotter.status import EngineState
 from snapshotter.status_collection import StatusCollection
 from snapshotter.storage import storage_for
 from snapshotter.tables import Tables
+from snapshotter.telling import Telling
 from snapshotter.watermarks import CausalClock, watermark_writer
 from snapshotter.window_log import WindowLog
 from streaming.change_stream import MongoChangesDataSource
@@ -66,7 +66,6 @@ _START = "capture.start.op.time"
 _COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
 _STABLE_SECONDS = 60.0
-_ANNOUNCEMENTS_KEPT = 10_000
 
 
 class Engine:
@@ -83,9 +82,8 @@ class Engine:
         self.in_process = InProcessChannel()
         self.obedience = Obedience(self)
         self._channels = self._watch([])
-        self.announcements: deque[Announce] = deque(maxlen=_ANNOUNCEMENTS_KEPT)
-        self.listeners: list[Callable[[Announce], None]] = []
         self.notifier = Notifier(config.notifications)
+        self.telling = Telling(self.notifier, lambda: self.store)
         self._refusals = Refusals()
         beside = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
@@ -101,7 +99,7 @@ class Engine:
             self.journal,
             self.captured,
             lambda: self.tables.there(),  # noqa: PLW0108 - a new generation has tables of its own
-            self._skipped,
+            lambda: self.telling.now(Announce(SKIPPED, NAME)),
         )
         self._app_id: str | None = None
         self._newest_signal: bytes | None = None
@@ -211,6 +209,7 @@ class Engine:
         finally:
             run.refuse()
             self._await_commit(run, query)
+            self._tell()
             query.stop()
             run.close()
         if run.error is not None and not isinstance(run.error, StopRequested):
@@ -238,6 +237,7 @@ class Engine:
                     self._lock.renew()
                 renewed = time.monotonic()
             self._look(run)
+            self._tell()
             self._channels.look()
             self._look_ahead(run)
             run.steer()
@@ -290,9 +290,17 @@ class Engine:
         landed = run.progress.batch_id
         deadline = time.monotonic() + _COMMIT_SECONDS
         while landed >= 0 and query.isActive and time.monotonic() < deadline:
-            if self.storage.exists(f"{self._checkpoint}/commits/{landed}"):
+            if self._is_committed(landed):
                 return
             time.sleep(0.01)
+
+    def _tell(self) -> None:
+        batch = self.telling.waits_for
+        if batch is not None and self._is_committed(batch):
+            self.telling.committed(batch)
+
+    def _is_committed(self, batch_id: int) -> bool:
+        return self.storage.exists(f"{self._checkpoint}/commits/{batch_id}")
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
         told = self._channels.reports(), self.notifier.reports()
@@ -339,9 +347,6 @@ class Engine:
             if n != self.config.signals
         ]
 
-    def _skipped(self) -> None:
-        self._announce(Announce(SKIPPED, NAME))
-
     # The world of a run
 
     def _world(self) -> World:
@@ -354,7 +359,7 @@ class Engine:
             hints=self._hints,
             check_lock=self._check_lock,
             accept=self._receive,
-            announce=self._announce,
+            telling=self.telling,
             first_requests=lambda progress: self.first_load.requests(progress, self.store.generation),
             saved=self.outcomes.saved,
             tables=self.tables,
@@ -373,15 +378,6 @@ class Engine:
     def _check_lock(self) -> int:
         with self._mutex:
             return self._lock.check()
-
-    def _announce(self, announcement: Announce) -> None:
-        _log.info(announcement.kind, id=announcement.request_id, collection=str(announcement.namespace or ""))
-        run = self.run_state
-        request = run.progress.request(announcement.request_id) if run is not None else None
-        self.notifier.announce(announcement, request, announcement.data)
-        self.announcements.append(announcement)
-        for listener in self.listeners:
-            listener(announcement)
 
     def _application_id(self) -> str:
         """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again."""

@@ -27,6 +27,7 @@ from streaming.namespaces import Namespace
 _KEPT = 20
 _JOURNAL = "journal.json"
 _CONTROLS = "controls.json"
+_TOLD = "told.json"
 _FORMAT = 1
 
 
@@ -62,6 +63,23 @@ class ProgressStore:
         if progress.batch_id % _KEPT == 0:
             for old in self._batches()[:-_KEPT]:
                 self._storage.delete(self._name(old))
+
+    def told(self) -> int | None:
+        """The batch up to which operators have been told; None where nobody has noted that."""
+        text = self._storage.read_text(_TOLD)
+        noted = json.loads(text) if text is not None else {}
+        return noted["batch"] if noted.get("generation") == self.generation.number else None
+
+    def note_told(self, batch_id: int) -> None:
+        """Operators have been told of everything up to this batch."""
+        noted = {"generation": self.generation.number, "batch": batch_id}
+        self._storage.write_text(_TOLD, json.dumps(noted))
+
+    def known_at(self, batch_id: int) -> Progress:
+        """The state of this batch, or the oldest that is kept after it."""
+        batches = self._batches()
+        before = [known for known in batches if known <= batch_id] or batches[:1]
+        return self._load(before[-1]) if before else Progress()
 
     def _load(self, batch_id: int) -> Progress:
         name = self._name(batch_id)

@@ -35,6 +35,7 @@ from snapshotter.hints import HintsWriter
 from snapshotter.progress_store import Journal, ProgressStore
 from snapshotter.request_lane import Lane
 from snapshotter.tables import Tables
+from snapshotter.telling import Telling
 from snapshotter.watermarks import CausalClock, WatermarkWriter
 from snapshotter.window_log import WindowLog
 from streaming.positions import ORIGIN, ClusterTime
@@ -59,7 +60,7 @@ class World:
     hints: HintsWriter
     check_lock: Callable[[], int]
     accept: Callable[[Sequence[bytes]], None]
-    announce: Callable[[Announce], None]
+    telling: Telling
     first_requests: Callable[[Progress], list[SnapshotRequest]]
     saved: Callable[[Progress], None]
     tables: Tables
@@ -125,6 +126,7 @@ class Run:
             try:
                 if self._machine is None:
                     self._begin(batch_id)
+                self.world.telling.committed(batch_id - 1)
                 self._learn(self.batches.process(frame, batch_id))
             except BaseException as error:
                 self.error = error
@@ -144,6 +146,7 @@ class Run:
         removed = self.writer.clean_up(self.id)
         if removed:
             _log.info("removed watermark documents of earlier runs", count=removed)
+        self.world.telling.begin(progress)
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
             in_stream, controls = config.strategy.in_stream, self.world.journal.controls
@@ -220,7 +223,7 @@ class Run:
             case SaveControls(controls):
                 self.world.journal.decide(controls)
             case Announce():
-                self.world.announce(effect)
+                self.world.telling.add(self._before, effect)  # the state that was saved just before
             case MakeBatch():
                 self.world.hints.bump()
             case _:

@@ -31,7 +31,7 @@ def prepared(lab: Lab, strategy: str = "insert_insert", **options: object) -> La
 
 
 def kinds(engine: Snapshotter, request: str) -> list[str]:
-    return [a.kind for a in engine.engine.announcements if a.request_id == request]
+    return [a.kind for a in engine.engine.telling.told if a.request_id == request]
 
 
 def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads) -> None:

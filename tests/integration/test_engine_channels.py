@@ -68,7 +68,7 @@ def told(engine: Snapshotter, lab: Lab, what: str, check: Callable[[str | None],
 
 
 def starts(engine: Snapshotter, name: str) -> int:
-    return sum(a.kind == "STARTED" and a.request_id == name for a in engine.engine.announcements)
+    return sum(a.kind == "STARTED" and a.request_id == name for a in engine.engine.telling.told)
 
 
 def test_kafka_and_a_file_start_backfills(lab: Lab, kafka: KafkaBroker, topic: str) -> None:
@@ -93,7 +93,7 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, kafka: KafkaBroker, topic: s
     kafka.send(topic, "shop", asking("meanwhile", orders))
     with lab.running() as engine:
         completed(engine, "meanwhile")
-        assert {a.request_id for a in engine.engine.announcements if a.kind == "STARTED"} == {"meanwhile"}
+        assert {a.request_id for a in engine.engine.telling.told if a.kind == "STARTED"} == {"meanwhile"}
         assert engine.engine.refused == []
     lab.assert_equal("orders", "people")
 

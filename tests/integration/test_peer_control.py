@@ -110,7 +110,7 @@ def test_what_is_done_is_not_read_again_after_a_restart(lab: Lab, reads: Reads) 
             (TaskState.DONE, 20, 4),
         ]
         assert states(engine).keys() == {"initial", "q"}
-        assert "STARTED" not in [a.kind for a in engine.engine.announcements]
+        assert "STARTED" not in [a.kind for a in engine.engine.telling.told]
         engine.catch_up(SECONDS)
     assert (of("shops"), of("orders"), of("people")) == (1, 2, 4)
     assert sorted(row["_id"] for row in lab.rows("people")) == list(range(0, 40, 2))
