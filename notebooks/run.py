@@ -50,9 +50,10 @@ def execute(path: Path) -> NotebookNode:
 
 
 def _environment() -> dict[str, str]:
-    """A run is over before Java's second compiler has paid for itself."""
+    """A run is over before Java's second compiler has paid for itself; without it Java would also keep less room."""
     given = os.environ.get("JAVA_TOOL_OPTIONS", "")
-    return {**os.environ, "JAVA_TOOL_OPTIONS": f"{given} -XX:TieredStopAtLevel=1".strip()}
+    quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    return {**os.environ, "JAVA_TOOL_OPTIONS": f"{given} {quick}".strip()}
 
 
 def store(notebook: NotebookNode, path: Path) -> None:
