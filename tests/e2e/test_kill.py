@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import random
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,38 +22,12 @@ from snapshotter.testing.processes import wait_until
 from snapshotter.watermark_ids import Strategy
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
+from tests.support.kills import moments
 from tests.support.workload import Workload, WorkloadPlan, load
 
 CHUNK = 150
 KILLS = ("start", "commits", "commits", "commits", "progress", "offsets", "offsets")
 FEW_KILLS = ("commits", "progress", "offsets")
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When to kill: after ``count`` more steps of this kind, and ``delay`` seconds. ``alone``: not its JVM."""
-
-    kind: str
-    count: int
-    delay: float
-    alone: bool
-
-    def wait(self, engine: EngineProcess) -> None:
-        if self.kind != "start":
-            goal = engine.files_of_progress(self.kind) + self.count
-            engine.until(f"{self.count} {self.kind}", lambda: engine.files_of_progress(self.kind) >= goal)
-        threading.Event().wait(self.delay)
-
-
-def moments(chance: random.Random, kills: Sequence[str]) -> Iterator[Moment]:
-    kinds = list(kills)
-    chance.shuffle(kinds)
-    for kind in kinds:
-        at_once = kind in ("commits", "progress")
-        delay = 0.0 if at_once else chance.uniform(0, 8 if kind == "start" else 2)
-        # A batch commits to both tables: after an odd number of commits, one of them is still to come.
-        count = chance.choice((1, 3)) if kind == "commits" else chance.randrange(1, 3)
-        yield Moment(kind, count, delay, chance.random() < 0.5)
 
 
 def options(uri: str, database: str, strategy: Strategy) -> dict[str, str]:
