@@ -145,3 +145,27 @@ def test_a_stop_reaches_a_blocking_snapshot(lab: Lab, reads: Reads) -> None:
         lab.collection("orders").insert_one({"_id": 100})
         engine.catch_up(SECONDS)
     assert 100 in {r["_id"] for r in rows(lab.table("orders"))}
+
+
+def test_blocking_snapshots_one_after_the_other_while_changes_come(lab: Lab, reads: Reads) -> None:
+    """Three that are asked for at once, the last one with a filter, beside a stream that goes on: each is carried out
+    alone, in its turn, and nothing is lost."""
+    prepared(lab, "cluster_time")
+
+    def change(number: int, job: ReadJob) -> None:
+        lab.collection("orders").insert_one({"_id": 100 + number, "total": number})
+        lab.collection("people").update_one({"_id": number % DOCUMENTS}, {"$inc": {"total": 100}})
+
+    reads.before = change
+    with lab.running() as engine:
+        for name in ("one", "two"):
+            engine.execute_snapshot(lab.name("orders"), lab.name("people"), blocking=True, request_id=name)
+        few = {lab.name("people"): '{"total": {"$lt": 0}}'}
+        engine.execute_snapshot(lab.name("people"), filters=few, blocking=True, request_id="three")
+        done = [engine.wait(name, SECONDS) for name in ("one", "two", "three")]
+        engine.catch_up(SECONDS)
+        ends = [a.request_id for a in engine.engine.telling.told if a.kind == "COMPLETED"]
+    assert ends == ["one", "two", "three"]
+    assert all(task.rows + task.dropped >= DOCUMENTS for request in done[:2] for task in request.tasks)
+    assert [(task.rows, task.last) for task in done[2].tasks] == [(0, None)]
+    lab.assert_equal("orders", "people")

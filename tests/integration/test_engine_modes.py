@@ -12,7 +12,7 @@ from snapshotter.core.progress import RequestProgress, TaskState
 from snapshotter.errors import ConfigurationError
 from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo_errors import Kind, classify
-from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.oplogs import forget, short_oplog
 
 __all__ = ["lab", "reads"]
@@ -147,3 +147,22 @@ def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads) -> None:
     assert not thread.is_alive()
     assert reads.jobs == []
     assert not (lab.state / "checkpoint").exists()
+
+
+def test_any_number_of_threads_reads_all(lab: Lab, reads: Reads) -> None:
+    """``snapshot.max.threads``: seven, a stop in the middle, and then one: nothing is lost, and what had landed is not
+    read again."""
+    prepared(lab, "initial", snapshot__max__threads=7)
+    lab.tune = limits(2, 7)
+    with lab.running() as engine:
+        run = engine.engine.run_state
+        assert run is not None
+        assert run.lane.readers == 7
+        engine.until("a chunk to land", lambda: any(t.chunks for r in run.known() for t in r.tasks), SECONDS)
+    landed = known(engine)["initial"].tasks[0].chunks
+    read = len(reads.targets())
+    lab.options["snapshot.max.threads"] = 1
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+    assert len(reads.targets()) - read == 10 - landed
+    lab.assert_equal("orders")
