@@ -199,12 +199,14 @@ class Snapshotter:
 
         def ended() -> RequestProgress | None:
             run = self.engine.run_state
-            request = run.progress.request(request_id) if run is not None else None
+            request = next((r for r in run.known() if r.id == request_id), None) if run is not None else None
             refused = dict(self.engine.refused).get(request_id)
             if refused is not None and request is None:
                 raise DefiniteError(refused)
-            told = not self.engine.telling.pending(request_id)
-            return request if request is not None and request.ended and told else None
+            # Saved, and told: a batch has noted that it has ended.
+            if request is None or request.ended_in is None or self.engine.telling.pending(request_id):
+                return None
+            return request
 
         return self.until(f"the end of request {request_id}", ended, timeout_seconds)
 
