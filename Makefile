@@ -53,5 +53,5 @@ constraints: .venv/.installed ## write constraints.txt from what is installed
 
 clean: ## remove the environment and everything that was built
 	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
-	@rm -rf spark-warehouse metastore_db derby.log
+	@rm -rf spark-warehouse notebooks/spark-warehouse metastore_db derby.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
