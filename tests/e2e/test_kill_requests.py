@@ -116,6 +116,7 @@ def options(uri: str, database: str, file: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kills", "signals"),
     [

@@ -17,10 +17,10 @@ from pymongo import MongoClient
 from snapshotter.status import EngineState, Status
 from snapshotter.testing.processes import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]  # some twenty commands, each a process
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SECONDS = 120
+_SECONDS = 400
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -42,7 +42,12 @@ def filled(nodes: MongoDeployment, name: str, documents: int) -> Collection[Any]
 def chunk(nodes: MongoDeployment, uri: str, name: str) -> Iterator[pa.RecordBatch]:
     """All of a collection as one chunk: what an executor gives, at or after this moment at the primary."""
     part = SubRange(1, KeyRange(None, None), now(nodes.uri))
-    job = ReadJob(uri, Namespace("shop", name), None, PLAN, (part,), None)
+    with (
+        nodes.client().start_session() as session
+    ):  # a node that has not got so far believes no unsigned time
+        session.client["admin"].command("ping", session=session)
+        signed = bson.encode(dict(session.cluster_time or {}))
+    job = ReadJob(uri, Namespace("shop", name), None, PLAN, (part,), signed)
     return partition_reader(job)(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
 
 
@@ -51,6 +56,7 @@ def values(batches: list[pa.RecordBatch]) -> dict[int, int]:
     return {row["_id"]: row["v"] for row in rows}
 
 
+@pytest.mark.thorough
 def test_a_secondary_that_lags_is_waited_for(three_nodes: MongoDeployment) -> None:
     """Read from secondaries, as the address says, a chunk is no older than its low watermark: nothing of it comes while
     the node has not got that far."""

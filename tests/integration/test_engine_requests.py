@@ -35,7 +35,7 @@ def malformed(lab: Lab) -> dict[str, Any]:
         "filter-no-json": signal(
             orders, **{"additional-conditions": [{"data-collection": orders, "filter": "{n: "}]}
         ),
-        "blocking": signal(orders, type="blocking"),
+        "blocking": signal(orders, type="blocking", keys=[1]),
     }
 
 

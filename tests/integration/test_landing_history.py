@@ -15,7 +15,7 @@ from tests.support.landings import Landings, follow
 
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
-@pytest.mark.parametrize("shares", [1, 3])
+@pytest.mark.parametrize("shares", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_a_history_lands_as_the_rule_says(
     spark: SparkSession, tmp_path: Path, rng: random.Random, shares: int, first_load: bool
 ) -> None:

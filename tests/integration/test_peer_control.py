@@ -33,11 +33,12 @@ def stop_in_the_middle(lab: Lab, reads: Reads, engine: Snapshotter, name: str, *
     gate.go.set()
 
 
+@pytest.mark.thorough
 def test_a_new_snapshot_after_a_stop_and_a_restart(lab: Lab, reads: Reads) -> None:
     """A stop of everything, and one that names the collection, end a snapshot for good: after a restart nothing of
     either is read. A new one reads everything, with what is inserted beside it."""
     lab.with_options(snapshot__mode="no_data")
-    lab.tune = limits(5, 4, commit_rows_target=1_000)
+    lab.tune = limits(5, 1, commit_rows_target=1_000)
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n} for n in range(15)])
     left = [100, 101]
