@@ -118,16 +118,11 @@ def topic(kafka: KafkaBroker) -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores and Delta, for the whole run."""
     from snapshotter.spark_session import spark_builder
-    from tests.support.java import QUICK_JAVA
 
     folder = tmp_path_factory.mktemp("spark")
     session = spark_builder(
         "snapshotter-tests",
-        {
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "local"),
-            "spark.driver.extraJavaOptions": QUICK_JAVA,
-        },
+        {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")},
         master="local[2]",
     )
     yield session
