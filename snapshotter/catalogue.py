@@ -158,14 +158,14 @@ def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted, filters:
         return
     key = want.namespace, want.filter
     if key not in filters:
-        filters[key] = _why_not(client, want.namespace, want.filter)
+        filters[key] = why_refused(client, want.namespace, want.filter)
     if why := filters[key]:
         raise RequestRefused(
             f"signal {signal_id!r}: the filter {want.filter} for {want.namespace} is refused: {why}"
         )
 
 
-def _why_not(client: MongoClient[Any], namespace: Namespace, text: str) -> str:
+def why_refused(client: MongoClient[Any], namespace: Namespace, text: str) -> str:
     """Why the server refuses the filter; empty where it does not."""
     try:
         query = query_document(text)

@@ -11,13 +11,13 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from signals.filters import query_document
+from snapshotter.catalogue import why_refused
 from snapshotter.engine_config import EngineConfig
 from snapshotter.errors import ConfigurationError, DefiniteError
 from snapshotter.settings_checks import FILTERS
 from snapshotter.watermark_ids import Strategy
 from streaming.mongo import check_deployment
-from streaming.mongo_errors import as_source_error, classify
+from streaming.mongo_errors import as_source_error
 from streaming.namespaces import Namespace
 from streaming.scope import Level
 
@@ -41,16 +41,14 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
 
 
 def _check_filter(client: MongoClient[Any], name: str, query: str) -> None:
-    namespace = Namespace.parse(name)
-    find = {"find": namespace.collection, "filter": query_document(query)}
     try:
-        client[namespace.database].command("explain", find, verbosity="queryPlanner")
+        why = why_refused(client, Namespace.parse(name), query)
     except PyMongoError as error:
-        if classify(error).retriable:
-            raise as_source_error(error, "cannot ask MongoDB whether it understands a filter") from error
+        raise as_source_error(error, "cannot ask MongoDB whether it understands a filter") from error
+    if why:
         raise ConfigurationError(
-            f"{FILTERS}.{name} = {query}: MongoDB refuses it: {error}", "correct the filter"
-        ) from error
+            f"{FILTERS}.{name} = {query}: MongoDB refuses it: {why}", "correct the filter"
+        )
 
 
 def needed(config: EngineConfig) -> Iterable[tuple[str, str, str, str]]:

@@ -265,7 +265,7 @@ def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
     document = {**status.to_document(), "updated_at": datetime.now(UTC)}
     new: dict[str, Any] = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
     if outcome.again:
-        told = {"$not": [{"$in": [{"$ifNull": ["$state", REJECTED]}, [REJECTED]]}]}
+        told = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
         new = {"$cond": [told, "$$ROOT", new]}
     return UpdateOne({"_id": name}, [{"$replaceWith": new}], upsert=True)
 
