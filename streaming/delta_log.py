@@ -49,6 +49,12 @@ class Snapshot:
         return int((self._snapshot.numOfFiles if checksum is None else checksum.numFiles)())
 
     @property
+    def size(self) -> int:
+        """Bytes of the version's data files."""
+        checksum = _option(self._snapshot.checksumOpt())
+        return int(self._snapshot.sizeInBytes() if checksum is None else checksum.tableSizeBytes())
+
+    @property
     def schema(self) -> StructType:
         return StructType.fromJson(json.loads(self._snapshot.schema().json()))
 

@@ -35,6 +35,9 @@ _VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+DELETION_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
+_CODEGEN = "spark.sql.codegen.factoryMode"
+_FEW_ROWS = 2_000
 # Some 100 bytes a key: 40 MB on the driver and on each executor.
 _BROADCAST_ROWS = 400_000
 
@@ -107,9 +110,14 @@ def merge(
     *,
     updates: bool,
     replaces: bool = False,
+    vectors: bool = True,
 ) -> None:
     """MERGE the source by key: deletes, updates and inserts; only inserts of new keys without ``updates``.
-    With ``replaces`` (and no ranges) rows whose keys the source has not are deleted too.
+    With ``replaces`` (and no ranges) rows whose keys the source has not are deleted too. ``vectors`` marks the old rows
+    in deletion vectors, half of a MERGE's jobs; without, the files that hold them are written anew.
+
+    In each task over Delta's log Spark writes some hundred lines of Java, only to find their class in its cache: half
+    of the task's time. A few rows go quicker without; for many rows that Java is worth it (bench/README.md).
 
     ``ranges`` hold all keys of the source; None reads the keys of the whole table.
     """
@@ -120,6 +128,9 @@ def merge(
     if known.few and updates and not replaces:
         rows = F.broadcast(rows)
     session.conf.set(_MATERIALIZE, "none" if known.held else "auto")
+    session.conf.set(DELETION_VECTORS, str(vectors).lower())
+    few = not vectors and known.rows is not None and known.rows <= _FEW_ROWS
+    session.conf.set(_CODEGEN, "NO_CODEGEN" if few else "FALLBACK")
     builder = DeltaTable.forPath(session, path).alias("t").merge(rows.alias("s"), condition)
     deletes = F.col(f"s.{OP}") == "d"
     if updates:

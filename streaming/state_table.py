@@ -58,6 +58,9 @@ _PROPERTIES = {
     # MERGE.
     "delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}",
 }
+# Below it, writing files anew takes less than the dozen jobs that write deletion vectors (bench/README.md), and leaves
+# fewer files.
+SMALL_BYTES = 4 * 2**20
 _ENGINE = "snapshotter"
 _CONFLICT_ATTEMPTS = 6
 # In Python they have no common base. ConcurrentTransactionException is left out: it means another commit
@@ -98,7 +101,8 @@ class StateTable:
     """The state table of ``namespace`` at ``path`` (a local path or a URI), written as ``app_id``.
 
     ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and
-    must not meet the record of an older one. ``settings`` are Spark settings of this table's landings. Not
+    must not meet the record of an older one. ``settings`` are Spark settings of this table's landings. A table of
+    up to ``small_bytes`` has its files written anew where rows change; a larger one gets deletion vectors. Not
     for use by several threads at once; different tables may be landed side by side.
     """
 
@@ -109,6 +113,7 @@ class StateTable:
         namespace: Namespace,
         app_id: str,
         settings: Mapping[str, str] | None = None,
+        small_bytes: int = SMALL_BYTES,
     ) -> None:
         if "${" in app_id:
             raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
@@ -116,6 +121,8 @@ class StateTable:
         self.namespace = namespace
         self.app_id = app_id
         self._session = state_merge.landing_session(spark, settings or {})
+        self._vectors = (settings or {}).get(state_merge.DELETION_VECTORS, "true").lower() == "true"
+        self._small_bytes = small_bytes
         self._log = TableLog(self._session, path)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
@@ -237,7 +244,8 @@ class StateTable:
         }
         # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
         user_metadata = json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
-        self._write(rows, app_id, batch_id, user_metadata, how, key_ranges, known)
+        vectors = self._vectors and before.size > self._small_bytes
+        self._write(rows, app_id, batch_id, user_metadata, how, key_ranges, known, vectors)
         commit = self._commit_of(token, before.version)
         if commit is None:
             raise LandingError(
@@ -256,6 +264,7 @@ class StateTable:
         how: How,
         ranges: Sequence[Range] | None,
         known: Known,
+        vectors: bool,
     ) -> None:
         for attempt in stamina.retry_context(
             on=_PASSING_CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None
@@ -273,6 +282,7 @@ class StateTable:
                             known,
                             updates=how != "insert",
                             replaces=how == "replace",
+                            vectors=vectors,
                         )
 
     def _commit_of(self, token: str, before: int) -> Commit | None:

@@ -36,13 +36,18 @@ EVENT = {"_cluster_time": 1, "_op": "c"}
 
 
 class Table:
-    """A state table under test, with a plan, and rows as dictionaries."""
+    """A state table under test, with a plan, and rows as dictionaries; written as a large one unless said otherwise."""
 
     def __init__(
-        self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN
+        self,
+        spark: SparkSession,
+        path: str,
+        app_id: str = "engine-1",
+        plan: TablePlan = PLAN,
+        small_bytes: int = 0,
     ) -> None:
         self.spark = spark
-        self.state = StateTable(spark, path, NAMESPACE, app_id)
+        self.state = StateTable(spark, path, NAMESPACE, app_id, small_bytes=small_bytes)
         self.state.create(plan)
         self.plan = plan
 

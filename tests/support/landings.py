@@ -29,7 +29,7 @@ from snapshotter.tables import OpenTable
 from streaming.columns import TablePlan
 from streaming.decode import Decoder, observe
 from streaming.positions import ClusterTime
-from streaming.state_table import StateTable
+from streaming.state_table import SMALL_BYTES, StateTable
 from tests.support import tables
 from tests.support.changes import EVENT_SCHEMA
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow
@@ -92,7 +92,7 @@ def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWin
 
 
 class Landings:
-    """One table, landed batch after batch, as the batch lane does it."""
+    """One table, landed batch after batch, as the batch lane does it. Where it is no first load, as a large one is."""
 
     def __init__(
         self, spark: SparkSession, path: Path, *, first_load: bool, shares: int = 1, reconcile: bool = False
@@ -102,7 +102,8 @@ class Landings:
         self.shares = shares
         self.path = path
         self.first_load = first_load
-        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1")
+        small_bytes = SMALL_BYTES if first_load else 0
+        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1", small_bytes=small_bytes)
         self.opened = OpenTable(table, None)
         self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
         self.buffers: dict[WindowId, Buffer] = {}
