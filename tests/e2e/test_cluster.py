@@ -20,7 +20,7 @@ def test_a_backfill_survives_the_loss_of_a_worker(
     mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
 ) -> None:
     """Only ``spark.master`` differs. A worker is killed while windows hold their READs on it: they are read again."""
-    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=600, rate=30, settled=True)
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=300, rate=30, settled=True)
     load(plan)
     options = {
         "name": "cluster",
@@ -29,7 +29,7 @@ def test_a_backfill_survives_the_loss_of_a_worker(
         "signal.data.collection": f"{database}.signals",
         "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": "100",
-        "engine.commit.target.rows": "200",
+        "engine.commit.target.rows": "300",
     }
     with start_spark_cluster(workers=2, memory="600m") as cluster, Workload(plan) as workload:
         engine = EngineProcess(

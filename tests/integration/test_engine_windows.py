@@ -17,7 +17,10 @@ __all__ = ["lab", "reads"]
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-@every_strategy
+@pytest.mark.parametrize(
+    "strategy",
+    [s if s != "insert_delete" else pytest.param(s, marks=pytest.mark.thorough) for s in STRATEGIES],
+)
 def test_twenty_ids_in_chunks_of_one_two_and_three(lab: Lab, strategy: str) -> None:
     """Twenty ids of sixteen BSON types are backfilled whole, whatever the size of the chunks; then once more, over the
     rows that are there."""

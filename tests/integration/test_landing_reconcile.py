@@ -31,7 +31,9 @@ def document(number: int, version: int) -> Document:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drops", [0.0, 0.02], ids=["kept", "dropped"])
+@pytest.mark.parametrize(
+    "drops", [pytest.param(0.0, marks=pytest.mark.thorough, id="kept"), pytest.param(0.02, id="dropped")]
+)
 def test_rows_that_are_gone_go_as_the_rule_says(
     spark: SparkSession, tmp_path: Path, rng: random.Random, drops: float
 ) -> None:
