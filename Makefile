@@ -18,7 +18,7 @@ demo: .venv/.installed ## the whole main job on this machine, in about three min
 	@.venv/bin/snapshotter demo $(if $(DOCS),--docs $(DOCS))
 
 test: .venv/.installed ## all tests, on a real MongoDB and Spark, in less than 30 minutes
-	@$(PYTEST) -n 2 --dist loadfile --durations 30
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations 30
 
 test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches
 	@$(PYTEST) -m thorough --hypothesis-profile thorough
