@@ -16,13 +16,12 @@ from pymongo import MongoClient
 
 from snapshotter.status import EngineState, Status
 from snapshotter.testing.processes import wait_until
+from tests.support.engine_process import QUICK_JAVA
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]  # some twenty commands, each a process
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = 400
-# Every command is over before Java's second compiler has paid for itself.
-_QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"}
 
 
 def blocks() -> list[tuple[str, str]]:
@@ -49,7 +48,13 @@ class Terminal:
     def __init__(self, folder: Path, uri: str) -> None:
         self.folder = folder
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self.environment = {**os.environ, "PATH": path, "MONGODB_URI": uri, "PYTHONPATH": str(ROOT), **_QUICK}
+        self.environment = {
+            **os.environ,
+            "PATH": path,
+            "MONGODB_URI": uri,
+            "PYTHONPATH": str(ROOT),
+            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+        }
 
     def run(self, *command: str) -> str:
         done = subprocess.run(

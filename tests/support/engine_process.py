@@ -30,12 +30,12 @@ _COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
 _SHELL = '"$@"; code=$?; [ $code -eq 137 ] && exec sleep 120; exit $code'
 _SECONDS = 600.0
 # Most of a short life is a cold JVM. Without its own size, the code cache of C1 alone is full after a minute.
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 _SMALL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": _QUICK,
-    "spark.executor.extraJavaOptions": _QUICK,
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
     "engine.trigger.interval.ms": "100",
 }
 
