@@ -36,18 +36,13 @@ EVENT = {"_cluster_time": 1, "_op": "c"}
 
 
 class Table:
-    """A state table under test, with a plan, and rows as dictionaries; written as a large one unless said otherwise."""
+    """A state table under test, with a plan, and rows as dictionaries; written as a large one is."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        path: str,
-        app_id: str = "engine-1",
-        plan: TablePlan = PLAN,
-        small_bytes: int = 0,
+        self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN
     ) -> None:
         self.spark = spark
-        self.state = StateTable(spark, path, NAMESPACE, app_id, small_bytes=small_bytes)
+        self.state = StateTable(spark, path, NAMESPACE, app_id, small_bytes=0)
         self.state.create(plan)
         self.plan = plan
 
