@@ -150,6 +150,44 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     assert differences(spark, engine.settings, plan.database, plan.collections) == []
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_killed_blocking_snapshot_goes_on(
+    mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
+) -> None:
+    """Killed twice while the stream waits for it, without its JVM and with it: it goes on where it was, what was
+    written meanwhile lands behind it, and nothing else is read: no initial load begins."""
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=1_500, rate=20, settled=True)
+    load(plan)
+    more = {
+        "snapshot.mode": "no_data",
+        "incremental.snapshot.chunk.size": "50",
+        "engine.commit.target.rows": "200",
+    }
+    engine = EngineProcess(tmp_path, {**options(mongo_uri, database, Strategy.INSERT_INSERT), **more})
+    with Workload(plan) as workload:
+        engine.start()
+        engine.until("a batch", lambda: engine.batches() != [])
+        names = [f"{database}.{name}" for name in plan.collections]
+        request = engine.execute_snapshot(*names, kind="blocking")
+        done = 0
+        for alone in (True, False):
+            engine.until("more chunks", lambda n=done: chunks_of(engine, request) > n)  # type: ignore[misc]
+            engine.kill(alone=alone)
+            done = chunks_of(engine, request)
+            print(f"killed after {done} chunks")
+            assert not ended(engine, request), "the snapshot was over before the engine was killed"
+            engine.start()
+        engine.until("the snapshot's end", lambda: ended(engine, request))
+        workload.stop()
+    assert engine.terminate() == 0
+    assert engine.start("--once").wait() == 0
+    progress = engine.progress()
+    assert progress is not None
+    assert {r["id"] for r in progress["requests"]} == {request}
+    assert differences(spark, engine.settings, plan.database, plan.collections) == []
+
+
 def chunks_of(engine: EngineProcess, request_id: str) -> int:
     progress = engine.progress() or {"requests": []}
     return sum(t["chunks"] for r in progress["requests"] if r["id"] == request_id for t in r["tasks"])

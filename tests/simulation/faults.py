@@ -16,7 +16,8 @@ from snapshotter.core.limits import Limits
 class Scenario:
     """Chances are per opportunity; that of ``drops`` and ``fills`` (a rename replaces the collection) is a write.
     ``parts`` are requests for single ids or a range; ``blocking`` ones make the stream wait, and ``impatient`` is a
-    stream that goes on all the same; ``again`` is a signal delivered once more.
+    stream that goes on all the same; ``again`` is a signal delivered once more, and ``together`` one that waits until
+    the engine takes all that have come by then.
     ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
@@ -43,6 +44,7 @@ class Scenario:
     resumes: float = 0.1
     stops: float = 0.0
     again: float = 0.0
+    together: float = 0.0
     kept: int = 1_000
     crash: float = 0.0
     restart: float = 0.0
@@ -140,4 +142,5 @@ def swarm(seed: int) -> Scenario:
         behind=rng.choice([10, 30, 1_000]),
         drops=chance(0.05),
         fills=chance(0.05),
+        together=chance(1.0),
     )

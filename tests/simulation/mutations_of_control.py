@@ -14,6 +14,7 @@ from snapshotter.core.flight import Flight
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, TaskProgress
 from snapshotter.core.scan import Scan
+from snapshotter.core.taking import Taking
 
 from .mutations import MUTATIONS, mutation
 from .sink import Durable
@@ -68,6 +69,20 @@ def a_stop_reaches_requests_that_come_later(patch: pytest.MonkeyPatch) -> None:
 def a_command_that_comes_twice_is_obeyed_twice(patch: pytest.MonkeyPatch) -> None:
     original = Controls.after
     patch.setattr(Controls, "after", lambda self, c, known: original(replace(self, taken={}), c, known))
+
+
+@mutation("control", together=0.9, requests=4)
+def a_signal_that_comes_twice_at_once_is_taken_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Taking, "digest_of", lambda self, signal_id: None)
+
+
+@mutation("control", together=0.9, pauses=0.1, stops=0.03, resumes=0.1)
+def decisions_that_come_together_are_heard_of_later(patch: pytest.MonkeyPatch) -> None:
+    """They are durable, but the machine goes on with what it knew."""
+    original = Machine._signals_taken
+    patch.setattr(
+        Machine, "_signals_taken", lambda self, told: original(self, replace(told, controls=self.controls))
+    )
 
 
 @mutation("control", stops=0.03)

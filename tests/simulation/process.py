@@ -147,8 +147,7 @@ class Process:
         limits = self.scenario.limits
         self.machine = Machine(self.run, self.before, limits, in_stream=in_stream, controls=controls)
         self.first = True
-        for request in self.sink.journal:
-            self.step(inp.RequestReceived(request))
+        self.step(inp.SignalsTaken(tuple(self.sink.journal), controls))
         self.world.oracles.started(self.machine)
 
     def arrive(self, batch_id: int, start: int, end: int) -> tuple[Batch, inp.BatchArrived]:

@@ -19,6 +19,9 @@ _SCENARIOS = {
     "paused, stopped, resumed": Scenario(
         seed=6, pauses=0.04, resumes=0.2, stops=0.01, again=0.04, requests=3, urgent=0.5, parts=0.3
     ),
+    "signals that come together": Scenario(
+        seed=10, together=0.8, pauses=0.06, stops=0.02, resumes=0.3, again=0.04, requests=4, parts=0.3
+    ),
     "resumed after failures": Scenario(
         seed=8, read_fails_definitely=0.2, resumes=0.2, requests=3, collections=1, kept=0, again=0.03
     ),

@@ -18,11 +18,13 @@ from snapshotter.core.inputs import (
     PauseReceived,
     RequestReceived,
     ResumeReceived,
+    SignalsTaken,
     StopReceived,
 )
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.taking import Taking
 from snapshotter.core.window import WindowId
 from streaming.namespaces import Namespace
 
@@ -60,6 +62,7 @@ class World:
                     self.source.write((namespace, key, "c"))
         self.stream_start = self.source.clock
         self.commands: list[Command] = []
+        self.waiting: list[SnapshotRequest | Command] = []
         self.oracles = Oracles(self)
 
     def new_collection(self, number: int) -> Collection:
@@ -132,6 +135,7 @@ class World:
             or process.machine is None
             or not process.machine.finished
             or len(process.jobs) > 1
+            or self.waiting
         ):
             return False
         if any(process.machine.progress.request(waiting.id) is None for waiting in self.sink.journal):
@@ -159,7 +163,9 @@ class World:
             self.source.tick()
         if self.zombies and self.rng.random() < 0.2:
             self.advance(self.zombies)
-        if self.happens("pauses"):
+        if self.waiting and (not self.faulty or self.rng.random() < 0.05):
+            self.take()
+        elif self.happens("pauses"):
             self.command(PauseReceived)
         elif self.happens("stops"):
             self.command(StopReceived)
@@ -206,6 +212,8 @@ class World:
         name = f"q{len(self.sink.asked) + 1}"
         request = SnapshotRequest(name, wanted, priority=0 if alone else urgent, blocking=alone)
         self.sink.asked.append(request)
+        if self.waits(request):
+            return
         self.sink.journal.append(request)
         if self.process is not None:
             self.process.step(RequestReceived(request))
@@ -235,7 +243,8 @@ class World:
         command = kind(f"s{len(self.commands) + 1}", requests)
         if isinstance(command, StopReceived) and self.rng.random() < 0.4:
             command = replace(command, namespaces=frozenset([self.rng.choice(list(self.tables))]))
-        self.obey(command)
+        if not self.waits(command):
+            self.obey(command)
 
     def waits_for_an_operator(self) -> bool:
         return any(r.paused or r.failed for r in self.known())
@@ -250,6 +259,42 @@ class World:
             self.process.step(command)
         else:
             self.sink.decide(self.sink.controls.after(command, known))
+
+    def waits(self, signal: SnapshotRequest | Command) -> bool:
+        """Whether it stays in its channel, perhaps twice, until the engine looks there again."""
+        if not self.happens("together"):
+            return False
+        self.waiting += [signal] * self.rng.choice([1, 1, 2])
+        return True
+
+    def take(self) -> None:
+        """The engine looks into the channels: all that waits there is made durable at once, and the machine hears of
+        it. In between it may crash, and the channels show it all once more."""
+        known, controls = self.known(), self.machine.controls if self.machine else self.sink.controls
+        taking = Taking(map(controls.applied, known), controls)
+        for signal in self.waiting:
+            if taking.digest_of(signal.id) is not None:
+                continue
+            if isinstance(signal, SnapshotRequest):
+                taking.accept(signal)
+                known.append(RequestProgress.accepted(signal))
+                continue
+            known = list(map(controls.applied, known))
+            self.commands.append(signal)
+            self.oracles.decided(signal, known)
+            controls = controls.after(signal, known)
+            taking.obey(signal)
+        taken = SignalsTaken(tuple(taking.new), taking.controls)
+        self.sink.journal += taken.requests
+        self.sink.decide(taken.controls)
+        self.boundaries += 1
+        if self.boundaries == self.crash_at or self.happens("crash"):
+            self.crash()
+            if self.scenario.kept:
+                return  # what has been forgotten by then would be carried out again
+        elif self.process is not None:
+            self.process.step(taken)
+        self.waiting.clear()
 
     @property
     def machine(self) -> Machine | None:
@@ -272,9 +317,10 @@ class World:
 
     def let_all_go_on(self) -> None:
         """Operators resume everything, perhaps also what has failed: it has to come to its end."""
-        self.obey(ResumeReceived("last"))
+        say = self.waiting.append if self.waiting else self.obey
+        say(ResumeReceived("last"))
         if self.commands and self.rng.random() < 0.5:
-            self.obey(ResumeReceived("once more", frozenset(r.id for r in self.sink.asked)))
+            say(ResumeReceived("once more", frozenset(r.id for r in self.sink.asked)))
 
     # Lives and deaths
 

@@ -141,12 +141,12 @@ class EngineProcess:
         except TimeoutError as error:
             raise EngineFailed(f"{error}\n{self._started().tail(60)}") from error
 
-    def execute_snapshot(self, *collections: str) -> str:
+    def execute_snapshot(self, *collections: str, kind: str = "incremental") -> str:
         """Send a signal as the command line does; returns its id."""
         self.signals_sent += 1
         request_id = f"{self.options['name']}-{self.signals_sent}"
         settings = self.settings
-        send(settings, open_state(settings), build_action(list(collections), None, "incremental", request_id))
+        send(settings, open_state(settings), build_action(list(collections), None, kind, request_id))
         return request_id
 
     # What it left on disk, read without asking it
