@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from bench.spark import HEAP
 from bench.writer import Writer
 from snapshotter.api import Snapshotter
-from snapshotter.settings import Settings
+from snapshotter.configuration.settings import Settings
 from snapshotter.spark_session import spark_builder
 
 _PATIENCE_S = 1_800

@@ -24,16 +24,16 @@ from bson import ObjectId
 from pyspark.sql import SparkSession
 
 from signals.notifications import Notification
-from snapshotter import assembly
-from snapshotter.answers import DryRun
-from snapshotter.asking import IdRangeOfValues, execute_action
+from snapshotter.configuration.settings import Settings
+from snapshotter.control.answers import DryRun
+from snapshotter.control.asking import IdRangeOfValues, execute_action
 from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.progress import RequestProgress
+from snapshotter.engine import assembly
 from snapshotter.errors import DefiniteError
+from snapshotter.notifying.window_log import LandedWindow
 from snapshotter.progress_view import View
-from snapshotter.settings import Settings
-from snapshotter.verify import VerifyResult, verify_collection
-from snapshotter.window_log import LandedWindow
+from snapshotter.verification.verify import VerifyResult, verify_collection
 from streaming.mongo import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime

@@ -1,6 +1,6 @@
 """What one engine needs to know, free of how it was configured.
 
-``snapshotter.assembly`` makes it from the settings; tests and notebooks may make it by hand.
+``snapshotter.engine.assembly`` makes it from the settings; tests and notebooks may make it by hand.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from snapshotter.channels import ChannelConfig
-from snapshotter.chunk_reader import FETCH_SIZE
+from snapshotter.configuration.notification_config import NotificationConfig
+from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
+from snapshotter.control.channels import ChannelConfig
 from snapshotter.core.limits import Limits
-from snapshotter.notification_config import NotificationConfig
-from snapshotter.snapshot_modes import MODES, SnapshotPolicy
-from snapshotter.watermark_ids import Strategy
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 

@@ -15,8 +15,8 @@ from snapshotter.log import LogFormat, set_up
 from snapshotter.status import STATUS_FILE, Status
 
 if TYPE_CHECKING:
-    from snapshotter.settings import Settings
-    from snapshotter.storage import Storage
+    from snapshotter.configuration.settings import Settings
+    from snapshotter.state.storage import Storage
 
 ConfigFile = Annotated[
     Path,
@@ -48,7 +48,7 @@ def say(text: str) -> None:
 
 def load_settings(path: Path, *, warn: bool = True) -> Settings:
     """The settings of a file, its warnings said unless the command does. Raises ConfigurationError."""
-    from snapshotter.settings import Settings
+    from snapshotter.configuration.settings import Settings
 
     settings = Settings.load(path)
     for warning in settings.warnings if warn else ():
@@ -66,7 +66,7 @@ def open_state(settings: Settings) -> Storage:
     """The small files beside the engine's checkpoint. On a remote file system this starts a small Spark
     session.
     """
-    from snapshotter.storage import storage_for
+    from snapshotter.state.storages import storage_for
 
     location = settings.state_location()
     if urlsplit(location).scheme in ("", "file"):

@@ -38,7 +38,7 @@ def config(
 
 
 def _print_catalogue(as_json: bool) -> None:
-    from snapshotter.options import catalogue
+    from snapshotter.configuration.options import catalogue
 
     rows = [
         {"name": o.name, "default": o.default, "status": o.status.value, "required": o.required, "doc": o.doc}

@@ -17,7 +17,7 @@ def demo(
 ) -> None:
     """Show the whole on this machine, with nothing set up beforehand."""
     set_up_logging(ctx)
-    from snapshotter.demo import run_demo
+    from snapshotter.demo.demo import run_demo
     from snapshotter.progress_view import open_view
 
     with open_view() as view:

@@ -10,8 +10,8 @@ from snapshotter.errors import DefiniteError
 from snapshotter.status import EngineState
 
 if TYPE_CHECKING:
-    from snapshotter.answers import CollectionEstimate, DryRun
-    from snapshotter.storage import Storage
+    from snapshotter.control.answers import CollectionEstimate, DryRun
+    from snapshotter.state.storage import Storage
 
 POLL_SECONDS = 0.5
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -19,7 +19,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRun:
     """Until the engine has answered. Raises DefiniteError where it refused or failed, or time is up."""
-    from snapshotter.answers import read_answer
+    from snapshotter.control.answers import read_answer
 
     deadline = None if timeout is None else time.monotonic() + timeout
     told: EngineState | str | None = None
@@ -47,7 +47,7 @@ def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRu
 
 def forget_answer(state: Storage, signal_id: str) -> None:
     """An answer that lies there already is to another question."""
-    from snapshotter.answers import answer_file
+    from snapshotter.control.answers import answer_file
 
     state.delete(answer_file(signal_id))
 

@@ -19,7 +19,7 @@ def run(
     """Keep the tables equal to the collections."""
     settings = load_settings(config, warn=False)
     set_up_logging(ctx)
-    from snapshotter.engine_runner import run as run_engine
+    from snapshotter.engine.engine_runner import run as run_engine
     from snapshotter.progress_view import open_view
 
     with open_view() as view:

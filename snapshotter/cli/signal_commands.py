@@ -27,8 +27,8 @@ from snapshotter.errors import DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
 
 if TYPE_CHECKING:
-    from snapshotter.settings import Settings
-    from snapshotter.storage import Storage
+    from snapshotter.configuration.settings import Settings
+    from snapshotter.state.storage import Storage
 
 POLL_SECONDS = 0.5
 SignalId = Annotated[
@@ -193,7 +193,7 @@ def build_action(
 
 def send(settings: Settings, state: Storage, action: Action) -> str:
     """Send the signal, and say where it is now."""
-    from snapshotter.progress_store import ProgressStore
+    from snapshotter.state.progress_store import ProgressStore
 
     if settings.signals_reach_stream and settings.signal_collection:
         from signals.source_channel import SourceChannel

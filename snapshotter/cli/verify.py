@@ -11,7 +11,7 @@ from snapshotter.cli.common import AsJson, ConfigFile, load_settings, set_up_log
 from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK, ConfigurationError
 
 if TYPE_CHECKING:
-    from snapshotter.settings import Settings
+    from snapshotter.configuration.settings import Settings
     from streaming.namespaces import Namespace
 
 
@@ -27,8 +27,8 @@ def verify(
     set_up_logging(ctx)
     settings = load_settings(config)
     chosen = chosen_collections(settings, collections or [])
-    from snapshotter.assembly import spark_session
-    from snapshotter.verify import verify_collection
+    from snapshotter.engine.assembly import spark_session
+    from snapshotter.verification.verify import verify_collection
     from streaming.table_paths import state_path, under
 
     uri, spark = settings.connection_uri(), spark_session(settings)
@@ -53,7 +53,7 @@ def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespac
     pattern that names none: nothing compared must never look like everything equal.
     """
     from signals.selection import expand, unmatched
-    from snapshotter.catalogue import captured_collections
+    from snapshotter.control.catalogue import captured_collections
     from streaming.mongo import check_deployment, connect
     from streaming.namespaces import Namespace
     from streaming.scope import CaptureScope

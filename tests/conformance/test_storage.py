@@ -1,4 +1,4 @@
-"""One suite for every adapter of `snapshotter.storage.Storage`: the fake behaves as the real ones do."""
+"""One suite for every adapter of `snapshotter.state.storage.Storage`: the fake behaves as the real ones do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from snapshotter.storage import LocalStorage, MemoryStorage, Storage, StorageError, storage_for
+from snapshotter.state.storage import LocalStorage, MemoryStorage, Storage, StorageError
+from snapshotter.state.storages import storage_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
         return MemoryStorage()
     if request.param == "local":
         return LocalStorage(tmp_path / "engine")
-    from snapshotter.storage_hadoop import HadoopStorage
+    from snapshotter.state.storage_hadoop import HadoopStorage
 
     return HadoopStorage(request.getfixturevalue("spark"), (tmp_path / "engine").as_uri())
 
@@ -133,7 +134,7 @@ def test_the_location_picks_the_adapter(tmp_path: Path) -> None:
 
 def test_a_hadoop_location_that_refuses_is_named(spark: SparkSession, tmp_path: Path) -> None:
     """Through py4j too, the error shows the file, the location and the Java reason."""
-    from snapshotter.storage_hadoop import HadoopStorage
+    from snapshotter.state.storage_hadoop import HadoopStorage
 
     (tmp_path / "engine").write_text("a file where the folder should be")
     with pytest.raises(StorageError, match="cannot write 'progress/1' in file:"):

@@ -18,12 +18,12 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from signals.actions import ExecuteSnapshot
-from snapshotter.assembly import engine_config
-from snapshotter.batch_lane import BatchLane
+from snapshotter.configuration.settings import Settings
 from snapshotter.core.progress import Progress
-from snapshotter.engine import Engine
-from snapshotter.progress_store import ProgressStore
-from snapshotter.settings import Settings
+from snapshotter.engine.assembly import engine_config
+from snapshotter.engine.engine import Engine
+from snapshotter.landing.batch_lane import BatchLane
+from snapshotter.state.progress_store import ProgressStore
 from streaming.state_table import StateTable
 from tests.support.equality import differences
 from tests.support.workload import Changes, WorkloadPlan, load

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
+from snapshotter.core.watermark_ids import Strategy
 from snapshotter.core.window import WindowState
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from snapshotter.watermark_ids import Strategy
 from tests.support.equality import differences
 from tests.support.workload import Workload, WorkloadPlan, load
 

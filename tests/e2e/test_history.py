@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
-from snapshotter.watermark_ids import Strategy
+from snapshotter.core.watermark_ids import Strategy
 from streaming.mongo import majority_time
 from tests.support.equality import differences
 from tests.support.history import (

@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
+from snapshotter.core.watermark_ids import Strategy
 from snapshotter.testing.processes import wait_until
-from snapshotter.watermark_ids import Strategy
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
 from tests.support.kills import moments

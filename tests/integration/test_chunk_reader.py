@@ -9,7 +9,9 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
-from snapshotter.chunk_reader import (
+from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
+from snapshotter.core.window import WindowId
+from snapshotter.reading.chunk_reader import (
     Buffer,
     ReadJob,
     SubRange,
@@ -19,9 +21,7 @@ from snapshotter.chunk_reader import (
     read,
     sub_ranges,
 )
-from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
-from snapshotter.core.window import WindowId
-from snapshotter.ranges import IdProber, bound_of
+from snapshotter.reading.ranges import IdProber, bound_of
 from streaming.columns import TablePlan
 from streaming.decode import observe
 from streaming.keys import key_of_document
@@ -201,6 +201,6 @@ def test_keys_out_of_order_are_no_proof(mongo_uri: str, mongo_client: Client, da
 
 
 def _trailer(text: str) -> Trailer:
-    from snapshotter import chunk_reader
+    from snapshotter.reading import chunk_reader
 
     return chunk_reader._trailer_from(text)

@@ -13,8 +13,8 @@ import pytest
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 
-from snapshotter.chunk_reader import ReadJob, SubRange, partition_reader
 from snapshotter.core.chunks import KeyRange
+from snapshotter.reading.chunk_reader import ReadJob, SubRange, partition_reader
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from streaming.decode import observe
 from streaming.mongo_errors import classify

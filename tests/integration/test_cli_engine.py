@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
-from snapshotter import assembly
 from snapshotter.cli.app import app
+from snapshotter.engine import assembly
 from snapshotter.status import EngineState, RequestState, Status
 from tests.support.engines import SECONDS, Lab, lab, reads
 
@@ -184,7 +184,7 @@ def test_giving_up_after_the_retries_allowed(
     """Exit 4 when an error that may pass does not, as often as ``errors.max.retries`` says; progress is kept."""
     from pymongo.errors import AutoReconnect
 
-    from snapshotter import batch_lane
+    from snapshotter.landing import batch_lane
 
     lab.with_options(
         "cluster_time",

@@ -8,8 +8,8 @@ import pytest
 from pymongo import MongoClient
 
 from snapshotter.cli.verify import chosen_collections
+from snapshotter.configuration.settings import Settings
 from snapshotter.errors import ConfigurationError
-from snapshotter.settings import Settings
 
 
 def test_verify_takes_captured_collections_only(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.batch_lane import HOLD_SECONDS
-from snapshotter.chunk_reader import ReadJob
 from snapshotter.core.progress import TaskState
+from snapshotter.landing.batch_lane import HOLD_SECONDS
+from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.status import RequestState, Status
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.tables import rows

@@ -10,12 +10,12 @@ import pytest
 
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
-from snapshotter.catalogue import IdReused
-from snapshotter.chunk_reader import ReadJob
+from snapshotter.control.catalogue import IdReused
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import RequestProgress, TaskState
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.range_find import bound_of
+from snapshotter.reading.chunk_reader import ReadJob
+from snapshotter.reading.range_find import bound_of
 from snapshotter.status import RequestState, Status
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 

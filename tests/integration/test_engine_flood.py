@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from snapshotter.control.refusals import KEPT
 from snapshotter.core.progress import TaskState
-from snapshotter.refusals import KEPT
-from snapshotter.storage import LocalStorage
+from snapshotter.state.storage import LocalStorage
 from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from snapshotter import batch_lane
 from snapshotter.api import Snapshotter
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import Origin
-from snapshotter.landing import LandedTable
+from snapshotter.landing import batch_lane
+from snapshotter.landing.commit import LandedTable
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]

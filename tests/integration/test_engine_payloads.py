@@ -8,8 +8,8 @@ import pytest
 from bson import ObjectId
 
 from signals.errors import CodeInFilter, SignalError
-from snapshotter.answers import read_answer
 from snapshotter.api import Snapshotter
+from snapshotter.control.answers import read_answer
 from snapshotter.core.chunks import KeyList
 from snapshotter.core.progress import TaskState
 from snapshotter.status import RequestState, Status

@@ -9,7 +9,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import TaskProgress, TaskState
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.ranges import bound_of
+from snapshotter.reading.ranges import bound_of
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]

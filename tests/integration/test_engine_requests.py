@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from snapshotter.catalogue import RequestRefused
+from snapshotter.control.catalogue import RequestRefused
 from snapshotter.errors import DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
 from tests.support import raw_bson as b

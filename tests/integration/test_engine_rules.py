@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from snapshotter import batch_lane
-from snapshotter.chunk_reader import free_checkpoint
 from snapshotter.core.chunks import KeyList
-from snapshotter.landing import LandedTable
+from snapshotter.landing import batch_lane
+from snapshotter.landing.commit import LandedTable
+from snapshotter.reading.chunk_reader import free_checkpoint
 from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
 
 __all__ = ["lab", "reads"]

@@ -12,8 +12,8 @@ import pytest
 
 from snapshotter.core.progress import Progress, TaskState
 from snapshotter.core.window import WindowId
-from snapshotter.progress_store import ProgressStore
-from snapshotter.watermarks import InsertedWatermarks
+from snapshotter.reading.watermarks import InsertedWatermarks
+from snapshotter.state.progress_store import ProgressStore
 from tests.support.engines import SECONDS, Lab, lab, limits
 
 __all__ = ["lab"]

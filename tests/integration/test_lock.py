@@ -1,4 +1,4 @@
-"""`snapshotter.lock`: one engine to a name, with real processes and real files."""
+"""`snapshotter.state.lock`: one engine to a name, with real processes and real files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.lock import EngineLock, LockError, LockHeldError, LockLostError
-from snapshotter.process import Owner, is_known_dead, this_process
-from snapshotter.storage import LocalStorage, MemoryStorage, Storage
+from snapshotter.state.lock import EngineLock, LockError, LockHeldError, LockLostError
+from snapshotter.state.process import Owner, is_known_dead, this_process
+from snapshotter.state.storage import LocalStorage, MemoryStorage, Storage
 
 SPAWN = multiprocessing.get_context("spawn")
 ELSEWHERE = Owner("elsewhere", 7, "another machine", "1")

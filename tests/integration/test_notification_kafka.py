@@ -11,10 +11,10 @@ import pytest
 
 from signals.notification_kafka import KafkaNotificationOptions, KafkaNotifications, NotSent
 from signals.notifications import Aggregate, Subject
+from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.effects import Announce
-from snapshotter.notification_config import NotificationConfig
-from snapshotter.notification_outlet import Outlet
-from snapshotter.notifying import Notifier
+from snapshotter.notifying.notices import Notifier
+from snapshotter.notifying.notification_outlet import Outlet
 
 pytest.importorskip("snapshotter.testing.kafka", reason="no broker for tests here")
 

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from signals.notification_channel import NotificationChannel
 from signals.notifications import Aggregate, Notification, Subject
-from snapshotter import engine as engine_module
-from snapshotter.notification_table import NotificationTable
+from snapshotter.engine import engine as engine_module
+from snapshotter.notifying.notification_table import NotificationTable
 from snapshotter.status import Status
 from tests.support.engines import SECONDS, Lab, lab, limits
 from tests.support.tables import rows

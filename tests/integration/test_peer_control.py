@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.chunk_reader import ReadJob
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.progress import TaskState
+from snapshotter.reading.chunk_reader import ReadJob
 from tests.support.engines import SECONDS, STRATEGIES, Gate, Lab, Reads, lab, limits, reads, task_of
 
 __all__ = ["lab", "reads"]

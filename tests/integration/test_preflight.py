@@ -16,7 +16,7 @@ from pymongo import MongoClient
 from typer.testing import CliRunner
 
 from snapshotter.cli.app import app
-from snapshotter.preflight import covers
+from snapshotter.engine.preflight import covers
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import free_port
 
@@ -155,9 +155,9 @@ def test_a_missing_privilege(
 
 def test_the_privileges_a_narrow_scope_needs(tmp_path: Path, guarded: MongoDeployment) -> None:
     """A user who may read one database, and no more, gets as far as the server with that scope, and not without it."""
-    from snapshotter import preflight
-    from snapshotter.assembly import engine_config
-    from snapshotter.settings import Settings
+    from snapshotter.configuration.settings import Settings
+    from snapshotter.engine import preflight
+    from snapshotter.engine.assembly import engine_config
 
     uri = user(guarded, "narrow", [("shop", "", ["find", "changeStream"])])
     options = {"name": "shop", "mongodb.connection.string": uri, "delta.warehouse": str(tmp_path)}

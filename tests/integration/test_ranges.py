@@ -12,8 +12,8 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.range_find import HIGHEST
-from snapshotter.ranges import IdProber, bound_of, collation_proof, is_simple_collation, range_find
+from snapshotter.reading.range_find import HIGHEST
+from snapshotter.reading.ranges import IdProber, bound_of, collation_proof, is_simple_collation, range_find
 from streaming.namespaces import Namespace
 from tests.support import raw_bson as b
 from tests.support.ids import TWENTY_IDS, fill_with_twenty

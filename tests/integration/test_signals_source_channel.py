@@ -16,8 +16,8 @@ from signals.errors import DuplicateSignal
 from signals.source_channel import SourceChannel, decode
 from snapshotter.cli.app import app
 from snapshotter.core.progress import Progress
-from snapshotter.progress_store import ProgressStore
-from snapshotter.storage import LocalStorage
+from snapshotter.state.progress_store import ProgressStore
+from snapshotter.state.storage import LocalStorage
 from snapshotter.testing.mongodb import start_mongodb
 
 

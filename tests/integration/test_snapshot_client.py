@@ -17,7 +17,7 @@ from signals.client import COLUMNS, NoStatusCollection
 from signals.errors import DuplicateSignal, MalformedSignal
 from signals.outcomes import CollectionStatus, SnapshotStatus
 from signals.progress_bar import showing
-from snapshotter.chunk_reader import ReadJob
+from snapshotter.reading.chunk_reader import ReadJob
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.signal_channels import PREFIX, KafkaRig, polled
 

@@ -14,8 +14,8 @@ from signals.outcomes import SnapshotStatus
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
 from snapshotter.core.taking import Met
-from snapshotter.obedience import Obeyed
-from snapshotter.status_collection import StatusCollection
+from snapshotter.engine.obedience import Obeyed
+from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace

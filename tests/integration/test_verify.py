@@ -1,4 +1,4 @@
-"""`snapshotter.verify`: a real collection and a real Delta table, whose differences are planted."""
+"""`snapshotter.verification.verify`: a real collection and a real Delta table, whose differences are planted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pymongo.errors import WriteError
 from pyspark.sql import functions as F
 
-from snapshotter.verify import VerifyResult, verify_collection
+from snapshotter.verification.verify import VerifyResult, verify_collection
 from streaming.bson_keys import key_of
 from streaming.columns import TablePlan
 from streaming.decode import Decoder, observe

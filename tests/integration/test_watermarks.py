@@ -9,9 +9,9 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import BulkWriteError
 
+from snapshotter.core.watermark_ids import Strategy, close_id, open_id
 from snapshotter.core.window import WindowId
-from snapshotter.watermark_ids import Strategy, close_id, open_id
-from snapshotter.watermarks import CausalClock, InsertedWatermarks, WatermarkLost, watermark_writer
+from snapshotter.reading.watermarks import CausalClock, InsertedWatermarks, WatermarkLost, watermark_writer
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.canonical import canonical_document
-from snapshotter.canonical_rows import canonical_rows
+from snapshotter.verification.canonical import canonical_document
+from snapshotter.verification.canonical_rows import canonical_rows
 from streaming import decode_walk
 from streaming.columns import TablePlan
 from streaming.decode import Decoded, Decoder, MalformedBson, arrow_schema, observe

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from signals.errors import MalformedSignal
 from signals.parsing import filter_text
 from signals.shell_json import ShellJsonError, parse_document
-from snapshotter.config_files import parse_properties
+from snapshotter.configuration.config_files import parse_properties
 from snapshotter.errors import redact
 
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -19,13 +19,13 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pyspark.sql import SparkSession
 
-from snapshotter import request_lane
 from snapshotter.api import Snapshotter
-from snapshotter.chunk_reader import Buffer, ReadJob
 from snapshotter.core.limits import Limits
 from snapshotter.core.progress import Progress, TaskProgress
-from snapshotter.engine import Engine
+from snapshotter.engine.engine import Engine
 from snapshotter.engine_config import EngineConfig
+from snapshotter.reading import request_lane
+from snapshotter.reading.chunk_reader import Buffer, ReadJob
 from streaming.namespaces import Namespace
 from tests.support.tables import difference, rows
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from snapshotter.settings import Settings
-from snapshotter.verify import verify_collection
+from snapshotter.configuration.settings import Settings
+from snapshotter.verification.verify import verify_collection
 from streaming.namespaces import Namespace
 from streaming.table_paths import state_path, under
 from tests.support.tables import difference

@@ -19,7 +19,7 @@ from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.collisions import Read, StreamedEvent
 from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.window import Window, WindowId, WindowState
-from snapshotter.ranges import bound_of
+from snapshotter.reading.ranges import bound_of
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

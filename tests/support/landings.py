@@ -11,7 +11,6 @@ import bson
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from snapshotter.chunk_reader import Buffer, Trailer
 from snapshotter.core.collisions import (
     CommitRow,
     Gone,
@@ -24,8 +23,9 @@ from snapshotter.core.collisions import (
 from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.namespace_changes import superseded
 from snapshotter.core.window import WindowId
-from snapshotter.landing import LandedTable, TableBatch, land_table
-from snapshotter.tables import OpenTable
+from snapshotter.landing.commit import LandedTable, TableBatch, land_table
+from snapshotter.landing.tables import OpenTable
+from snapshotter.reading.chunk_reader import Buffer, Trailer
 from streaming.columns import TablePlan
 from streaming.decode import Decoder, observe
 from streaming.positions import ClusterTime

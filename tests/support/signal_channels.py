@@ -15,7 +15,7 @@ from signals.inbox_channel import InboxChannel
 from signals.kafka_channel import KafkaChannel
 from signals.kafka_options import KafkaSignalOptions
 from signals.process_channel import InProcessChannel
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.kafka import KafkaBroker
 from snapshotter.testing.processes import wait_until
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from snapshotter.batch_trailer import BatchTrailer
+from snapshotter.landing.batch_trailer import BatchTrailer
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

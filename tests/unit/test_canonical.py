@@ -1,4 +1,4 @@
-"""`snapshotter.canonical*`: what counts as the same content, and how differences are shown."""
+"""`snapshotter.verification.canonical*`: what counts as the same content, and how differences are shown."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 
-from snapshotter import canonical_json as canonical_json_module
-from snapshotter.canonical import canonical_document, content_hash
-from snapshotter.canonical_diff import differences
-from snapshotter.canonical_json import UnreadableRescuedData, canonical_json, read_rescued
-from snapshotter.canonical_rows import canonical_rows
+from snapshotter.verification import canonical_json as canonical_json_module
+from snapshotter.verification.canonical import canonical_document, content_hash
+from snapshotter.verification.canonical_diff import differences
+from snapshotter.verification.canonical_json import UnreadableRescuedData, canonical_json, read_rescued
+from snapshotter.verification.canonical_rows import canonical_rows
 from streaming.columns import TablePlan, plan_of
 from streaming.decode import Decoder, arrow_schema, observe
 from streaming.rescue import WRAPPERS, render

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from bson import Decimal128, Int64, ObjectId
 
-from snapshotter.canonical import canonical_document
-from snapshotter.canonical_diff import differences
-from snapshotter.canonical_rows import canonical_rows
+from snapshotter.verification.canonical import canonical_document
+from snapshotter.verification.canonical_diff import differences
+from snapshotter.verification.canonical_rows import canonical_rows
 from streaming.columns import Array, Column, Scalar, Struct, TablePlan
 from streaming.decode import Decoder, arrow_schema
 

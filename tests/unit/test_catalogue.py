@@ -15,10 +15,10 @@ from signals.actions import Condition, ExecuteSnapshot, IdRange
 from signals.errors import CodeInFilter, SignalError
 from signals.extended_json import canonical
 from signals.parsing import parse_signal
-from snapshotter.catalogue import RequestRefused, digest_of, resolve
+from snapshotter.control.catalogue import RequestRefused, digest_of, resolve
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.range_find import bound_of
+from snapshotter.reading.range_find import bound_of
 from streaming.namespaces import Namespace
 
 CAPTURED = [Namespace("shop", name) for name in ("orders", "orders.old", "people")]

@@ -10,12 +10,12 @@ import pytest
 
 from signals.file_channel import FileChannel
 from signals.kafka_channel import KafkaChannel
-from snapshotter import assembly
 from snapshotter.api import Snapshotter
-from snapshotter.channels import ChannelConfig, open_enabled
+from snapshotter.configuration.settings import Settings
+from snapshotter.control.channels import ChannelConfig, open_enabled
+from snapshotter.engine import assembly
 from snapshotter.errors import EXIT_CONFIGURATION, ConfigurationError, exit_code
-from snapshotter.settings import Settings
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.storage import MemoryStorage
 from tests.support.packages import install
 
 LEAST: dict[str, object] = {

@@ -9,7 +9,7 @@ import pytest
 from signals.channel import ChannelContext, ChannelOptionsRefused, Received
 from signals.channel_plugins import ForeignChannel, known_channels, open_channel
 from signals.file_channel import FileChannel
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.storage import MemoryStorage
 from tests.support.packages import install
 
 PLUGIN = """

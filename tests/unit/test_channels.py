@@ -13,8 +13,8 @@ from signals.actions import Action
 from signals.file_channel import FileChannel
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
-from snapshotter.channels import PART, Channels
-from snapshotter.storage import MemoryStorage, StorageError
+from snapshotter.control.channels import PART, Channels
+from snapshotter.state.storage import MemoryStorage, StorageError
 from tests.support.signal_channels import log
 
 

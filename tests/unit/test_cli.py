@@ -14,11 +14,12 @@ from typer.testing import CliRunner, Result
 
 from signals.actions import Condition, ExecuteSnapshot, IdRange, PauseSnapshot, ResumeSnapshot, StopSnapshot
 from signals.inbox_channel import InboxChannel
-from snapshotter.answers import CollectionEstimate, DryRun, read_answer, write_answer
 from snapshotter.cli import dry_run
 from snapshotter.cli.app import app
 from snapshotter.cli.signal_commands import only
 from snapshotter.cli.status import silent_seconds
+from snapshotter.control.answers import CollectionEstimate, DryRun, read_answer, write_answer
+from snapshotter.state.storage import LocalStorage
 from snapshotter.status import (
     STATUS_FILE,
     EngineState,
@@ -27,7 +28,6 @@ from snapshotter.status import (
     RequestState,
     Status,
 )
-from snapshotter.storage import LocalStorage
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from snapshotter.canonical import canonical_document
-from snapshotter.canonical_rows import canonical_rows
+from snapshotter.verification.canonical import canonical_document
+from snapshotter.verification.canonical_rows import canonical_rows
 from streaming.columns import Array, Column, Scalar, Struct, TablePlan
 from streaming.decode import Decoder, MalformedBson
 from tests.support.bson_documents import Value, array, document, text

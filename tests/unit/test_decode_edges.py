@@ -14,8 +14,8 @@ from fractions import Fraction
 import pytest
 from bson.decimal128 import Decimal128
 
-from snapshotter.canonical import canonical_document
-from snapshotter.canonical_rows import canonical_rows
+from snapshotter.verification.canonical import canonical_document
+from snapshotter.verification.canonical_rows import canonical_rows
 from streaming.columns import SPARK_TYPES, Array, Column, Scalar, Struct, TablePlan
 from streaming.decode import Decoder
 from tests.support.bson_documents import Value, array, decimal, document, text

@@ -8,7 +8,7 @@ from collections import Counter
 import bson
 from pymongo import DeleteOne, InsertOne, ReplaceOne, UpdateOne
 
-from snapshotter.demo_shop import changes, order, order_id
+from snapshotter.demo.shop import changes, order, order_id
 
 
 def test_orders_are_made_from_their_number() -> None:

@@ -16,7 +16,7 @@ from snapshotter.errors import (
     exit_code,
     redact,
 )
-from snapshotter.storage import StorageError
+from snapshotter.state.storage import StorageError
 from streaming.mongo_errors import as_source_error
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from snapshotter.configuration.snapshot_modes import MODES
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine_config import EngineConfig
-from snapshotter.first_load import FirstLoad
-from snapshotter.generation import Generation
-from snapshotter.progress_store import Journal
-from snapshotter.snapshot_modes import MODES
-from snapshotter.storage import MemoryStorage
-from snapshotter.watermark_ids import Strategy
+from snapshotter.state.generation import Generation
+from snapshotter.state.progress_store import Journal
+from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope
 

@@ -6,9 +6,9 @@ import pytest
 
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
-from snapshotter.generation import Generation, current
-from snapshotter.progress_store import ProgressStore
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.generation import Generation, current
+from snapshotter.state.progress_store import ProgressStore
+from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.hints import HintsWriter
+from snapshotter.engine.hints import HintsWriter
 from streaming.hints import Hints, read_hints, write_hints
 
 

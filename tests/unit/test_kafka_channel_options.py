@@ -10,7 +10,7 @@ from signals.channel import ChannelContext, ChannelOptionsRefused
 from signals.kafka_channel import kafka_channel
 from signals.kafka_options import KafkaSignalOptions
 from signals.kafka_position import KafkaPosition, Start, continued
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.storage import MemoryStorage
 
 SERVERS = {"signal.kafka.bootstrap.servers": "broker:9092"}
 

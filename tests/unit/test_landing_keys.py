@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from snapshotter.chunk_reader import Trailer
-from snapshotter.landing import _SPANS, KEYS_SCHEMA, LandedTable, _known, _spans_of
+from snapshotter.landing.commit import _SPANS, KEYS_SCHEMA, LandedTable, _known, _spans_of
+from snapshotter.reading.chunk_reader import Trailer
 from streaming.columns import TablePlan
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN

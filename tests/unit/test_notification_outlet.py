@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from signals.notification_channel import ListenerChannel, NotificationChannel
 from signals.notifications import Aggregate, Notification, Subject
+from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.effects import Announce
-from snapshotter.notification_config import NotificationConfig
-from snapshotter.notification_outlet import Outlet
-from snapshotter.notifying import Notifier
+from snapshotter.notifying.notices import Notifier
+from snapshotter.notifying.notification_outlet import Outlet
 from snapshotter.testing.processes import wait_until
 
 SECONDS = 20.0

@@ -12,7 +12,7 @@ from snapshotter.core.chunks import Bound
 from snapshotter.core.effects import Announce
 from snapshotter.core.progress import RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
-from snapshotter.notifying import key_text, notification_of
+from snapshotter.notifying.notices import key_text, notification_of
 from streaming.namespaces import Namespace
 
 AT = 1_695_817_046_353

@@ -10,13 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
-from snapshotter.catalogue import IdReused, digest_of
+from snapshotter.control.catalogue import IdReused, digest_of
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.taking import Met
-from snapshotter.obedience import COMMANDS_AT_ONCE, Obedience, Obeyed, Obeying
-from snapshotter.progress_store import Journal, ProgressStore
-from snapshotter.storage import MemoryStorage, StorageError
+from snapshotter.engine.obedience import COMMANDS_AT_ONCE, Obedience, Obeyed, Obeying
+from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.storage import MemoryStorage, StorageError
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from signals.outcomes import SnapshotStatus
 from snapshotter.core.progress import RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
-from snapshotter.status_collection import status_of
+from snapshotter.engine.status_collection import status_of
 from streaming.namespaces import Namespace
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from signals.actions import ExecuteSnapshot, StopSnapshot
 from signals.errors import SignalError
 from signals.parsing import parse_signal
-from snapshotter.catalogue import RequestRefused, resolve
+from snapshotter.control.catalogue import RequestRefused, resolve
 from streaming.namespaces import Namespace
 
 LISTS: list[object] = [[["shop.orders"]], ["shop.orders", ["shop.people"]], ["shop.orders", 5], [None], 5, {}]

@@ -12,8 +12,8 @@ from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import PauseReceived
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.progress_store import Journal, ProgressStore
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.assembly import engine_config
+from snapshotter.configuration.option_values import CaptureMode, FullUpdate, SnapshotMode
+from snapshotter.configuration.options import Status, catalogue, find, nearest
+from snapshotter.configuration.settings import Settings
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.engine.assembly import engine_config
 from snapshotter.errors import ConfigurationError
-from snapshotter.option_values import CaptureMode, FullUpdate, SnapshotMode
-from snapshotter.options import Status, catalogue, find, nearest
-from snapshotter.settings import Settings
-from snapshotter.watermark_ids import Strategy
 from streaming.change_options import ChangeOptions
 from streaming.scope import CaptureScope, Level
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.config_files import parse_json, parse_properties, parse_toml, read_file, substitute
+from snapshotter.configuration.config_files import (
+    parse_json,
+    parse_properties,
+    parse_toml,
+    read_file,
+    substitute,
+)
 from snapshotter.errors import ConfigurationError, Problem
 
 

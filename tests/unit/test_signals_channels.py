@@ -13,7 +13,7 @@ from signals.actions import Condition, ExecuteSnapshot, PauseSnapshot
 from signals.errors import DuplicateSignal, MalformedSignal
 from signals.inbox_channel import InboxChannel
 from signals.source_channel import decode
-from snapshotter.storage import MemoryStorage
+from snapshotter.state.storage import MemoryStorage
 
 AWARE = json_util.JSONOptions(tz_aware=True)
 ORDERS = ExecuteSnapshot("orders again", ("shop.orders",))

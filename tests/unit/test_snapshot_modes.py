@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.snapshot_modes import GROUP, MODES, configured, custom
+from snapshotter.configuration.snapshot_modes import GROUP, MODES, configured, custom
 from tests.support.packages import install
 
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core import announcements
 from snapshotter.core.effects import Announce
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
-from snapshotter.notification_config import NotificationConfig
-from snapshotter.notifying import Notifier
-from snapshotter.progress_store import ProgressStore
-from snapshotter.storage import MemoryStorage
-from snapshotter.telling import Telling
+from snapshotter.notifying.notices import Notifier
+from snapshotter.notifying.telling import Telling
+from snapshotter.state.progress_store import ProgressStore
+from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 
 ORDERS = Namespace("shop", "orders")

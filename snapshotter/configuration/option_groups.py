@@ -1,0 +1,323 @@
+"""The options that work, one field each: name, default, range, and one line of what it does.
+
+This is the only place that says so. Parsing, the error messages, the masked print-out and the catalogue are
+all derived from these fields.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import model_validator
+
+from snapshotter.configuration.option_values import (
+    CaptureMode,
+    Flag,
+    FullUpdate,
+    Group,
+    Layout,
+    MatchMode,
+    Names,
+    Passed,
+    SnapshotMode,
+    Text,
+    WholeNumber,
+    choice,
+    option,
+)
+from snapshotter.core.watermark_ids import Strategy
+from streaming.scope import Level
+
+_BASED = "snapshot.mode.configuration.based"
+
+
+class NamingOptions(Group):
+    """What the engine is called: one of the two is enough."""
+
+    name: Text = option("name", "names the position and the state; unset is topic.prefix", "")
+    topic_prefix: Text = option("topic.prefix", "names the source in events; unset is name", "")
+
+
+class MongodbOptions(Group):
+    """How to reach MongoDB."""
+
+    connection_string: Text = option(
+        "mongodb.connection.string",
+        "where MongoDB is: mongodb://… or mongodb+srv://…",
+        secret=True,
+        min_length=1,
+    )
+    user: Text | None = option("mongodb.user", "user name", None)
+    password: str | None = option("mongodb.password", "password of the user", None, secret=True)
+    authsource: Text = option("mongodb.authsource", "database that holds the user's credentials", "admin")
+    ssl_enabled: Flag = option("mongodb.ssl.enabled", "connect with TLS", False)
+    ssl_invalid_hostname_allowed: Flag = option(
+        "mongodb.ssl.invalid.hostname.allowed", "with TLS, accept a certificate for another host name", False
+    )
+    connect_timeout_ms: WholeNumber = option(
+        "mongodb.connect.timeout.ms", "how long to wait for a connection", 10_000, ge=1
+    )
+    server_selection_timeout_ms: WholeNumber = option(
+        "mongodb.server.selection.timeout.ms", "how long to wait for a server that can answer", 30_000, ge=1
+    )
+    socket_timeout_ms: WholeNumber = option(
+        "mongodb.socket.timeout.ms", "how long to wait for an answer; 0 is for ever", 0, ge=0
+    )
+    heartbeat_frequency_ms: WholeNumber = option(
+        "mongodb.heartbeat.frequency.ms", "how often the driver looks at the servers", 10_000, ge=500
+    )
+
+
+class CaptureOptions(Group):
+    """What is captured, and how."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_names(cls, values: Any) -> Any:
+        """Names that are taken literally are split at every comma: their brackets mean nothing."""
+        if str(values.get("filters.match.mode", "")).strip().lower() != MatchMode.LITERAL:
+            return values
+        lists = {
+            name: text for name, text in values.items() if name.endswith(("include.list", "exclude.list"))
+        }
+        split = {
+            n: tuple(part.strip() for part in str(t).split(",") if part.strip()) for n, t in lists.items()
+        }
+        return {**values, **split}
+
+    database_include: Names = option("database.include.list", "databases to capture; empty is all", ())
+    database_exclude: Names = option("database.exclude.list", "databases not to capture", ())
+    collection_include: Names = option(
+        "collection.include.list", "collections to capture (db.coll); empty is all", ()
+    )
+    collection_exclude: Names = option("collection.exclude.list", "collections not to capture (db.coll)", ())
+    match_mode: Annotated[MatchMode, choice(MatchMode)] = option(
+        "filters.match.mode", "how include and exclude lists are read: regex or literal", MatchMode.REGEX
+    )
+    mode: Annotated[CaptureMode, choice(CaptureMode)] = option(
+        "capture.mode", "what change events carry", CaptureMode.FULL
+    )
+    full_update: Annotated[FullUpdate, choice(FullUpdate)] = option(
+        "capture.mode.full.update.type",
+        "where updated documents come from: lookup or post_image",
+        FullUpdate.LOOKUP,
+    )
+    scope: Annotated[Level, choice(Level)] = option(
+        "capture.scope", "what the change stream is opened on", Level.DEPLOYMENT
+    )
+    target: Text | None = option("capture.target", "the database or collection of a narrower scope", None)
+    start_op_time: WholeNumber = option(
+        "capture.start.op.time",
+        "where a first start begins: a 64-bit BSON timestamp; -1 is now",
+        -1,
+        ge=-1,
+        lt=1 << 63,
+    )
+    cursor_max_await_time_ms: WholeNumber = option(
+        "cursor.max.await.time.ms", "how long the server waits for changes; 0 is its own default", 0, ge=0
+    )
+    poll_interval_ms: WholeNumber = option(
+        "poll.interval.ms", "pause between looks at a quiet stream", 500, ge=1, le=5_000
+    )
+
+
+class SnapshotOptions(Group):
+    """What is read when, and in what pieces."""
+
+    mode: Annotated[SnapshotMode, choice(SnapshotMode, never=SnapshotMode.NO_DATA)] = option(
+        "snapshot.mode", "what a start reads, and whether changes stream", SnapshotMode.INITIAL
+    )
+    custom_name: Text | None = option(
+        "snapshot.mode.custom.name", "with custom: the entry point of a snapshot mode of one's own", None
+    )
+    based_data: Flag = option(f"{_BASED}.snapshot.data", "with configuration_based: every start reads", False)
+    based_schema: Flag = option(f"{_BASED}.snapshot.schema", "no effect: collections have no schema", False)
+    based_stream: Flag = option(f"{_BASED}.start.stream", "with configuration_based: changes stream", False)
+    based_on_schema_error: Flag = option(
+        f"{_BASED}.snapshot.on.schema.error", "no effect: collections have no schema", False
+    )
+    based_on_data_error: Flag = option(
+        f"{_BASED}.snapshot.on.data.error",
+        "with configuration_based: a lost position leads to a new one, and all is read again",
+        False,
+    )
+    include: Names = option(
+        "snapshot.include.collection.list",
+        "collections that an initial load reads; empty is all captured",
+        (),
+    )
+    filtered: Names = option(
+        "snapshot.collection.filter.overrides",
+        "collections (db.coll) of which an initial load reads only what a filter matches",
+        (),
+    )
+    filters: Passed = option(
+        "snapshot.collection.filter.overrides.*", "the filter of one such collection, a query document", {}
+    )
+    fetch_size: WholeNumber = option(
+        "snapshot.fetch.size", "documents in a reply of a snapshot's cursor; 0 is 8,000", 0, ge=0
+    )
+    max_threads: WholeNumber | None = option(
+        "snapshot.max.threads",
+        "collections read side by side, and jobs that read; unset is 4 and 2",
+        None,
+        ge=1,
+        le=64,
+    )
+    delay_ms: WholeNumber = option(
+        "snapshot.delay.ms", "pause before a start that reads; changes stream after it", 0, ge=0
+    )
+    streaming_delay_ms: WholeNumber = option(
+        "streaming.delay.ms",
+        "pause at a start before changes stream; none of them is lost, and no window closes meanwhile",
+        0,
+        ge=0,
+    )
+    chunk_size: WholeNumber | None = option(
+        "incremental.snapshot.chunk.size",
+        "documents in a window, exactly; unset adapts to bytes and time",
+        None,
+        ge=1,
+    )
+    watermarking: Annotated[Strategy, choice(Strategy)] | None = option(
+        "incremental.snapshot.watermarking.strategy",
+        "how windows are marked; unset is insert_insert with a signal collection, else cluster_time",
+        None,
+    )
+
+
+class SignalOptions(Group):
+    """Where signals come from."""
+
+    collection: Names = option(
+        "signal.data.collection", "collection (db.coll) that signals are inserted into", ()
+    )
+    channels: Names = option("signal.enabled.channels", "channels that signals come by", ("source",))
+    poll_interval_ms: WholeNumber = option(
+        "signal.poll.interval.ms",
+        "how often channels other than the collection are looked at; every second at least",
+        5_000,
+        ge=1,
+    )
+    file: Text = option(
+        "signal.file", "the file of JSON lines of the channel file", "file-signals.txt", min_length=1
+    )
+    kafka: Passed = option("signal.kafka.*", "brokers, topic and group of the channel kafka", {})
+    consumer: Passed = option(
+        "signal.consumer.*",
+        "Kafka's client of the channel kafka (Java's or librdkafka's names)",
+        {},
+        secret=True,
+    )
+    custom: Passed = option("signal.custom.*", "what custom channels are given", {}, secret=True)
+
+
+class NotificationOptions(Group):
+    """Where operators are told what happens."""
+
+    channels: Names = option(
+        "notification.enabled.channels", "where notifications go: log, sink, delta, or custom ones", ()
+    )
+    topic: Text | None = option("notification.sink.topic.name", "the Kafka topic of the channel sink", None)
+    bootstrap_servers: Text | None = option(
+        "notification.sink.bootstrap.servers", "Kafka's brokers for the channel sink: host:port,…", None
+    )
+    producer: Passed = option(
+        "notification.producer.*", "Kafka's client of the channel sink (librdkafka's names)", {}, secret=True
+    )
+    custom: Passed = option("notification.custom.*", "what custom channels are given", {}, secret=True)
+
+
+class RetryOptions(Group):
+    """What happens after an error that may pass."""
+
+    max_retries: WholeNumber = option(
+        "errors.max.retries", "retries before giving up; -1 is for ever", -1, ge=-1
+    )
+    wait_ms: WholeNumber = option("retriable.restart.connector.wait.ms", "pause before a retry", 10_000, ge=0)
+
+
+class DeltaOptions(Group):
+    """Where tables lie, and in what form."""
+
+    warehouse: Text = option(
+        "delta.warehouse", "folder or URI under which all tables and all state lie", min_length=1
+    )
+    layout: Annotated[Layout, choice(Layout, planned=("document", "json"))] = option(
+        "delta.table.layout", "how documents lie in tables", Layout.COLUMNS
+    )
+
+
+class EngineOptions(Group):
+    """How much at once, and what requests may do."""
+
+    batch_max_events: WholeNumber = option(
+        "engine.batch.max.events",
+        "change events in a micro-batch, at most; a quarter more where that ends a backlog",
+        200_000,
+        ge=1,
+    )
+    stream_readers: WholeNumber = option(
+        "engine.stream.readers",
+        "change streams that read a large batch side by side, as far as Spark has cores",
+        4,
+        ge=1,
+        le=64,
+    )
+    windows_in_flight: WholeNumber = option(
+        "engine.windows.in.flight", "snapshot windows open at a time, at least", 6, ge=1, le=64
+    )
+    chunk_target_bytes: WholeNumber = option(
+        "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 16 << 20, ge=1
+    )
+    trigger_interval_ms: WholeNumber = option(
+        "engine.trigger.interval.ms",
+        "shortest time between micro-batches; 0 is as soon as possible",
+        200,
+        ge=0,
+    )
+    commit_target_rows: WholeNumber = option(
+        "engine.commit.target.rows", "rows that one commit of a backfill aims at", 400_000, ge=1
+    )
+    filters_allow_code: Flag = option(
+        "engine.filters.allow.code",
+        "let filters run JavaScript on the server: $where, $function, $accumulator",
+        False,
+    )
+    batch_wait_ms: WholeNumber = option(
+        "engine.batch.wait.ms",
+        "how long a batch of changes waits for snapshot windows that are about to be ready; whole seconds count",
+        4_000,
+        ge=0,
+        le=60_000,
+    )
+    status_collection: Flag = option(
+        "engine.status.collection",
+        "write what becomes of each signal into the collection <signal.data.collection>_status",
+        True,
+    )
+    requests_max: WholeNumber = option(
+        "engine.requests.max",
+        "snapshot requests that may wait or run; what comes beyond is refused",
+        1_000,
+        ge=1,
+    )
+    watermarks_keep: Flag = option(
+        "engine.watermarks.keep",
+        "with insert_insert, leave the documents of windows in the signal collection when they have ended",
+        False,
+    )
+
+
+GROUPS: dict[str, type[Group]] = {
+    "naming": NamingOptions,
+    "mongodb": MongodbOptions,
+    "capture": CaptureOptions,
+    "snapshot": SnapshotOptions,
+    "signal": SignalOptions,
+    "notification": NotificationOptions,
+    "retry": RetryOptions,
+    "delta": DeltaOptions,
+    "engine": EngineOptions,
+}
+"""The groups of ``Settings``, by attribute."""

@@ -1,0 +1,117 @@
+"""What values of options look like, and how each is read from text.
+
+Values come in as text (as Kafka Connect has them), so each type here reads text strictly: ``true`` is a flag and
+``yes`` is not, ``1.5`` is no whole number. A value that Debezium has and that does not work here yet is refused by
+name, not as if it were a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from streaming.scope import split_list
+
+
+class CaptureMode(StrEnum):
+    """What a change event carries besides the key."""
+
+    CHANGES = "change_streams"
+    FULL = "change_streams_update_full"
+    PRE_IMAGE = "change_streams_with_pre_image"
+    FULL_PRE_IMAGE = "change_streams_update_full_with_pre_image"
+
+
+class FullUpdate(StrEnum):
+    """Where the document of an update comes from."""
+
+    LOOKUP = "lookup"
+    POST_IMAGE = "post_image"
+
+
+class MatchMode(StrEnum):
+    """How entries of include and exclude lists are read."""
+
+    REGEX = "regex"
+    LITERAL = "literal"
+
+
+class SnapshotMode(StrEnum):
+    """What a start of the engine reads (`snapshotter.configuration.snapshot_modes`)."""
+
+    ALWAYS = "always"
+    INITIAL = "initial"
+    INITIAL_ONLY = "initial_only"
+    NO_DATA = "no_data"
+    WHEN_NEEDED = "when_needed"
+    CONFIGURATION_BASED = "configuration_based"
+    CUSTOM = "custom"
+
+
+class Layout(StrEnum):
+    """How a document lies in its table."""
+
+    COLUMNS = "columns"
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _whole_number(value: Any) -> int:
+    if not re.fullmatch(r"[+-]?\d+", str(value).strip()):
+        raise ValueError("must be a whole number")
+    return int(value)
+
+
+def _flag(value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text == "true"
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Comma-separated texts, trimmed. A comma in brackets, or after a backslash, does not separate."""
+    return value if isinstance(value, tuple) else split_list(str(value))
+
+
+def choice(kind: type[E], *, planned: tuple[str, ...] = (), **renamed: E) -> Any:
+    """A validator for one of ``kind``'s values, without regard to case. ``renamed``: old names that still
+    work.
+    """
+
+    def read(value: Any) -> E:
+        text = str(value).strip().lower()
+        if text in renamed:
+            return renamed[text]
+        known = ", ".join(kind)
+        if text in planned:
+            raise ValueError(f"is not supported yet; supported: {known}")
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"must be one of {', '.join([*kind, *planned])}") from None
+
+    return BeforeValidator(read)
+
+
+WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Text = Annotated[str, BeforeValidator(lambda value: str(value).strip())]
+Passed = dict[str, str]
+"""All options under a prefix (the option's name ends in ``.*``), by what follows it, for whom they are passed to."""
+
+
+class Group(BaseModel):
+    """Frozen values, read by their dotted names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+
+
+def option(name: str, doc: str, default: Any = ..., *, secret: bool = False, **limits: Any) -> Any:
+    """A field whose alias is the option's name. No default means that the option is required."""
+    return Field(default, alias=name, description=doc, json_schema_extra={"secret": secret}, **limits)

@@ -1,0 +1,229 @@
+"""The configuration of one engine: read, checked as a whole, frozen.
+
+From text to values in five steps: the file's form (``config_files``), environment variables, names
+(``options``: unknown ones are errors, unsupported ones too unless they ask for nothing, meaningless ones
+are warnings), values (``option_groups``), and rules that span options (``settings_checks``). The problems
+of all steps are told together, in one ConfigurationError.
+
+Secrets are in the values, since clients need them. ``masked`` and the messages never show them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict
+
+from snapshotter.configuration import channel_checks, notification_checks
+from snapshotter.configuration import settings_checks as checks
+from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file, substitute
+from snapshotter.configuration.connection_uri import connection_uri
+from snapshotter.configuration.notification_config import installed
+from snapshotter.configuration.option_groups import (
+    GROUPS,
+    CaptureOptions,
+    DeltaOptions,
+    EngineOptions,
+    MongodbOptions,
+    NamingOptions,
+    NotificationOptions,
+    RetryOptions,
+    SignalOptions,
+    SnapshotOptions,
+)
+from snapshotter.configuration.option_values import Group
+from snapshotter.configuration.options import as_option_text
+from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
+from snapshotter.core.limits import Limits
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.errors import ConfigurationError, Problem, redact
+from streaming.table_paths import encode_name, engine_path, under
+
+
+class Settings(BaseModel):
+    """All options of one engine. Make one with ``load`` or ``from_options``.
+
+    ``name`` names the position and the state; ``warnings`` are for the operator, one sentence each.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    topic_prefix: str
+    naming: NamingOptions
+    mongodb: MongodbOptions
+    capture: CaptureOptions
+    snapshot: SnapshotOptions
+    signal: SignalOptions
+    notification: NotificationOptions
+    retry: RetryOptions
+    delta: DeltaOptions
+    engine: EngineOptions
+    spark: dict[str, str]
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: Path | str, environ: Mapping[str, str] | None = None) -> Settings:
+        """Settings from a file (.json, .properties, .toml). Raises ConfigurationError with all problems."""
+        file = Path(path)
+        return cls.from_options(read_file(file), environ, source=str(path))
+
+    @classmethod
+    def from_options(
+        cls,
+        options: Mapping[str, object],
+        environ: Mapping[str, str] | None = None,
+        source: str = "the options",
+    ) -> Settings:
+        """Settings from dotted names and values (text, numbers, booleans, lists). ``environ`` is the
+        process's if None.
+
+        Raises ConfigurationError with all problems; ``source`` says in it where the options came from.
+        """
+        try:
+            texts = as_text({k.removeprefix(DEBEZIUM_SERVER_PREFIX): v for k, v in options.items()})
+        except ValueError as error:
+            raise ConfigurationError(f"{source}: {error}") from error
+        values, problems = substitute(texts, os.environ if environ is None else environ)
+        broken = {problem.option for problem in problems}
+        known, spark, warnings = sorted_out(values, problems)
+        groups = {attribute: read_group(kind, known, broken, problems) for attribute, kind in GROUPS.items()}
+        problems.extend(_spanning(groups))
+        if problems:
+            raise ConfigurationError.of(source, problems)
+        whole: dict[str, Any] = groups
+        naming: NamingOptions = whole["naming"]
+        warnings.extend(checks.warnings(whole["signal"], whole["capture"]))
+        warnings.extend(channel_checks.warnings(whole["signal"], _prefix(naming)))
+        warnings.extend(notification_checks.warnings(whole["notification"]))
+        return cls(
+            name=naming.name or naming.topic_prefix,
+            topic_prefix=_prefix(naming),
+            **whole,
+            spark=spark,
+            warnings=tuple(warnings),
+        )
+
+    @property
+    def watermark_strategy(self) -> Strategy:
+        """How windows are marked: as set, else insert_insert with a signal collection and cluster_time
+        without.
+        """
+        return checks.watermark_strategy(self.snapshot, self.signal)
+
+    @property
+    def signal_collection(self) -> str | None:
+        """The signal collection's full name, if there is one."""
+        return self.signal.collection[0] if self.signal.collection else None
+
+    @property
+    def signals_reach_stream(self) -> bool:
+        """Whether a signal inserted into the signal collection is obeyed; otherwise the inbox is the way."""
+        return checks.signals_reach_stream(self.signal, self.capture)
+
+    def warehouse(self) -> str:
+        """The folder or URI of all tables and state; a local path is made absolute."""
+        location = self.delta.warehouse.rstrip("/") or "/"
+        return location if urlsplit(location).scheme else str(Path(location).expanduser().absolute())
+
+    def state_location(self) -> str:
+        """``<delta.warehouse>/_snapshotter/<name>``: the checkpoint, the journal, the status, the inbox."""
+        return under(self.warehouse(), engine_path(self.name))
+
+    def limits(self) -> Limits:
+        """The sizes that the core works with."""
+        return Limits(
+            chunk_docs=self.snapshot.chunk_size,
+            chunk_bytes_target=self.engine.chunk_target_bytes,
+            windows_in_flight=self.engine.windows_in_flight,
+            commit_rows_target=self.engine.commit_target_rows,
+            tasks_ahead=self.snapshot.max_threads or Limits().tasks_ahead,
+        )
+
+    def connection_uri(self) -> str:
+        """The connection string with the other ``mongodb.*`` options in it. It holds secrets."""
+        return connection_uri(self.mongodb)
+
+    def source_options(self) -> dict[str, str]:
+        """Options of the Spark source ``mongodb-changes``; all of ``mongodb.*`` is in the address."""
+        capture = self.capture
+        values: dict[str, object] = {
+            "mongodb.connection.string": self.connection_uri(),
+            "engine.batch.max.events": self.engine.batch_max_events,
+            "engine.stream.readers": self.engine.stream_readers,
+        }
+        values |= {alias: value for _, alias, value in _fields(capture)}
+        del values["poll.interval.ms"]
+        if self.signal_collection and self.signals_reach_stream:
+            values["signal.data.collection"] = self.signal_collection
+        texts = {name: as_option_text(value) for name, value in values.items()}
+        return {name: text for name, text in texts.items() if text}
+
+    def masked(self) -> dict[str, str | None]:
+        """Every option that works with its value in force, fit to be shown; None where it is not set."""
+        result: dict[str, str | None] = {}
+        for attribute in GROUPS:
+            for _, alias, value in _fields(getattr(self, attribute)):
+                under = value if isinstance(value, dict) else {}
+                named = {f"{alias[:-1]}{name}": text for name, text in under.items()} or {alias: value}
+                result |= {name: shown(name, as_option_text(item)) for name, item in named.items()}
+        result |= {
+            "name": self.name,
+            "topic.prefix": self.topic_prefix,
+            "delta.warehouse": redact(self.warehouse()),
+        }
+        result[checks.STRATEGY] = self.watermark_strategy.value
+        return result | {name: shown(name, value) for name, value in sorted(self.spark.items())}
+
+
+def _fields(group: Group) -> Iterator[tuple[str, str, object]]:
+    """(attribute, option, value) of every field of a group."""
+    for attribute, field in type(group).model_fields.items():
+        yield attribute, field.alias or attribute, getattr(group, attribute)
+
+
+def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
+    """Problems between options, as far as their groups could be read."""
+    match groups["naming"]:
+        case NamingOptions() as naming:
+            yield from _check_name(naming)
+    named = groups["naming"]
+    match groups["signal"]:
+        case SignalOptions() as signal:
+            yield from channel_checks.check(
+                signal, _prefix(named) if isinstance(named, NamingOptions) else ""
+            )
+    match groups["mongodb"]:
+        case MongodbOptions() as mongodb:
+            yield from checks.check_mongodb(mongodb)
+    match groups["notification"]:
+        case NotificationOptions() as notification:
+            yield from notification_checks.check(notification, installed())
+    match groups["snapshot"], groups["engine"]:
+        case SnapshotOptions() as snapshot, EngineOptions() as engine:
+            yield from checks.check_snapshot(snapshot, allow_code=engine.filters_allow_code)
+    match groups["capture"], groups["snapshot"], groups["signal"]:
+        case CaptureOptions() as capture, SnapshotOptions() as snapshot, SignalOptions() as signal:
+            yield from checks.check_capture(capture)
+            yield from checks.check_signals(snapshot, signal, capture)
+
+
+def _prefix(naming: NamingOptions) -> str:
+    return naming.topic_prefix or naming.name
+
+
+def _check_name(naming: NamingOptions) -> Iterator[Problem]:
+    name = naming.name or naming.topic_prefix
+    if not name:
+        yield Problem(
+            "name", "is required (it names the position and the state), or topic.prefix in its place"
+        )
+        return
+    try:
+        encode_name(name)
+    except ValueError as error:
+        yield Problem("name", str(error), name)

@@ -1,0 +1,195 @@
+"""Rules that span options: which go together, and which exclude each other.
+
+Each check looks at the values read so far and yields problems; none stops another, so that a file's
+problems are told all at once. Pure, apart from the value types it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from signals.errors import SignalError
+from signals.filters import query_document, refuse_code
+from snapshotter.configuration.option_groups import (
+    CaptureOptions,
+    MongodbOptions,
+    SignalOptions,
+    SnapshotOptions,
+)
+from snapshotter.configuration.option_values import MatchMode, SnapshotMode
+from snapshotter.configuration.snapshot_modes import custom
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.errors import Problem
+from streaming.scope import Level
+
+STRATEGY = "incremental.snapshot.watermarking.strategy"
+SIGNALS = "signal.data.collection"
+FILTERS = "snapshot.collection.filter.overrides"
+_CUSTOM = "snapshot.mode.custom.name"
+_JMX = "jmx"
+_SCHEMES = ("mongodb", "mongodb+srv")
+
+
+def watermark_strategy(snapshot: SnapshotOptions, signal: SignalOptions) -> Strategy:
+    """The strategy in force: the one that is set, else the one that fits."""
+    if snapshot.watermarking is not None:
+        return snapshot.watermarking
+    return Strategy.INSERT_INSERT if signal.collection else Strategy.CLUSTER_TIME
+
+
+def check_channels(
+    option: str, names: Sequence[str], known: Sequence[str], group: str, instead_of_jmx: str
+) -> Iterator[Problem]:
+    """Names of channels: each once, and each of a channel that there is. ``group`` is that of the entry points by which
+    one's own are found."""
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield Problem(option, "stands there twice", name)
+        if name == _JMX:
+            why = f"is for Java's monitoring, which there is none of here: {instead_of_jmx}"
+            yield Problem(option, why, name)
+        elif name not in known:
+            there = ", ".join(known)
+            why = f"is no channel; there are {there}; your own is an entry point of the group {group}"
+            yield Problem(option, why, name)
+
+
+def check_mongodb(mongodb: MongodbOptions) -> Iterator[Problem]:
+    """An address that is one, and credentials that are whole."""
+    uri = mongodb.connection_string
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme not in _SCHEMES or not parts.netloc.rpartition("@")[2]:
+            yield Problem(
+                "mongodb.connection.string", "must be mongodb://host… or mongodb+srv://host…", "***"
+            )
+    except ValueError as error:
+        yield Problem("mongodb.connection.string", f"is no address: {error}", "***")
+    if mongodb.password is not None and mongodb.user is None:
+        yield Problem("mongodb.password", "is set, but mongodb.user is not")
+    if mongodb.user is not None and mongodb.password is None and "authmechanism=" not in uri.lower():
+        yield Problem("mongodb.user", "is set, but mongodb.password is not", mongodb.user)
+
+
+def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
+    """Include and exclude lists, and the target that a scope needs."""
+    for kind, included, excluded in (
+        ("database", capture.database_include, capture.database_exclude),
+        ("collection", capture.collection_include, capture.collection_exclude),
+    ):
+        if included and excluded:
+            name = f"{kind}.exclude.list"
+            yield Problem(name, f"cannot be set together with {kind}.include.list", ",".join(excluded))
+    if capture.match_mode is MatchMode.REGEX:
+        yield from _regexes("database.include.list", capture.database_include)
+        yield from _regexes("database.exclude.list", capture.database_exclude)
+        yield from _regexes("collection.include.list", capture.collection_include)
+        yield from _regexes("collection.exclude.list", capture.collection_exclude)
+    target = capture.target or ""
+    if capture.scope is Level.DEPLOYMENT and target:
+        yield Problem(
+            "capture.target", "has no meaning with capture.scope=deployment: set another scope", target
+        )
+    if capture.scope is Level.DATABASE and (not target or "." in target):
+        yield Problem("capture.target", "must name a database, for capture.scope=database", target)
+    if capture.scope is Level.COLLECTION and not _is_full_name(target):
+        yield Problem("capture.target", "must be database.collection, for capture.scope=collection", target)
+    if capture.start_op_time == 0:
+        yield Problem("capture.start.op.time", "must be a 64-bit BSON timestamp, or -1 for now", "0")
+
+
+def check_snapshot(snapshot: SnapshotOptions, *, allow_code: bool = False) -> Iterator[Problem]:
+    """What a start reads."""
+    yield from _regexes("snapshot.include.collection.list", snapshot.include)
+    yield from _check_mode(snapshot)
+    for name in snapshot.filtered:
+        if not _is_full_name(name):
+            yield Problem(FILTERS, "must be database.collection: names are taken literally", name)
+        elif name not in snapshot.filters:
+            yield Problem(FILTERS, f"names a collection without a filter: set {FILTERS}.{name}", name)
+    for name, query in snapshot.filters.items():
+        option = f"{FILTERS}.{name}"
+        if name not in snapshot.filtered:
+            yield Problem(option, f"has no effect: {FILTERS} does not name this collection", query)
+        try:
+            query_document(query)
+            refuse_code(query, allowed=allow_code, where=option)
+        except ValueError as error:
+            yield Problem(option, f"is no query document: {error}", query)
+        except SignalError as error:
+            yield Problem(option, str(error), query)
+
+
+def _check_mode(snapshot: SnapshotOptions) -> Iterator[Problem]:
+    mode, name = snapshot.mode, snapshot.custom_name
+    if mode is SnapshotMode.CUSTOM and not name:
+        yield Problem(_CUSTOM, "is required with snapshot.mode=custom")
+    if mode is not SnapshotMode.CUSTOM and name:
+        yield Problem(_CUSTOM, "has no meaning without snapshot.mode=custom", name)
+    if mode is SnapshotMode.CUSTOM and name:
+        try:
+            custom(name)
+        except ValueError as error:
+            yield Problem(_CUSTOM, str(error), name)
+    if mode is SnapshotMode.CONFIGURATION_BASED and not (snapshot.based_data or snapshot.based_stream):
+        why = "does nothing: set snapshot.mode.configuration.based.snapshot.data or .start.stream to true"
+        yield Problem("snapshot.mode", why, mode)
+
+
+def check_signals(
+    snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions
+) -> Iterator[Problem]:
+    """The signal collection: there where a strategy writes to it, and within what is captured."""
+    strategy = watermark_strategy(snapshot, signal)
+    name = ",".join(signal.collection)
+    if not signal.collection:
+        if strategy.in_stream:
+            message = f"writes to a signal collection: set {SIGNALS}, or use cluster_time, which needs none"
+            yield Problem(STRATEGY, message, strategy)
+        return
+    if len(signal.collection) > 1 or not _is_full_name(name):
+        yield Problem(SIGNALS, "must be the name of one collection, database.collection", name)
+        return
+    target = capture.target or ""
+    if capture.scope is Level.DATABASE and target and name.partition(".")[0] != target:
+        message = f"must lie in the database {target!r} (capture.target), or the change stream never shows it"
+        yield Problem(SIGNALS, message, name)
+    if capture.scope is Level.COLLECTION and strategy.in_stream:
+        message = (
+            f"is never shown by a change stream on one collection (capture.scope=collection), so {strategy} "
+            f"cannot work: remove {SIGNALS} and use {STRATEGY}=cluster_time, or widen capture.scope"
+        )
+        yield Problem(SIGNALS, message, name)
+
+
+def warnings(signal: SignalOptions, capture: CaptureOptions) -> Iterator[str]:
+    """What works, but perhaps not as it was meant."""
+    if signal.collection and capture.scope is Level.COLLECTION:
+        yield (
+            f"{SIGNALS}={signal.collection[0]}: signals inserted there are not seen with "
+            "capture.scope=collection; send them with snapshotter execute-snapshot"
+        )
+    elif signal.collection and "source" not in signal.channels:
+        yield f"{SIGNALS}={signal.collection[0]}: signals inserted there are not read; source is no channel"
+
+
+def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool:
+    """Whether a document inserted into the signal collection is seen and obeyed."""
+    if not signal.collection or "source" not in signal.channels:
+        return False
+    return capture.scope is not Level.COLLECTION
+
+
+def _regexes(option: str, patterns: tuple[str, ...]) -> Iterator[Problem]:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield Problem(option, f"is no regular expression: {error}", pattern)
+
+
+def _is_full_name(text: str) -> bool:
+    database, dot, collection = text.partition(".")
+    return bool(database and dot and collection) and not collection.endswith(".")

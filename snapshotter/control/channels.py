@@ -1,0 +1,152 @@
+"""The signal channels of one engine, those that its control loop looks at: opened at its start, closed at its end.
+
+The signal collection is not among them, for what is inserted there comes with the stream. The inbox and the queue of
+the program always are; ``signal.enabled.channels`` names the others.
+
+What a look finds is obeyed in parts: a part's outcome is made durable at once, and then the part is acknowledged. Where
+something fails, all of its part is shown again. A look that finds very much is cut off, so that the control loop keeps
+its lock and its status alive: the rest is shown again, too.
+
+A channel that is down says so in the status, and in the log once that has lasted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from signals.channel import ChannelContext, ChannelOptionsRefused, PositionStore, SignalChannel
+from signals.channel_plugins import open_channel
+from signals.inbox_channel import NAME as INBOX
+from signals.process_channel import NAME as IN_PROCESS
+from snapshotter.errors import ConfigurationError, Problem, redact
+from snapshotter.state.storage import MemoryStorage
+from snapshotter.status import ChannelReport
+
+SOURCE = "source"
+ALWAYS = (SOURCE, INBOX, IN_PROCESS)
+"""Names that ``signal.enabled.channels`` may have, and for which nothing is opened here."""
+
+PART = 200
+"""How many signals are obeyed together."""
+_LOOK_SECONDS = 2.0
+_TROUBLE_SECONDS = 5.0
+_log = structlog.get_logger("snapshotter.signals")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelConfig:
+    """``names`` as enabled; ``options`` are all of ``signal.*`` by their full names, and may hold passwords."""
+
+    prefix: str = ""
+    names: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def open_enabled(config: ChannelConfig, store: PositionStore) -> list[SignalChannel]:
+    """The channels of a configuration, without those that are always there. Raises ConfigurationError with the problems
+    of all of them.
+    """
+    context = ChannelContext(config.prefix, store, config.options)
+    opened: list[SignalChannel] = []
+    problems: list[Problem] = []
+    for name in config.names:
+        if name in ALWAYS:
+            continue
+        try:
+            opened.append(open_channel(name, context))
+        except ChannelOptionsRefused as refused:
+            problems.extend(problems_of(refused))
+    if problems:
+        for channel in opened:
+            channel.close()
+        raise ConfigurationError.of("the options of signal channels", problems)
+    return opened
+
+
+def check_options(config: ChannelConfig) -> None:
+    """Whether the channels can be made from their options, before anything that costs time is started: they are made,
+    and closed again. Raises ConfigurationError.
+    """
+    for channel in open_enabled(config, MemoryStorage()):
+        channel.close()
+
+
+def problems_of(refused: ChannelOptionsRefused) -> list[Problem]:
+    """A channel's problems as those of a configuration. Channels give only values that may be shown."""
+    return [
+        Problem(p.option, redact(p.message), None if p.value is None else redact(p.value))
+        for p in refused.problems
+    ]
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A channel, and for how long it has been in trouble."""
+
+    channel: SignalChannel
+    trouble: str | None = None
+    since: float = 0.0
+    told: bool = False
+
+
+class Channels:
+    """``obey`` makes durable what it takes, all at once. ``refuse`` says why something is not obeyed. One thread's."""
+
+    def __init__(
+        self,
+        channels: Iterable[SignalChannel],
+        obey: Callable[..., None],
+        refuse: Callable[[str, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._watched = [_Watched(channel) for channel in channels]
+        self._obey = obey
+        self._refuse = refuse
+        self._clock = clock
+
+    def look(self) -> None:
+        """Obey what waits. What is raised is the engine's own: its storage, or the server that it asks."""
+        for watched in self._watched:
+            self._take(watched.channel)
+            self._examine(watched)
+
+    def reports(self) -> tuple[ChannelReport, ...]:
+        """As the last look found them."""
+        return tuple(ChannelReport(name=w.channel.name, trouble=w.trouble) for w in self._watched)
+
+    def close(self) -> None:
+        """Let go of them all."""
+        for watched in self._watched:
+            watched.channel.close()
+        self._watched.clear()
+
+    def _take(self, channel: SignalChannel) -> None:
+        enough = self._clock() + _LOOK_SECONDS
+        waiting = channel.poll()
+        for start in range(0, len(waiting), PART):
+            part = waiting[start : start + PART]
+            for received in part:
+                if received.action is None:
+                    self._refuse(received.id, str(received.error))
+            self._obey(*(received.action for received in part if received.action is not None))
+            channel.ack(*(received.name for received in part))
+            if self._clock() > enough:
+                break
+
+    def _examine(self, watched: _Watched) -> None:
+        found = watched.channel.health()
+        now, name = self._clock(), watched.channel.name
+        if found is None:
+            if watched.told:
+                _log.info("the signal channel works again", channel=name)
+            watched.trouble, watched.told = None, False
+            return
+        watched.since = now if watched.trouble is None else watched.since
+        watched.trouble = redact(found)
+        if not watched.told and now - watched.since >= _TROUBLE_SECONDS:
+            watched.told = True
+            _log.warning("a signal channel does not work", channel=name, why=watched.trouble)

@@ -1,0 +1,70 @@
+"""Dry runs that came as signals: estimated beside everything else, one after another, and answered in a file.
+
+A signal comes on the thread of a batch or of the control loop, and counting may take seconds, so it is done on a thread
+of its own; that ends when nothing waits. Nothing about a dry run is durable but its answer: one that waits when the
+engine ends is not answered, and may be sent again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from snapshotter.control.answers import DryRun, write_answer
+from snapshotter.control.catalogue import RequestRefused
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.errors import describe
+from snapshotter.state.storage import Storage
+
+WAITING_MAX = 100
+_log = structlog.get_logger("snapshotter.signals")
+
+
+class DryRuns:
+    """``submit`` from any thread."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[SnapshotRequest, Storage, Callable[[SnapshotRequest], DryRun]]] = deque()
+        self._guard = threading.Lock()
+        self._works = False
+
+    def submit(
+        self, request: SnapshotRequest, storage: Storage, estimate: Callable[[SnapshotRequest], DryRun]
+    ) -> None:
+        """Answer in time. Raises RequestRefused where too many wait already."""
+        with self._guard:
+            if len(self._waiting) >= WAITING_MAX:
+                raise RequestRefused(
+                    f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"
+                )
+            self._waiting.append((request, storage, estimate))
+            if not self._works:
+                self._works = True
+                threading.Thread(target=self._work, name="dry-runs", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._guard:
+                if not self._waiting:
+                    self._works = False
+                    return
+                request, storage, estimate = self._waiting.popleft()
+            answer = _answer(request, estimate)
+            try:
+                write_answer(storage, answer)
+            except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
+                _log.error("the answer to a dry run cannot be written", id=request.id, error=str(error))
+
+
+def _answer(request: SnapshotRequest, estimate: Callable[[SnapshotRequest], DryRun]) -> DryRun:
+    try:
+        answer = estimate(request)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked is told, and nobody else is harmed
+        why = describe(error).message
+        _log.error("a dry run failed", id=request.id, error=why)
+        return DryRun(id=request.id, answered_at=datetime.now(UTC), error=why)
+    return answer

@@ -1,0 +1,1 @@
+"""`make demo`: a shop that is written to while it is backfilled."""

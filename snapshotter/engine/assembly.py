@@ -1,0 +1,105 @@
+"""The composition root: from settings to an engine. The only place where configuration meets the engine's own types."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from signals.notification_kafka import KafkaNotificationOptions
+from snapshotter.configuration.channel_checks import channel_config
+from snapshotter.configuration.notification_config import SINK, NotificationConfig
+from snapshotter.configuration.option_groups import SnapshotOptions
+from snapshotter.configuration.option_values import SnapshotMode
+from snapshotter.configuration.settings import Settings
+from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy, configured, custom
+from snapshotter.control import channels
+from snapshotter.engine.engine import Engine
+from snapshotter.engine_config import READERS, EngineConfig
+from snapshotter.progress_view import View
+from snapshotter.reading.chunk_reader import FETCH_SIZE
+from snapshotter.spark_session import spark_builder
+from streaming.namespaces import Namespace
+from streaming.scope import CaptureScope, NameList
+
+_COLUMNS_READ = {"columns": "state"}
+
+
+def engine_config(settings: Settings) -> EngineConfig:
+    """What the engine needs of the settings."""
+    options = settings.source_options()
+    signals = settings.signal_collection if settings.signals_reach_stream else None
+    included = settings.snapshot.include
+    return EngineConfig(
+        name=settings.name,
+        uri=settings.connection_uri(),
+        warehouse=settings.warehouse(),
+        source_options={**options, **_COLUMNS_READ},
+        scope=CaptureScope.parse(options),
+        strategy=settings.watermark_strategy,
+        signals=Namespace.parse(signals) if signals else None,
+        policy=policy(settings.snapshot),
+        initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
+        if included
+        else None,
+        initial_filters=settings.snapshot.filters,
+        snapshot_delay_ms=settings.snapshot.delay_ms,
+        streaming_delay_ms=settings.snapshot.streaming_delay_ms,
+        limits=settings.limits(),
+        readers=settings.snapshot.max_threads or READERS,
+        fetch_size=settings.snapshot.fetch_size or FETCH_SIZE,
+        wait_seconds=settings.engine.batch_wait_ms // 1_000,
+        trigger_ms=settings.engine.trigger_interval_ms,
+        poll_ms=min(settings.signal.poll_interval_ms, 1_000),
+        retries_max=settings.retry.max_retries,
+        retry_wait_ms=min(settings.retry.wait_ms, 1_000),
+        retry_wait_max_ms=max(settings.retry.wait_ms, 1_000),
+        allow_code=settings.engine.filters_allow_code,
+        status_collection=settings.engine.status_collection,
+        requests_max=settings.engine.requests_max,
+        watermarks_keep=settings.engine.watermarks_keep,
+        notifications=notification_config(settings),
+        channels=channel_config(settings.signal, settings.topic_prefix),
+    )
+
+
+def policy(snapshot: SnapshotOptions) -> SnapshotPolicy:
+    """Who decides what a start reads."""
+    match snapshot.mode:
+        case SnapshotMode.CUSTOM:
+            return custom(snapshot.custom_name or "")
+        case SnapshotMode.CONFIGURATION_BASED:
+            return configured(
+                snapshot_data=snapshot.based_data,
+                start_stream=snapshot.based_stream,
+                on_data_error=snapshot.based_on_data_error,
+            )
+        case _:
+            return MODES[snapshot.mode]
+
+
+def notification_config(settings: Settings) -> NotificationConfig:
+    """Where notifications go. They carry ``topic.prefix`` as the connector's name, as Debezium's do."""
+    given = settings.notification
+    sink = None
+    if SINK in given.channels and given.topic and given.bootstrap_servers:
+        client = f"{settings.name}-notifications"
+        sink = KafkaNotificationOptions(given.topic, given.bootstrap_servers, client, given.producer)
+    return NotificationConfig(settings.topic_prefix, given.channels, sink, given.custom)
+
+
+def spark_session(settings: Settings) -> SparkSession:
+    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
+    master = None if "spark.master" in settings.spark else "local[*]"
+    return spark_builder(f"snapshotter {settings.name}", settings.spark, master)
+
+
+def check(settings: Settings) -> None:
+    """What only a client can say of its options, before Spark is started for nothing. Raises ConfigurationError."""
+    channels.check_options(channel_config(settings.signal, settings.topic_prefix))
+
+
+def assemble(settings: Settings, spark: SparkSession | None = None, view: View | None = None) -> Engine:
+    """An engine ready to run. Raises what is wrong with the settings, before anything is touched."""
+    config = engine_config(settings)
+    if spark is None:
+        check(settings)
+    return Engine(spark or spark_session(settings), config, view)

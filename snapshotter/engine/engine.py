@@ -1,0 +1,395 @@
+"""The engine: keeps runs going, from one start to one end.
+
+Control does not live in batches: requests from the inbox, stop, the lock, and the status belong to the control loop
+here. An error that may pass ends a run and starts the next one with growing pauses; any other one ends the engine.
+Whatever ends it, windows that were open are given up and nothing that had landed is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+
+import structlog
+from bson.errors import BSONError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from signals.actions import Action, ExecuteSnapshot
+from signals.channel import SignalChannel
+from signals.errors import NotASignal, SignalError
+from signals.inbox_channel import InboxChannel
+from signals.process_channel import InProcessChannel
+from signals.source_channel import decode, id_of, newest_id
+from snapshotter.control.answers import DryRun
+from snapshotter.control.catalogue import captured_collections, sample_plan
+from snapshotter.control.channels import Channels, open_enabled
+from snapshotter.control.refusals import Refusals
+from snapshotter.core.announcements import SKIPPED
+from snapshotter.core.effects import Announce
+from snapshotter.core.inputs import Command
+from snapshotter.core.progress import Progress
+from snapshotter.engine import preflight
+from snapshotter.engine.engine_status import StatusWriter
+from snapshotter.engine.first_load import NAME, FirstLoad
+from snapshotter.engine.hints import HintsWriter
+from snapshotter.engine.obedience import Obedience, Obeyed
+from snapshotter.engine.run import Run, StopRequested, World
+from snapshotter.engine.status_collection import StatusCollection
+from snapshotter.engine_config import EngineConfig
+from snapshotter.errors import GaveUp, describe
+from snapshotter.landing.tables import Tables
+from snapshotter.notifying.notices import Notifier
+from snapshotter.notifying.notification_channels import open_channels
+from snapshotter.notifying.telling import Telling
+from snapshotter.notifying.window_log import WindowLog
+from snapshotter.progress_view import SilentView, View
+from snapshotter.reading.watermarks import CausalClock, watermark_writer
+from snapshotter.state.lock import EngineLock
+from snapshotter.state.process import this_process
+from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.storages import storage_for
+from snapshotter.status import EngineState
+from streaming.change_stream import MongoChangesDataSource
+from streaming.mongo import connect, majority_time
+from streaming.mongo_errors import Kind, classify
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.engine")
+_START = "capture.start.op.time"
+_COMMIT_SECONDS = 10.0
+_RENEW_SECONDS = 10.0
+_STABLE_SECONDS = 60.0
+
+
+class Engine:
+    """One engine of one name. ``run`` blocks until it is stopped, is done (``once``), or fails for good."""
+
+    def __init__(self, spark: SparkSession, config: EngineConfig, view: View | None = None) -> None:
+        self.spark = spark
+        self.config = config
+        self.storage = storage_for(config.state_location, spark)
+        self.client = connect(config.uri)
+        self.store = ProgressStore(self.storage)
+        self.journal = Journal(self.storage)
+        self.inbox = InboxChannel(self.storage)
+        self.in_process = InProcessChannel()
+        self.obedience = Obedience(self)
+        self._channels = self._watch([])
+        self.notifier = Notifier(config.notifications)
+        self.telling = Telling(self.notifier, lambda: self.store)
+        self._refusals = Refusals()
+        beside = config.scope.status if config.status_collection else None
+        self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
+        self.run_state: Run | None = None
+        self.windows = WindowLog()
+        self._hints = HintsWriter(Path(mkdtemp(prefix="snapshotter-")) / "hints.json")
+        self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
+        self._mutex = threading.Lock()
+        self._stop = threading.Event()
+        self.tables = self._tables()
+        self.first_load = FirstLoad(
+            config,
+            self.journal,
+            self.captured,
+            lambda: self.tables.there(),  # noqa: PLW0108 - a new generation has tables of its own
+            lambda: self.telling.now(Announce(SKIPPED, NAME)),
+        )
+        self._app_id: str | None = None
+        self._newest_signal: bytes | None = None
+        self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
+
+    # From outside, from any thread
+
+    def stop(self) -> None:
+        """Ask for a clean end: windows in flight close and land first, within ``drain_seconds``."""
+        self._stop.set()
+
+    def execute_snapshot(self, action: ExecuteSnapshot) -> None:
+        """Accept a request in process. Raises RequestRefused; an id that is known is not carried out again."""
+        self.obedience.accept(action)
+
+    def dry_run(self, action: ExecuteSnapshot) -> DryRun:
+        """What a request would read; nothing is accepted. Raises SignalError."""
+        return self.obedience.dry_run(action)
+
+    def command(self, command: Command) -> None:
+        """Pause, resume or stop requests, in process. Raises IdReused."""
+        self.obedience.command(command)
+
+    # The life of the engine
+
+    def run(self, *, once: bool = False) -> None:
+        """Raises what ended it, if it was neither ``stop`` nor the end of the work."""
+        preflight.check(self.client, self.config)
+        self._lock.acquire()
+        self.spark.dataSource.register(MongoChangesDataSource)
+        try:
+            self._channels = self._watch(open_enabled(self.config.channels, self.storage))
+            self.notifier.open(open_channels(self.config, self.spark))
+            self.outcomes.open()
+            self._live(once)
+            self._report(EngineState.STOPPED)
+        except BaseException as error:
+            self._report(EngineState.FAILED, error)
+            raise
+        finally:
+            self._channels.close()
+            self._lock.release()
+            self.outcomes.close()
+            self.notifier.close()
+
+    def _live(self, once: bool) -> None:
+        progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
+        reads = self.first_load.wanted(progress, self.store.generation)
+        if not streams and not reads and all(r.ended for r in self.journal.existing(progress)):
+            _log.info("nothing to read, and snapshot.mode does not stream")
+            return
+        if reads:
+            self._stop.wait(self.config.snapshot_delay_ms / 1000)
+        self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
+
+    def _runs(self, once: bool, streams_at: float) -> None:
+        wait_ms, failures = self.config.retry_wait_ms, 0
+        while not self._stop.is_set():
+            started = time.monotonic()
+            try:
+                self._one_run(once, streams_at)
+                return
+            except Exception as error:
+                if self._begins_anew(error):
+                    continue
+                if not self._worth_another_run(error):
+                    raise
+                if time.monotonic() - started > _STABLE_SECONDS:
+                    wait_ms, failures = self.config.retry_wait_ms, 0
+                failures += 1
+                if 0 <= self.config.retries_max < failures:
+                    raise _gave_up(self.config.retries_max, error) from error
+                _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
+                self._report(EngineState.RUNNING, error)
+                self._stop.wait(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
+
+    def _worth_another_run(self, error: BaseException) -> bool:
+        return classify(error).retriable or "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
+
+    def _begins_anew(self, error: BaseException) -> bool:
+        """Where the source no longer has what came after the position, and the mode wants that: a new one, and
+        everything read again."""
+        lost = classify(error).kind is Kind.POSITION_LOST
+        if not lost or not self.config.policy.should_snapshot_on_data_error():
+            return False
+        _log.warning("the position is lost: a new one, and everything is read again", error=str(error)[:500])
+        self._report(EngineState.RUNNING, error)
+        with self.obedience.one_at_a_time:
+            self.run_state = None
+            self.store = self.store.next_generation()
+            self._app_id, self.tables = None, self._tables()
+        return True
+
+    def _one_run(self, once: bool, streams_at: float) -> None:
+        clock = CausalClock()
+        config = self.config
+        kept = config.watermarks_keep
+        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock, keep=kept)
+        run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock, streams_at=streams_at)
+        with self.obedience.one_at_a_time:
+            self.run_state = run
+        target = majority_time(self.client) if once else None
+        query = self._start(run)
+        try:
+            self._control(run, query, target)
+        finally:
+            run.refuse()
+            self._await_commit(run, query)
+            self._tell()
+            query.stop()
+            run.close()
+        if run.error is not None and not isinstance(run.error, StopRequested):
+            raise run.error
+
+    def _start(self, run: Run) -> StreamingQuery:
+        self._hints.bump()
+        run.steer()
+        given = dict(self.config.source_options)
+        if self.store.generation.number > 1:
+            given.pop(_START, None)  # the position that it asked for is the one that was lost, or long ago
+        readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
+        ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}
+        frame = self.spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
+        writer = frame.writeStream.foreachBatch(run.foreach_batch)
+        writer = writer.option("checkpointLocation", f"{self.config.state_location}/{self._checkpoint}")
+        return writer.trigger(processingTime=f"{self.config.trigger_ms} milliseconds").start()
+
+    def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
+        """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
+        renewed = 0.0
+        while query.isActive:
+            if time.monotonic() - renewed > _RENEW_SECONDS:
+                with self._mutex:
+                    self._lock.renew()
+                renewed = time.monotonic()
+            self._look(run)
+            self._tell()
+            self._channels.look()
+            self._look_ahead(run)
+            run.steer()
+            self._report(EngineState.RUNNING)
+            if target is not None and self._done(run, target):
+                return
+            if self._stop.wait(self.config.poll_ms / 1000):
+                self._drain(run, query)
+                return
+        error = query.exception()
+        if run.error is None and error is not None:
+            raise error
+
+    def _look(self, run: Run) -> None:
+        try:
+            run.known_head = max(run.known_head, majority_time(self.client))
+        except Exception as error:
+            if not classify(error).retriable:
+                raise
+            _log.warning("the source is not reachable", error=str(error)[:200])
+
+    def _look_ahead(self, run: Run) -> None:
+        """A stream that waits for a blocking request would not show a signal that stops it: it goes on for a batch
+        where the newest document of the signal collection is another one, or where nobody has looked yet."""
+        if self.config.signals is None or not run.holding:
+            self._newest_signal = None
+            return
+        newest = newest_id(self.client, str(self.config.signals))
+        if newest != self._newest_signal:
+            run.let_go()
+        self._newest_signal = newest
+
+    def _done(self, run: Run, target: ClusterTime) -> bool:
+        if not (run.started and run.machine.progress.position >= target and run.machine.finished):
+            return False
+        known = {request.id for request in run.machine.progress.requests}
+        return all(request.id in known for request in self.journal.requests)
+
+    def _drain(self, run: Run, query: StreamingQuery) -> None:
+        run.drain()
+        deadline = time.monotonic() + self.config.drain_seconds
+        while not run.quiet and query.isActive and time.monotonic() < deadline:
+            self._hints.bump()
+            self._report(EngineState.RUNNING)
+            time.sleep(0.1)
+
+    def _await_commit(self, run: Run, query: StreamingQuery) -> None:
+        """Spark commits a batch a moment after it has landed. A query that is stopped in between repeats the batch,
+        from the state before it: its windows would be read again."""
+        landed = run.progress.batch_id
+        deadline = time.monotonic() + _COMMIT_SECONDS
+        while landed >= 0 and query.isActive and time.monotonic() < deadline:
+            if self._is_committed(landed):
+                return
+            time.sleep(0.01)
+
+    def _tell(self) -> None:
+        batch = self.telling.waits_for
+        if batch is not None and self._is_committed(batch):
+            self.telling.committed(batch)
+
+    def _is_committed(self, batch_id: int) -> bool:
+        return self.storage.exists(f"{self._checkpoint}/commits/{batch_id}")
+
+    def _report(self, state: EngineState, error: BaseException | None = None) -> None:
+        told = self._channels.reports(), self.notifier.reports()
+        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, *told)
+
+    # Requests
+
+    def _watch(self, enabled: list[SignalChannel]) -> Channels:
+        return Channels([self.inbox, self.in_process, *enabled], self.obedience.obey, self.refuse)
+
+    def _receive(self, documents: Sequence[bytes]) -> None:
+        """Signal documents from a batch of the stream."""
+        self.obedience.obey(*(action for action in map(self._parsed, documents) if action is not None))
+
+    def _parsed(self, document: bytes) -> Action | None:
+        """None for what is no signal, or is refused."""
+        try:
+            return decode(document).parse()
+        except NotASignal:
+            return None  # a watermark of another engine, Debezium's for example, that shares the collection
+        except SignalError as error:
+            self.refuse(id_of(document), str(error))
+        except BSONError as error:
+            self.refuse(id_of(document), f"a document in {self.config.signals} is no readable BSON: {error}")
+        return None
+
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        """The newest signals that were refused, with the reasons."""
+        return self._refusals.newest
+
+    def refuse(self, signal_id: str, why: str) -> None:
+        signal_id, why = self._refusals.add(signal_id, why)
+        _log.error("signal refused", id=signal_id, why=why)
+        self.outcomes.refused(signal_id, why)
+
+    def obeyed(self, outcome: Obeyed) -> None:
+        self.outcomes.obeyed(outcome)
+
+    def captured(self) -> list[Namespace]:
+        return [
+            n
+            for n in captured_collections(self.client, self.config.scope.captures)
+            if n != self.config.signals
+        ]
+
+    # The world of a run
+
+    def _world(self) -> World:
+        return World(
+            spark=self.spark,
+            client=self.client,
+            config=self.config,
+            store=self.store,
+            journal=self.journal,
+            hints=self._hints,
+            check_lock=self._check_lock,
+            accept=self._receive,
+            telling=self.telling,
+            first_requests=lambda progress: self.first_load.requests(progress, self.store.generation),
+            saved=self.outcomes.saved,
+            tables=self.tables,
+            windows=self.windows,
+        )
+
+    @property
+    def _checkpoint(self) -> str:
+        return self.store.generation.checkpoint
+
+    def _tables(self) -> Tables:
+        return Tables(
+            self.spark, self.config.warehouse, self._application_id, lambda n: sample_plan(self.client, n)
+        )
+
+    def _check_lock(self) -> int:
+        with self._mutex:
+            return self._lock.check()
+
+    def _application_id(self) -> str:
+        """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again."""
+        if self._app_id is None:
+            name = f"{self._checkpoint}/metadata"
+            text = self.storage.read_text(name)
+            if text is None:
+                raise FileNotFoundError(f"{self.config.state_location}/{name} is not there")
+            self._app_id = f"snapshotter:{self.config.name}:{json.loads(text)['id']}"
+        return self._app_id
+
+
+def _gave_up(retries: int, error: BaseException) -> GaveUp:
+    found = describe(error)
+    return GaveUp(f"gave up after {retries} retries (errors.max.retries): {found.message}", found.next_step)

@@ -1,0 +1,50 @@
+"""Running an engine in the foreground: from settings to an exit code, with clean ends on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from snapshotter.configuration.settings import Settings
+from snapshotter.engine import assembly, preflight
+from snapshotter.engine.engine import Engine
+from snapshotter.errors import EXIT_OK
+from snapshotter.progress_view import View
+from streaming.mongo import connect
+
+
+def run(settings: Settings, *, once: bool, view: View) -> int:
+    """Run until stopped, or (``once``) until caught up with every queued snapshot finished; returns 0.
+
+    Raises whatever ends it otherwise; the command line makes an exit code of it.
+    """
+    for warning in settings.warnings:
+        view.message(f"warning: {warning}")
+    config = assembly.engine_config(settings)
+    assembly.check(settings)
+    preflight.check(connect(config.uri), config)  # before a JVM is started for nothing
+    spark = assembly.spark_session(settings)
+    try:
+        engine = Engine(spark, config, view)
+        with stopped_by_signals(engine):
+            engine.run(once=once)
+    finally:
+        spark.stop()
+    return EXIT_OK
+
+
+@contextmanager
+def stopped_by_signals(engine: Engine) -> Iterator[None]:
+    """SIGTERM and SIGINT ask the engine for a clean end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    before = {kind: signal.signal(kind, lambda *_: engine.stop()) for kind in kinds}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

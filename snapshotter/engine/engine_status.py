@@ -1,0 +1,234 @@
+"""The engine's report of itself: gathered from the run, written beside the state, shown to whoever looks on.
+
+Speeds are of the last seconds, by the clock of this process; nothing is decided by them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.requests import Origin, SnapshotRequest
+from snapshotter.core.window import Window
+from snapshotter.engine.run import Run
+from snapshotter.errors import describe
+from snapshotter.progress_view import SilentView, View
+from snapshotter.state.process import Owner
+from snapshotter.state.storage import Storage
+from snapshotter.status import (
+    STATUS_FILE,
+    ChannelReport,
+    CollectionReport,
+    EngineState,
+    ErrorReport,
+    NotificationReport,
+    Position,
+    RequestReport,
+    RequestState,
+    Status,
+    WindowReport,
+)
+
+_log = structlog.get_logger("snapshotter.status")
+_WRITE_SECONDS = 1.0
+_SPEED_SECONDS = 20.0
+_SPEED_DOCUMENTS_MIN = 10_000
+_EVENTS = ("", "")
+AFTER_REFUSAL = "correct the signal, and send it again under a new id"
+STATES = {
+    TaskState.WAITING: RequestState.QUEUED,
+    TaskState.OPENED: RequestState.RUNNING,
+    TaskState.RUNNING: RequestState.RUNNING,
+    TaskState.DONE: RequestState.COMPLETED,
+    TaskState.STOPPED: RequestState.STOPPED,
+    TaskState.FAILED: RequestState.FAILED,
+}
+
+
+class Speed:
+    """Growth of a counter a second, over the last seconds."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, int]] = deque()
+
+    def at(self, now: float, value: int) -> float:
+        self._points.append((now, value))
+        while len(self._points) > 2 and now - self._points[0][0] > _SPEED_SECONDS:
+            self._points.popleft()
+        (then, first), (last, newest) = self._points[0], self._points[-1]
+        return (newest - first) / (last - then) if last > then else 0.0
+
+
+@dataclass(slots=True)
+class StatusWriter:
+    """Gathers, writes at most once a second (changes of state at once), and shows.
+
+    ``newest_speed``: documents a second, of the last collection that was large enough to measure it.
+    """
+
+    name: str
+    owner: Owner
+    storage: Storage
+    view: View = field(default_factory=SilentView)
+    newest_speed: float | None = None
+    _written: float = 0.0
+    _state: EngineState | None = None
+    _speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
+    _accepted: dict[str, datetime] = field(default_factory=dict)
+    _ended: dict[str, datetime] = field(default_factory=dict)
+
+    def write(
+        self,
+        state: EngineState,
+        run: Run | None,
+        waiting: Iterable[SnapshotRequest],
+        refused: Iterable[tuple[str, str]],
+        error: BaseException | None = None,
+        channels: tuple[ChannelReport, ...] = (),
+        notifications: tuple[NotificationReport, ...] = (),
+    ) -> None:
+        now = time.monotonic()
+        if state is self._state and error is None and now - self._written < _WRITE_SECONDS:
+            return
+        status = self._gather(state, run, waiting, refused, error, now)
+        status = status.model_copy(update={"channels": channels, "notifications": notifications})
+        self._written, self._state = now, state
+        self.view.update(status)
+        try:
+            self.storage.write_text(STATUS_FILE, status.to_json())
+        except Exception as failure:  # noqa: BLE001 - see below
+            # A report that cannot be written must not stop the data; the checkpoint's own writes will fail if
+            # the storage is really gone.
+            _log.warning("the status cannot be written", error=str(failure))
+
+    def _gather(
+        self,
+        state: EngineState,
+        run: Run | None,
+        waiting: Iterable[SnapshotRequest],
+        refused: Iterable[tuple[str, str]],
+        error: BaseException | None,
+        now: float,
+    ) -> Status:
+        progress = run.progress if run is not None else Progress()
+        events = run.events if run is not None else 0
+        known = {request.id for request in progress.requests}
+        waiting = [request for request in waiting if request.id not in known]
+        self._forget(known | {request.id for request in waiting})
+        requests = [self._request(r, now) for r in progress.requests]
+        requests += [self._request(RequestProgress.accepted(r), now) for r in waiting]
+        requests += [
+            RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
+            for i, why in refused
+        ]
+        position = progress.position
+        lag = max(0, run.known_head.t - position.t) if run is not None and progress.batch_id >= 0 else None
+        return Status(
+            name=self.name,
+            state=state,
+            error=_error_report(error),
+            pid=self.owner.pid,
+            host=self.owner.host,
+            run_id=run.id if run is not None else None,
+            updated_at=datetime.now(UTC),
+            batch=progress.batch_id if progress.batch_id >= 0 else None,
+            position=Position(t=position.t, i=position.i) if progress.batch_id >= 0 else None,
+            lag_seconds=lag,
+            events_total=events,
+            events_per_second=self._speed(_EVENTS, now, events),
+            requests=tuple(requests),
+            windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
+        )
+
+    def _forget(self, known: set[str]) -> None:
+        """An engine lives for long: of requests that nobody remembers nothing is kept here, either."""
+        self._accepted = {i: at for i, at in self._accepted.items() if i in known}
+        self._ended = {i: at for i, at in self._ended.items() if i in known}
+        self._speeds = {i: speed for i, speed in self._speeds.items() if i[0] in known or i == _EVENTS}
+
+    def _request(self, request: RequestProgress, now: float) -> RequestReport:
+        accepted = self._accepted.setdefault(request.id, datetime.now(UTC))
+        if request.ended:
+            self._ended.setdefault(request.id, datetime.now(UTC))
+        else:
+            self._ended.pop(request.id, None)  # it failed, and goes on
+        collections = tuple(self._collection(request.id, task, now) for task in request.tasks)
+        errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
+        return RequestReport(
+            id=request.id,
+            type=type_of(request),
+            state=state_of(request),
+            collections=collections,
+            accepted_at=accepted,
+            completed_at=self._ended.get(request.id),
+            error="; ".join(errors) or None,
+            next_step=after_failure(request) if errors else None,
+            priority=request.priority,
+        )
+
+    def _collection(self, request_id: str, task: TaskProgress, now: float) -> CollectionReport:
+        done = task.rows + task.dropped
+        speed = self._speed((request_id, str(task.namespace)), now, done) if not task.ended else 0.0
+        if speed > 0 and done >= _SPEED_DOCUMENTS_MIN:
+            self.newest_speed = speed
+        left = max(0, task.estimated - done) if task.estimated is not None else None
+        return CollectionReport(
+            name=str(task.namespace),
+            state=STATES[task.state],
+            chunks_done=task.chunks,
+            rows=task.rows,
+            dropped=task.dropped,
+            deleted=task.deleted,
+            estimated_total=task.estimated,
+            rows_per_second=speed,
+            eta_seconds=left / speed if left is not None and speed > 0 else None,
+        )
+
+    def _speed(self, what: tuple[str, str], now: float, value: int) -> float:
+        return self._speeds.setdefault(what, Speed()).at(now, value)
+
+
+def state_of(request: RequestProgress) -> RequestState:
+    """Of the request as a whole."""
+    if request.ended:
+        if request.failed:
+            return RequestState.FAILED
+        return RequestState.STOPPED if request.stopped else RequestState.COMPLETED
+    if request.paused:
+        return RequestState.PAUSED
+    started = any(task.state is not TaskState.WAITING for task in request.tasks)
+    return RequestState.RUNNING if started else RequestState.QUEUED
+
+
+def type_of(request: RequestProgress) -> str:
+    """What kind of snapshot it is, as operators name it."""
+    if request.blocking:
+        return "blocking"
+    return "initial" if request.origin is Origin.INITIAL else "incremental"
+
+
+def after_failure(request: RequestProgress) -> str:
+    """The next step to take."""
+    return (
+        f"cure the cause, then send resume-snapshot for request {request.id}: it goes on behind what has landed; "
+        f"or ask for the collection again under a new id"
+    )
+
+
+def _window(window: Window) -> WindowReport:
+    return WindowReport(
+        collection=str(window.namespace), number=window.id.number, state=window.state.value, rows=window.rows
+    )
+
+
+def _error_report(error: BaseException | None) -> ErrorReport | None:
+    if error is None:
+        return None
+    found = describe(error)
+    return ErrorReport(kind=found.kind, message=found.message, next_step=found.next_step)

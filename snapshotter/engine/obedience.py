@@ -1,0 +1,286 @@
+"""What a signal makes the engine do: accept a request, or decide something about requests.
+
+However a signal came, it is obeyed here, and once: its id is remembered with a digest of what it said (how long:
+`state.progress_store`). Delivered again it changes nothing; another content under its id is refused, and that is said.
+Everything is durable in the journal before it takes effect.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, assert_never
+
+import structlog
+from pymongo import MongoClient
+
+from signals.actions import (
+    TYPE_NAMES,
+    Action,
+    ExecuteSnapshot,
+    Log,
+    PauseSnapshot,
+    ResumeSnapshot,
+    StopSnapshot,
+)
+from signals.errors import SignalError
+from signals.selection import expand
+from snapshotter.control.answers import DryRun
+from snapshotter.control.catalogue import Asked, IdReused, RequestRefused, digest_of, resolve
+from snapshotter.control.dry_runs import DryRuns
+from snapshotter.control.estimates import estimate
+from snapshotter.core.controls import COMMANDS_KEPT
+from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.progress import Progress
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.taking import Met, Taking
+from snapshotter.engine.engine_status import StatusWriter
+from snapshotter.engine.run import Run
+from snapshotter.engine_config import EngineConfig
+from snapshotter.state.progress_store import Journal, ProgressStore, text_of
+from snapshotter.state.storage import Storage
+from streaming.namespaces import Namespace
+
+_log = structlog.get_logger("snapshotter.signals")
+
+
+COMMANDS_AT_ONCE = COMMANDS_KEPT // 2
+SIZE_MAX = 16 << 20
+"""Characters that the requests which have not ended may take in the journal."""
+_SHOWN = 20
+_KINDS: dict[type[Command], str] = {
+    StopReceived: TYPE_NAMES[StopSnapshot],
+    PauseReceived: TYPE_NAMES[PauseSnapshot],
+    ResumeReceived: TYPE_NAMES[ResumeSnapshot],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """What became of a command, or of a message for the log: ``met`` are the requests that it made a difference to,
+    ``unknown`` the ids that it named and that no request has. ``again``: it was obeyed before."""
+
+    id: str
+    kind: str
+    met: Met = field(default_factory=Met)
+    unknown: tuple[str, ...] = ()
+    again: bool = False
+
+
+class Obeying(Protocol):
+    """What is needed of the engine around it."""
+
+    client: MongoClient[dict[str, object]]
+    config: EngineConfig
+    storage: Storage
+    status: StatusWriter
+    journal: Journal
+    store: ProgressStore
+    run_state: Run | None
+
+    def captured(self) -> list[Namespace]:
+        """The collections that a request may name."""
+
+    def refuse(self, signal_id: str, why: str) -> None:
+        """Say that a signal is not obeyed."""
+
+    def obeyed(self, outcome: Obeyed) -> None:
+        """Say what became of a command, or of a message for the log."""
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """Signals that came together: what holds by now, what the server has said, how much room is left, and what is to
+    be told once all is durable."""
+
+    taking: Taking
+    asked: Asked
+    size: int
+    commands: list[Obeyed] = field(default_factory=list)
+
+
+class Obedience:
+    """The one place where signals become requests and commands. They come on several threads: ``one_at_a_time`` is
+    held while they are obeyed, and while a new run takes the place of the old one."""
+
+    def __init__(self, engine: Obeying) -> None:
+        self._engine = engine
+        self.one_at_a_time = threading.RLock()
+        self._dry_runs = DryRuns()
+
+    def obey(self, *actions: Action) -> None:
+        """Signals that came together, in their order. Whatever is wrong with one is said where operators look. All of
+        it is durable when this returns; where it raises, nothing is."""
+        if not actions:
+            return
+        with self.one_at_a_time:
+            delivery = self._delivery()
+            for action in actions:
+                try:
+                    self._carry_out(action, delivery)
+                except SignalError as error:
+                    self._engine.refuse(action.id, str(error))
+            self._take(delivery)
+
+    def accept(self, action: ExecuteSnapshot) -> None:
+        """Raises SignalError. A dry run is answered in a file beside the state (`snapshotter.control.answers`)."""
+        with self.one_at_a_time:
+            delivery = self._delivery()
+            self._carry_out(action, delivery)
+            self._take(delivery)
+
+    def command(self, command: Command) -> None:
+        """Raises IdReused."""
+        with self.one_at_a_time:
+            delivery = self._delivery()
+            self._command(command, delivery)
+            self._take(delivery)
+
+    def dry_run(self, action: ExecuteSnapshot) -> DryRun:
+        """What the request would read; nothing is accepted, and nothing read. Raises SignalError."""
+        return self._estimate(self._asked(action, self._delivery()))
+
+    # One delivery
+
+    def _delivery(self) -> _Delivery:
+        engine, run = self._engine, self._engine.run_state
+        known = run.known() if run is not None else engine.journal.existing(self._progress())
+        taking = Taking(known, engine.journal.controls)
+        return _Delivery(taking, Asked(engine.captured), engine.journal.size)
+
+    def _carry_out(self, action: Action, delivery: _Delivery) -> None:
+        match action:
+            case ExecuteSnapshot(dry_run=True):
+                self._dry_runs.submit(self._asked(action, delivery), self._engine.storage, self._estimate)
+            case ExecuteSnapshot():
+                self._accept(action, delivery)
+            case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
+                self._command(self._command_of(action, delivery), delivery)
+            case Log():
+                _log.info(action.message.replace("{}", str(self._progress().position)), id=action.id)
+                self._engine.obeyed(Obeyed(action.id, TYPE_NAMES[Log]))
+            case _:
+                assert_never(action)
+
+    def _take(self, delivery: _Delivery) -> None:
+        """Everything that was decided becomes durable at once, and only then takes effect."""
+        engine, taking = self._engine, delivery.taking
+        if taking.new or taking.commands:
+            if engine.run_state is not None:
+                engine.run_state.take(taking.new, taking.controls)
+            else:
+                engine.journal.take(taking.new, taking.controls)
+        for request in taking.new:
+            names = [str(wanted.namespace) for wanted in request.wanted]
+            _log.info("request accepted", id=request.id, collections=names[:_SHOWN], of=len(names))
+        for outcome in delivery.commands:
+            _say(outcome)
+            engine.obeyed(outcome)
+
+    def _accept(self, action: ExecuteSnapshot, delivery: _Delivery) -> None:
+        if self._is_known(action.id, digest_of(action), delivery):
+            return
+        most = self._engine.config.requests_max
+        if delivery.taking.open >= most:
+            raise RequestRefused(
+                f"signal {action.id!r}: {most} requests wait already (engine.requests.max); stop some, or send it "
+                f"again when some have ended"
+            )
+        request = self._resolve(action, delivery)
+        size = delivery.size + len(text_of(request))
+        if size > SIZE_MAX:
+            raise RequestRefused(
+                f"signal {action.id!r}: with the requests that wait it would take {size:,} characters of state, of "
+                f"{SIZE_MAX:,} at most; ask for fewer keys or collections, or with a shorter filter"
+            )
+        delivery.size = size
+        delivery.taking.accept(request)
+
+    def _resolve(self, action: ExecuteSnapshot, delivery: _Delivery) -> SnapshotRequest:
+        engine, asked = self._engine, delivery.asked
+        allowed = engine.config.allow_code
+        return resolve(action, engine.client, asked.captured, allow_code=allowed, filters=asked.filters)
+
+    def _command(self, command: Command, delivery: _Delivery) -> None:
+        again = self._is_known(command.id, command.digest, delivery)
+        if not again and delivery.taking.commands >= COMMANDS_AT_ONCE:
+            raise RequestRefused(
+                f"signal {command.id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
+            )
+        met = Met() if again else delivery.taking.obey(command)
+        unknown = () if again else delivery.taking.nobody(command)
+        delivery.commands.append(Obeyed(command.id, _KINDS[type(command)], met, unknown, again))
+
+    def _command_of(
+        self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, delivery: _Delivery
+    ) -> Command:
+        """Where no request is named, all are meant."""
+        requests, digest = frozenset(action.requests) or None, digest_of(action)
+        match action:
+            case PauseSnapshot():
+                return PauseReceived(action.id, requests, digest)
+            case ResumeSnapshot():
+                return ResumeReceived(action.id, requests, digest)
+            case StopSnapshot():
+                command = StopReceived(action.id, requests, digest=digest)
+                if not action.data_collections:
+                    return command
+                return replace(command, namespaces=_meant(action.data_collections, delivery.taking.names))
+
+    def _is_known(self, signal_id: str, digest: str, delivery: _Delivery) -> bool:
+        known = self._engine.journal.digest_of(signal_id)
+        if known is None:
+            known = delivery.taking.digest_of(signal_id)
+        if known is not None and known != digest:
+            raise IdReused(
+                f"signal {signal_id!r}: another signal with this id has been obeyed, and this one says something else. "
+                f"Give it an id of its own; nothing was changed."
+            )
+        return known is not None
+
+    def _progress(self) -> Progress:
+        run = self._engine.run_state
+        if run is not None and run.started:
+            return run.progress
+        return self._engine.store.newest() or Progress()
+
+    # Dry runs
+
+    def _asked(self, action: ExecuteSnapshot, delivery: _Delivery) -> SnapshotRequest:
+        """Refused for the same reasons as the request itself; so is the id of something that has been obeyed."""
+        self._is_known(action.id, digest_of(action), delivery)
+        return self._resolve(action, delivery)
+
+    def _estimate(self, request: SnapshotRequest) -> DryRun:
+        answer = estimate(request, self._engine.client, self._engine.status.newest_speed)
+        _log.info(
+            "dry run",
+            id=answer.id,
+            collections=[part.name for part in answer.collections],
+            documents=answer.documents,
+            bytes=answer.bytes,
+            seconds=answer.seconds,
+        )
+        return answer
+
+
+def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[Namespace]:
+    """Of the collections that are queued or being read, whether they exist or not."""
+    names = {str(namespace): namespace for namespace in queued}
+    return frozenset(names[name] for name in expand(patterns, sorted(names)) if name in names)
+
+
+def _say(outcome: Obeyed) -> None:
+    if outcome.again:
+        return
+    if outcome.unknown:
+        unknown = list(outcome.unknown[:_SHOWN])
+        _log.warning("a command names requests that nobody knows", id=outcome.id, unknown=unknown)
+    _log.info(
+        "command obeyed",
+        id=outcome.id,
+        command=outcome.kind,
+        requests=list(outcome.met.requests[:_SHOWN]),
+        of=outcome.met.count,
+    )

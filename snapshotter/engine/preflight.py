@@ -1,0 +1,91 @@
+"""What must be true before an engine starts, asked before anything is touched.
+
+Nothing is written to find out: privileges are read from what the server says of the authenticated user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from snapshotter.configuration.settings_checks import FILTERS
+from snapshotter.control.catalogue import why_refused
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.engine_config import EngineConfig
+from snapshotter.errors import ConfigurationError, DefiniteError
+from streaming.mongo import check_deployment
+from streaming.mongo_errors import as_source_error
+from streaming.namespaces import Namespace
+from streaming.scope import Level
+
+_SIGNALS = "signal.data.collection"
+
+
+def check(client: MongoClient[Any], config: EngineConfig) -> None:
+    """Raises the first thing that is wrong, with the option that it is about."""
+    check_deployment(client)
+    if config.signals is not None and not config.scope.captures(config.signals):
+        raise ConfigurationError(
+            f"{_SIGNALS} = {config.signals} lies outside the captured scope (capture.scope, capture.target): its "
+            f"changes never reach the stream, so no signal is seen and no window closes",
+            f"choose a collection within the scope, or set incremental.snapshot.watermarking.strategy to "
+            f"{Strategy.CLUSTER_TIME} and send signals from the command line",
+        )
+    for action, database, collection, why in needed(config):
+        _check_privilege(client, action, database, collection, why)
+    for name, query in config.initial_filters.items():
+        _check_filter(client, name, query)
+
+
+def _check_filter(client: MongoClient[Any], name: str, query: str) -> None:
+    try:
+        why = why_refused(client, Namespace.parse(name), query)
+    except PyMongoError as error:
+        raise as_source_error(error, "cannot ask MongoDB whether it understands a filter") from error
+    if why:
+        raise ConfigurationError(
+            f"{FILTERS}.{name} = {query}: MongoDB refuses it: {why}", "correct the filter"
+        )
+
+
+def needed(config: EngineConfig) -> Iterable[tuple[str, str, str, str]]:
+    """(action, database, collection, the option that asks for it); an empty name means all of them."""
+    scope = config.scope
+    database = "" if scope.level is Level.DEPLOYMENT else scope.database or ""
+    collection = scope.collection or "" if scope.level is Level.COLLECTION else ""
+    for action in ("changeStream", "find"):
+        yield action, database, collection, f"capture.scope = {scope.level}"
+    if config.strategy.in_stream and config.signals is not None:
+        for action in ("insert", "remove"):
+            yield action, config.signals.database, config.signals.collection, f"{_SIGNALS} = {config.signals}"
+
+
+def _check_privilege(client: MongoClient[Any], action: str, database: str, collection: str, why: str) -> None:
+    try:
+        answer = client.admin.command("connectionStatus", showPrivileges=True)
+    except PyMongoError as error:
+        raise as_source_error(error, "cannot ask MongoDB what this user may do") from error
+    info = answer["authInfo"]
+    if not info["authenticatedUsers"]:
+        return  # access control is off; where it is on, the first command without a user is refused anyway
+    privileges = info["authenticatedUserPrivileges"]
+    if any(action in p["actions"] and covers(p["resource"], database, collection) for p in privileges):
+        return
+    user = "{user}@{db}".format(**info["authenticatedUsers"][0])
+    where = f"{database}.{collection}" if collection else database or "all databases"
+    raise DefiniteError(
+        f"the MongoDB user {user} lacks the privilege {action!r} on {where}, which {why} needs",
+        f"grant it, for example by a role with actions [{action!r}] on that resource",
+    )
+
+
+def covers(resource: Mapping[str, Any], database: str, collection: str) -> bool:
+    """Whether a privilege's resource includes a database and a collection of it ("" means all)."""
+    if resource.get("anyResource"):
+        return True
+    if "db" not in resource:
+        return False
+    return resource["db"] in ("", database) and resource.get("collection", "") in ("", collection)

@@ -1,0 +1,315 @@
+"""Landing one collection's share of a micro-batch: its streamed events and the READs of closing windows.
+
+The rule (docs/ARCHITECTURE.md, rules 1 to 3; in plain Python: `snapshotter.core.collisions.commit_rows`): one row a
+key, the latest streamed event that lands something, else the READ of the window that closes. Here it is a Spark plan:
+
+    rows  = latest event of each key, decoded                       (checkpointed: it is asked for more than once)
+    reads = READs of closing windows  anti-join  keys streamed after their window's low watermark
+    MERGE (rows ∪ reads); or, where the READs' ranges are proven new, MERGE rows and append reads behind it
+
+Where the batch emptied the collection (`core.namespace_changes`), the MERGE deletes every row that its source has not:
+still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows that it
+found gone join the MERGE as deletes (`snapshotter.landing.reconcile`).
+
+No key has two rows: events are compacted by key, READs of one commit come from disjoint ranges, and a READ whose key
+has an event row in this batch is superseded, or (an event at or before the low watermark) gives way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.core.chunks import KeyRange
+from snapshotter.core.effects import Closing, LandBatch
+from snapshotter.core.inputs import Outcome
+from snapshotter.core.window import WindowId
+from snapshotter.landing.frames import frame_of
+from snapshotter.landing.reconcile import GoneRows, gone_rows
+from snapshotter.landing.tables import OpenTable
+from snapshotter.reading.chunk_reader import Buffer, Trailer, free_checkpoint
+from streaming.columns import TablePlan
+from streaming.key_ranges import Range, cover
+from streaming.namespaces import Namespace
+from streaming.reshape import reshape
+from streaming.state_merge import Known
+from streaming.state_table import Landed
+from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
+
+KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
+_SPANS = 4_096
+_LOST_BLOCK = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
+
+
+class BuffersGone(Exception):
+    """Blocks of a READ buffer died with their executor: the windows that held it must be read again."""
+
+    def __init__(self, windows: frozenset[WindowId]) -> None:
+        super().__init__(
+            f"READ buffers of {', '.join(map(str, sorted(windows)))} are gone with their executor"
+        )
+        self.windows = windows
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """What lands in one table: ``events`` are raw rows of the source (None: there are none), which came in so many
+    ``shares``. Where the batch emptied the collection they are those that follow, and nothing else stays in the table.
+    """
+
+    namespace: Namespace
+    landing: LandBatch
+    events: DataFrame | None
+    closings: tuple[Closing, ...]
+    buffers: Mapping[WindowId, Buffer]
+    kept: Sequence[pa.Table]
+    metadata: Mapping[str, Any]
+    shares: int = 1
+
+    @property
+    def emptied(self) -> bool:
+        return self.namespace in self.landing.emptied
+
+
+@dataclass(slots=True)
+class LandedTable:
+    """``keys``: key and cluster time of every event of the batch that landed, for windows that close later."""
+
+    namespace: Namespace
+    keys: pa.Table
+    outcomes: dict[WindowId, Outcome] = field(default_factory=dict)
+    events: int = 0
+    wrote: bool = False
+
+
+def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> LandedTable:
+    """One commit or two, or none if nothing is left to write. Raises ``BuffersGone`` before any READ is written."""
+    rows: DataFrame | None = None
+    gone: GoneRows | None = None
+    keys = KEYS_SCHEMA.empty_table()
+    try:
+        if batch.events is not None:
+            rows = _decoded(opened, batch)
+            keys = _keys_of(rows)
+        landed = LandedTable(batch.namespace, keys, events=keys.num_rows)
+        recorded = opened.table.recorded_batch()
+        if recorded is not None and recorded >= batch.landing.batch_id:
+            return landed
+        streamed = pa.concat_tables([*batch.kept, _always_newer(keys)])
+        reads = _reads(spark, opened.grow(TablePlan()), batch, streamed)
+        if reads is None and keys.num_rows == 0 and not batch.emptied:
+            landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
+            return landed
+        if not batch.emptied:  # else nothing of before stays
+            gone = gone_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
+        written = rows if keys.num_rows or batch.emptied else None
+        return _commit(spark, opened, batch, written, reads, gone, landed)
+    except Exception as error:
+        if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
+            raise BuffersGone(frozenset(c.window.id for c in batch.closings)) from error
+        raise
+    finally:
+        if rows is not None:
+            free_checkpoint(rows)
+        if gone is not None:
+            gone.free()
+
+
+def _decoded(opened: OpenTable, batch: TableBatch) -> DataFrame:
+    """The batch's rows under a plan that knows all of their fields: the table grows first if it must."""
+    assert batch.events is not None
+    plan = opened.grow(TablePlan())
+    events = batch.events.select(*EVENT_COLUMNS)
+    if batch.shares > 1:
+        events = events.repartition(batch.shares, "_key")  # the events of a key may lie in several shares
+    while True:
+        frame = events.mapInArrow(decode_latest(plan), row_schema(plan))
+        frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+        grown = plan
+        for (text,) in frame.where("_trailer is not null").select("_trailer").collect():
+            grown = grown.merge(TablePlan.from_json(text))
+        if grown == plan:
+            return frame
+        free_checkpoint(frame)
+        plan = opened.grow(grown)
+
+
+def _table_rows(rows: DataFrame) -> DataFrame:
+    return rows.where("_trailer is null").drop("_trailer")
+
+
+def _keys_of(rows: DataFrame) -> pa.Table:
+    table = _table_rows(rows).select("_key", "_cluster_time").toArrow()
+    return table.cast(KEYS_SCHEMA)
+
+
+def _always_newer(keys: pa.Table) -> pa.Table:
+    """A key with an event row in this batch takes no READ beside it, whatever the times: one row a key."""
+    times = pa.repeat(pa.scalar(2**63 - 1, pa.int64()), keys.num_rows)
+    return pa.table([keys["_key"], times], schema=KEYS_SCHEMA)
+
+
+def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Table) -> DataFrame | None:
+    """READs of the closing windows that no kept event supersedes, as rows of the table."""
+    lows = {c.window.id: c.low.to_int() for c in batch.closings if not c.superseded}
+    frames = []
+    for buffer in {id(b): b for b in (batch.buffers[w] for w in lows)}.values():
+        # Joined, not written into the plan: with literals every window would be compiled anew.
+        times = ", ".join(f"({w.number}, {low}L)" for w, low in lows.items() if batch.buffers[w] is buffer)
+        windows = spark.sql(f"SELECT * FROM VALUES {times} AS lows(_window, _cluster_time)")
+        frame = buffer.frame.where(F.col("_trailer").isNull()).join(F.broadcast(windows), "_window")
+        frame = frame.drop("_window", "_trailer")
+        frame = frame.withColumn("_source_ts", F.timestamp_seconds(F.shiftright("_cluster_time", 32)))
+        frames.append(reshape(frame.withColumn("_op", F.lit("r")), buffer.plan, plan))
+    if not frames:
+        return None
+    reads = reduce(DataFrame.unionByName, frames)
+    if kept.num_rows == 0:
+        return reads
+    streamed = frame_of(spark, kept.rename_columns(["_streamed_key", "_streamed_time"]))
+    newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_cluster_time"))
+    return reads.join(F.broadcast(streamed), newer, "left_anti")
+
+
+def _commit(
+    spark: SparkSession,
+    opened: OpenTable,
+    batch: TableBatch,
+    rows: DataFrame | None,
+    reads: DataFrame | None,
+    gone: GoneRows | None,
+    landed: LandedTable,
+) -> LandedTable:
+    """Merge all of it in one commit; or, where READs are proven new, append those behind the rest. Between the two
+    commits the table lacks READs of ranges that a first load has not reached yet, and nothing else."""
+    trailers = _trailers(batch)
+    parts = [t for parts in trailers.values() for t in parts]
+    events = None if rows is None else _table_rows(rows)
+    ahead = None if reads is None else _ahead(batch, trailers)
+    kept_rows = -landed.events
+    if reads is None or ahead is None:
+        source = [frame for frame in (events, reads) if frame is not None]
+        spans = [(t.min_key, t.max_key) for t in parts if t.min_key and t.max_key]
+        read = sum(c.window.rows for c in batch.closings)
+        if gone is not None:
+            source.append(gone.rows(opened.grow(TablePlan())))
+            spans += gone.spans
+            read += gone.total
+            kept_rows -= gone.total
+        known = _known(landed, read, parts)
+        done = _merge(opened, batch, source, [*_spans_of(landed.keys["_key"]), *spans], known)
+    else:
+        first = [] if events is None else [events]
+        if len(ahead):
+            merged = F.broadcast(frame_of(spark, pa.table([ahead], names=["_key"])))
+            first.append(reads.join(merged, "_key", "left_semi"))
+            reads = reads.join(merged, "_key", "left_anti")
+        if first:
+            known = _known(landed, len(ahead), parts)
+            spans = [*_spans_of(landed.keys["_key"]), *_spans_of(ahead)]
+            kept_rows += _merge(opened, batch, first, spans, known, windows=False).source_rows
+        done = opened.table.land(
+            reads,
+            batch_id=batch.landing.batch_id,
+            metadata=dict(batch.metadata),
+            how="append",
+            key_ranges=None,
+            part="reads" if first else "batch",
+        )
+    landed.wrote = done.wrote
+    _share_out(batch, kept_rows + done.source_rows, landed, gone.counts if gone is not None else {})
+    return landed
+
+
+def _share_out(
+    batch: TableBatch, kept_rows: int, landed: LandedTable, deleted: Mapping[WindowId, int]
+) -> None:
+    """Disjoint windows share one commit: what it kept is told of their sum, so the earliest ones take the rows."""
+    for closing in batch.closings:
+        read = closing.window.rows
+        share = 0 if closing.superseded else min(read, max(0, kept_rows))
+        kept_rows -= share
+        window = closing.window.id
+        landed.outcomes[window] = Outcome(share, read - share, deleted.get(window, 0))
+
+
+def _merge(
+    opened: OpenTable,
+    batch: TableBatch,
+    source: Sequence[DataFrame],
+    spans: Sequence[Range],
+    known: Known,
+    *,
+    windows: bool = True,
+) -> Landed:
+    """The batch's first part. Without ``windows``: their READs follow in a commit of their own, which names them."""
+    return opened.table.land(
+        reduce(DataFrame.unionByName, source),
+        batch_id=batch.landing.batch_id,
+        metadata=dict(batch.metadata) if windows else {**batch.metadata, "windows": []},
+        how="replace" if batch.emptied else "merge",
+        key_ranges=None if batch.emptied else cover(spans),
+        known=known,
+    )
+
+
+def _known(landed: LandedTable, reads: int, parts: Sequence[Trailer]) -> Known:
+    """That no key comes twice is looked at, not believed: the events' keys lie here, the READs' parts told their first
+    and last, and no READ stands beside an event of its key, nor a row that is gone beside either. All of it is
+    checkpointed. ``reads``: how many rows there are beside the events'."""
+    apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(parts)
+    return Known(rows=landed.events + reads, distinct=apart, held=apart)
+
+
+def _disjoint(parts: Sequence[Trailer]) -> bool:
+    """Whether the READs of these parts are of distinct keys: ascending in each, and no two parts overlap."""
+    spans = sorted((p.min_key, p.max_key) for p in parts if p.min_key is not None and p.max_key is not None)
+    return all(p.unique for p in parts) and all(a[1] < b[0] for a, b in pairwise(spans))
+
+
+def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
+    """Lowest and highest of each few neighbouring keys: ranges find the wide gaps among them as well, and sooner."""
+    ordered = keys.take(pc.sort_indices(keys))
+    step = max(1, len(ordered) // _SPANS)
+    starts = range(0, len(ordered), step)
+    lows = ordered.take(pa.array(starts, pa.int64()))
+    highs = ordered.take(pa.array([min(at + step, len(ordered)) - 1 for at in starts], pa.int64()))
+    return list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))
+
+
+def _trailers(batch: TableBatch) -> dict[WindowId, list[Trailer]]:
+    return {
+        c.window.id: [t for t in batch.buffers[c.window.id].trailers if t.number == c.window.id.number]
+        for c in batch.closings
+    }
+
+
+def _ahead(batch: TableBatch, trailers: Mapping[WindowId, list[Trailer]]) -> pa.ChunkedArray | None:
+    """The proof that an append needs: the ranges of all closing windows are new, and no key was read twice. The keys
+    in them that streamed between a window's registration and its low watermark, in batches before this one, are the
+    only ones that the table may hold. None: there is no proof."""
+    if batch.emptied:
+        return None
+    kept = pa.concat_tables([KEYS_SCHEMA.empty_table(), *batch.kept])
+    found = []
+    for closing in batch.closings:
+        target = closing.window.target
+        unique = all(t.unique for t in trailers[closing.window.id])
+        if not closing.proven_new or closing.reconcile or not isinstance(target, KeyRange) or not unique:
+            return None
+        ahead = pc.less_equal(kept["_cluster_time"], closing.low.to_int())
+        if target.after is not None:
+            ahead = pc.and_(ahead, pc.greater(kept["_key"], target.after.key))
+        if target.upto is not None:
+            ahead = pc.and_(ahead, pc.less_equal(kept["_key"], target.upto.key))
+        found += kept.filter(ahead)["_key"].chunks
+    return pc.unique(pa.chunked_array(found, pa.string()))

@@ -1,0 +1,144 @@
+"""Rows that go because a reconciling window found no document for them.
+
+The rule in plain Python is `snapshotter.core.collisions.gone`. Here it is a Spark plan over the keys of the table, in
+the targets of the windows that close:
+
+    gone = keys of the table  anti-join  READs of the closing windows  anti-join  keys streamed after the low watermark
+
+A READ that an event superseded proves that the document was there, so all of them count. A key that has an event in
+this batch is left to it, whatever its time: one row a key.
+
+The keys are checkpointed at once. So they are counted before anything is written, the MERGE that deletes them reads no
+table while it writes it, and the literal ranges that prune it come from the keys themselves (rule 10). Usually there
+are none, and the commit is what it would be without.
+
+Nothing here leans on the order of ids: a window under a collation reads at least its target, whose ends cut the
+collection alike in both orders, or all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.core.chunks import KeyList, KeyRange
+from snapshotter.core.effects import Closing
+from snapshotter.core.window import WindowId
+from snapshotter.landing.frames import frame_of
+from snapshotter.reading.chunk_reader import Buffer, free_checkpoint
+from streaming.columns import TablePlan
+from streaming.key_ranges import Range, cover
+from streaming.state_merge import ranges_of
+from streaming.state_table import StateTable
+from streaming.streamed_rows import table_schema
+
+_LIST = pa.schema([("_key", pa.string()), ("_window", pa.int32()), ("_low", pa.int64())])
+_RANGE = pa.schema(
+    [("_least", pa.string()), ("_closed", pa.bool_()), ("_most", pa.string()), *list(_LIST)[1:]]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GoneRows:
+    """Keys that go, with their windows: held on the executors until they are freed. ``spans`` hold all of the keys."""
+
+    held: DataFrame
+    counts: Mapping[WindowId, int]
+    spans: Sequence[Range]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def rows(self, plan: TablePlan) -> DataFrame:
+        """Deletes, as rows of the table."""
+        ours = {
+            "_key": F.col("_key"),
+            "_cluster_time": F.col("_low"),
+            "_source_ts": F.timestamp_seconds(F.shiftright("_low", 32)),
+            "_op": F.lit("d"),
+        }
+        nulls = {f.name: F.lit(None).cast(f.dataType) for f in table_schema(plan).fields}
+        return self.held.select(*[column.alias(name) for name, column in (nulls | ours).items()])
+
+    def free(self) -> None:
+        free_checkpoint(self.held)
+
+
+def gone_rows(
+    spark: SparkSession,
+    table: StateTable,
+    closings: Sequence[Closing],
+    buffers: Mapping[WindowId, Buffer],
+    streamed: pa.Table,
+) -> GoneRows | None:
+    """The rows that go with these closings; None if there are none. ``streamed``: key and cluster time of what landed
+    since the windows were registered, up to and with this batch (of whose own events the time does not count)."""
+    standing = [c for c in closings if not c.superseded]
+    asked = [c for c in standing if c.reconcile]
+    if not asked:
+        return None
+    keys = _keys_within(spark, table, asked)
+    keys = keys.join(_reads(spark, standing, buffers), "_key", "left_anti")
+    if streamed.num_rows:
+        newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
+        on = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_low"))
+        keys = keys.join(newer, on, "left_anti")
+    held = keys.dropDuplicates(["_key"]).localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+    numbers = {c.window.id.number: c.window.id for c in asked}
+    counts = {numbers[row[0]]: row[1] for row in held.groupBy("_window").count().collect()}
+    if not counts:
+        free_checkpoint(held)
+        return None
+    return GoneRows(held, counts, ranges_of(held))
+
+
+def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Closing]) -> DataFrame:
+    """Keys of the table in the windows' targets, each with the number and the low watermark of its window."""
+    listed, ranges = [], []
+    spans: list[Range] = []
+    bounded = True
+    for closing in closings:
+        target = closing.window.target
+        window = {"_window": closing.window.id.number, "_low": closing.low.to_int()}
+        if isinstance(target, KeyList):
+            listed += [{"_key": bound.key, **window} for bound in target.ids]
+            spans += [(bound.key, bound.key) for bound in target.ids]
+            continue
+        # No key lies before the empty text, so a range that is open below begins with it.
+        least = target.after.key if target.after is not None else ""
+        most = target.upto.key if target.upto is not None else None
+        ranges.append({"_least": least, "_closed": _with_least(target), "_most": most, **window})
+        bounded = bounded and most is not None
+        spans += [(least, most)] if most is not None else []
+    keys = table.keys(cover(spans) if bounded else None)
+    parts = []
+    if listed:
+        parts.append(keys.join(F.broadcast(frame_of(spark, pa.Table.from_pylist(listed, _LIST))), "_key"))
+    if ranges:
+        inside = (F.col("_key") > F.col("_least")) | (F.col("_closed") & (F.col("_key") == F.col("_least")))
+        inside = inside & (F.col("_most").isNull() | (F.col("_key") <= F.col("_most")))
+        within = F.broadcast(frame_of(spark, pa.Table.from_pylist(ranges, _RANGE)))
+        parts.append(keys.join(within, inside))
+    return reduce(DataFrame.unionByName, [part.select("_key", "_window", "_low") for part in parts])
+
+
+def _with_least(target: KeyRange) -> bool:
+    return target.closed or target.after is None
+
+
+def _reads(spark: SparkSession, closings: Sequence[Closing], buffers: Mapping[WindowId, Buffer]) -> DataFrame:
+    """The keys of all READs of these windows. A buffer may hold those of other windows too."""
+    numbers = pa.table({"_window": pa.array([c.window.id.number for c in closings], pa.int32())})
+    windows = F.broadcast(frame_of(spark, numbers))
+    frames = [
+        buffer.frame.where(F.col("_trailer").isNull()).join(windows, "_window", "left_semi").select("_key")
+        for buffer in {id(b): b for b in (buffers[c.window.id] for c in closings)}.values()
+    ]
+    return reduce(DataFrame.unionByName, frames)

@@ -1,0 +1,1 @@
+"""What operators hear: announcements as notifications, the channels for them, the newest windows."""

@@ -1,0 +1,298 @@
+"""Chunk reads: Spark tasks that read windows straight from MongoDB into the READ buffer.
+
+One job reads the chunks of several windows of one collection; each partition reads one sub-range with a raw-batch
+cursor (read concern majority, at or after the window's low watermark; of an exact window read concern snapshot, as of
+that very time) and decodes it to Arrow. No row passes through the driver.
+
+The buffer is the job's output, checkpointed locally: kept as rows on the executors, spilled to their disks, and *not*
+recomputable. A buffer that Spark recomputed after the high watermark would show a key's future (DESIGN rule on
+buffers); one whose blocks died with an executor fails to be read instead, and its windows are read again.
+
+The last row of each partition is a trailer (``_trailer`` is not null): how many rows, the smallest and the largest
+key, the cluster time at which its cursor ended, and the signed time it was told.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import Queue
+from typing import Any
+
+import bson
+import pyarrow as pa
+from bson.timestamp import Timestamp
+from pymongo import MongoClient
+from pymongo.client_session import ClientSession
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from snapshotter.core.chunks import Target
+from snapshotter.core.window import WindowId
+from snapshotter.reading.range_find import range_find
+from streaming.columns import TablePlan
+from streaming.decode import Decoder
+from streaming.decode_schema import arrow_schema, spark_schema
+from streaming.mongo import connect
+from streaming.mongo_errors import as_source_error
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+FETCH_SIZE = 8_000
+_AHEAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SubRange:
+    """What one partition reads: a part of the chunk of window ``number``; with ``exact`` its state at ``after_time``,
+    else at or after it."""
+
+    number: int
+    target: Target
+    after_time: ClusterTime
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """What one partition said of itself when its cursor was exhausted."""
+
+    number: int
+    rows: int
+    size_bytes: int
+    ended: ClusterTime
+    min_key: str | None
+    max_key: str | None
+    unique: bool
+    unknown: TablePlan
+    signed: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON."""
+
+    uri: str
+    namespace: Namespace
+    filter: Mapping[str, Any] | None
+    plan: TablePlan
+    ranges: tuple[SubRange, ...]
+    signed: bytes | None
+    simple_collation: bool = True
+    fetch_size: int = FETCH_SIZE
+
+
+@dataclass(slots=True)
+class Buffer:
+    """The READ rows of one job, on the executors, and what its partitions reported."""
+
+    frame: DataFrame
+    plan: TablePlan
+    trailers: tuple[Trailer, ...]
+    _holders: set[WindowId] = field(default_factory=set)
+
+    def hold(self, window: WindowId) -> None:
+        self._holders.add(window)
+
+    def release(self, window: WindowId) -> None:
+        """Free the blocks once the last window that reads from them is done."""
+        self._holders.discard(window)
+        if not self._holders:
+            free_checkpoint(self.frame)
+
+
+def free_checkpoint(frame: DataFrame) -> None:
+    """Drop the blocks of a locally checkpointed frame; Spark would only do so when its JVM object is collected."""
+    frame._jdf.logicalPlan().rdd().unpersist(False)
+
+
+def read_schema(plan: TablePlan) -> StructType:
+    """Columns of a READ buffer: those of the decoder, the window's number, and the trailer."""
+    extra = [StructField("_window", IntegerType()), StructField("_trailer", StringType())]
+    return StructType([*spark_schema(plan).fields, *extra])
+
+
+def read(spark: SparkSession, job: ReadJob) -> Buffer:
+    """Run the job; returns when every cursor is exhausted and every row is held."""
+    count = len(job.ranges)
+    frame = spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.plan))
+    frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+    texts = [row[0] for row in frame.where("_trailer is not null").select("_trailer").collect()]
+    if len(texts) != count:
+        raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
+    return Buffer(frame, job.plan, tuple(map(_trailer_from, texts)))
+
+
+def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that runs on executors: partition i reads ``job.ranges[i]``."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from _read_range(job, job.ranges[index])
+
+    return run
+
+
+def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
+    decoder = Decoder(job.plan)
+    seen = _Seen()
+    with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
+        _advance(session, job.signed, part.after_time)
+        try:
+            for raw in _ahead(_raw_batches(session.client, session, job, part)):
+                decoded = decoder.decode(raw)
+                seen.add(decoded.batch.column(0), decoded.keys_sorted, len(raw), decoded.unknown)
+                yield _with_columns(decoded.batch, part.number)
+        except PyMongoError as error:
+            raise as_source_error(error, f"cannot read a chunk of {job.namespace}") from error
+        reached = session.operation_time if not part.exact else None
+        ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
+        signed = session.cluster_time
+    text = seen.to_text(part.number, ended, signed)
+    yield _trailer_batch(job.plan, part.number, text)
+
+
+def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTime) -> None:
+    if signed is not None:
+        session.advance_cluster_time(bson.decode(signed))
+    session.advance_operation_time(Timestamp(after_time.t, after_time.i))
+
+
+def _raw_batches(
+    client: MongoClient[Any], session: ClientSession, job: ReadJob, part: SubRange
+) -> Iterator[bytes]:
+    concern = AsOf(part.after_time) if part.exact else ReadConcern("majority")
+    collection = client[job.namespace.database].get_collection(job.namespace.collection, read_concern=concern)
+    arguments = range_find(part.target, filter=job.filter)
+    cursor = collection.find_raw_batches(**arguments.to_find(), batch_size=job.fetch_size, session=session)
+    with cursor:
+        yield from cursor
+
+
+class AsOf(ReadConcern):
+    """The state at one moment: read concern snapshot with ``atClusterTime``, for which the driver has no argument. (Its
+    snapshot sessions read as of whenever their first command happens to run.)"""
+
+    def __init__(self, time: ClusterTime) -> None:
+        super().__init__("snapshot")
+        self._time = time
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"level": "snapshot", "atClusterTime": Timestamp(self._time.t, self._time.i)}
+
+
+def _ahead(batches: Iterator[bytes]) -> Iterator[bytes]:
+    """Fetch on a thread while the caller decodes: the server and this process work at the same time."""
+    fetched: Queue[bytes | BaseException | None] = Queue(maxsize=_AHEAD)
+    stopped = threading.Event()
+
+    def fetch() -> None:
+        try:
+            for raw in batches:
+                fetched.put(raw)
+                if stopped.is_set():
+                    return
+            fetched.put(None)
+        except BaseException as error:  # noqa: BLE001 - handed to the reader, who raises it
+            fetched.put(error)
+
+    thread = threading.Thread(target=fetch, name="chunk-fetch", daemon=True)
+    thread.start()
+    try:
+        while (item := fetched.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            if item:
+                yield item
+    finally:
+        stopped.set()
+        while thread.is_alive():
+            if not fetched.empty():
+                fetched.get()
+            thread.join(0.01)
+
+
+class _Seen:
+    """What a partition has read so far. Keys must be strictly ascending over the whole of it: that proves that no key
+    came twice, which appends rely on."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.size_bytes = 0
+        self.min_key: str | None = None
+        self.max_key: str | None = None
+        self.unique = True
+        self.unknown = TablePlan()
+
+    def add(self, keys: pa.Array, ascending: bool, size_bytes: int, unknown: TablePlan) -> None:
+        if len(keys) == 0:
+            return
+        first, last = keys[0].as_py(), keys[-1].as_py()
+        if not ascending or (self.max_key is not None and not self.max_key < first):
+            self.unique = False
+        self.min_key = first if self.min_key is None else min(self.min_key, first)
+        self.max_key = last if self.max_key is None else max(self.max_key, last)
+        self.rows += len(keys)
+        self.size_bytes += size_bytes
+        self.unknown = self.unknown.merge(unknown)
+
+    def to_text(self, number: int, ended: ClusterTime, signed: Mapping[str, Any] | None) -> str:
+        value = {
+            "number": number,
+            "rows": self.rows,
+            "bytes": self.size_bytes,
+            "ended": ended.to_json(),
+            "min_key": self.min_key,
+            "max_key": self.max_key,
+            "unique": self.unique,
+            "unknown": self.unknown.to_json(),
+            "signed": base64.b64encode(bson.encode(signed)).decode() if signed else None,
+        }
+        return json.dumps(value)
+
+
+def _trailer_from(text: str) -> Trailer:
+    value = json.loads(text)
+    signed = bson.decode(base64.b64decode(value["signed"])) if value["signed"] else None
+    return Trailer(
+        number=value["number"],
+        rows=value["rows"],
+        size_bytes=value["bytes"],
+        ended=ClusterTime.from_json(value["ended"]),
+        min_key=value["min_key"],
+        max_key=value["max_key"],
+        unique=value["unique"],
+        unknown=TablePlan.from_json(value["unknown"]),
+        signed=signed,
+    )
+
+
+def _with_columns(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    rows = batch.num_rows
+    windows = pa.repeat(pa.scalar(number, pa.int32()), rows)
+    fields = [*batch.schema, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
+    arrays = [*batch.columns, windows, pa.nulls(rows, pa.string())]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _trailer_batch(plan: TablePlan, number: int, text: str) -> pa.RecordBatch:
+    schema = arrow_schema(plan)
+    fields = [*schema, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
+    arrays = [pa.nulls(1, f.type) for f in schema]
+    arrays += [pa.array([number], pa.int32()), pa.array([text], pa.string())]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def sub_ranges(
+    number: int, target: Target, after_time: ClusterTime, parts: Sequence[Target]
+) -> tuple[SubRange, ...]:
+    """The parts of one window's target, each to be read by a partition of its own."""
+    return tuple(SubRange(number, part, after_time) for part in (parts or (target,)))

@@ -1,0 +1,306 @@
+"""The request lane: carries out what the machine asks of the source, beside the batches, and reports back.
+
+Each kind of effect has its own small queue and thread(s), so that a slow read never keeps a watermark waiting. What
+piles up while one call is under way shares the next call: many low watermarks are one insert, and many small chunks of
+a collection are one Spark job. No decision is taken here but how long to wait before a failure is reported.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, Queue
+from typing import Any, TypeVar
+
+import bson
+import structlog
+from bson.timestamp import Timestamp
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from signals.filters import EVERYTHING, query_document
+from snapshotter.core.chunks import KeyRange, Target
+from snapshotter.core.effects import Discard, OpenCollection, PlanChunks, ReadChunk, WriteHigh, WriteLow
+from snapshotter.core.inputs import (
+    ChunkRead,
+    ChunksPlanned,
+    CollectionFailed,
+    CollectionOpened,
+    HighWritten,
+    Input,
+    LowWritten,
+    WindowFailed,
+)
+from snapshotter.core.window import WindowId
+from snapshotter.reading.chunk_reader import FETCH_SIZE, Buffer, ReadJob, SubRange, read
+from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
+from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
+from snapshotter.reading.watermarks import CausalClock, WatermarkLost, WatermarkWriter
+from streaming.columns import TablePlan
+from streaming.mongo_errors import classify
+from streaming.namespaces import Namespace
+
+E = TypeVar("E")
+_log = structlog.get_logger("snapshotter.requests")
+_DELAY_SECONDS_MAX = 30.0
+_SHARED_MAX = 64
+
+
+@dataclass(slots=True)
+class Lane:
+    """Where effects go in (``submit``) and inputs come out (``report``). Call ``start`` once, ``stop`` once."""
+
+    spark: SparkSession
+    client: MongoClient[Any]
+    uri: str
+    writer: WatermarkWriter
+    clock: CausalClock
+    plan_for: Callable[[Namespace], TablePlan]
+    report: Callable[[Input], None]
+    readers: int = 2
+    reads_shared: int = 1
+    fetch_size: int = FETCH_SIZE
+    buffers: dict[WindowId, Buffer] = field(default_factory=dict)
+    _queues: dict[type, Queue[Any]] = field(default_factory=dict)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _given_up: set[WindowId] = field(default_factory=set)
+    _failures: int = 0
+
+    def start(self) -> None:
+        handlers: list[tuple[type, Callable[[Sequence[Any]], None], int]] = [
+            (WriteLow, self._write_lows, 1),
+            (WriteHigh, self._write_highs, 1),
+            (OpenCollection, self._each(self._open), 1),
+            (PlanChunks, self._each(self._plan), 1),
+            (Discard, self._discard, 1),
+            (ReadChunk, self._read, self.readers),
+        ]
+        for kind, handle, threads in handlers:
+            queue = self._queues[kind] = Queue()
+            for number in range(threads):
+                name = f"{kind.__name__}-{number}"
+                thread = threading.Thread(target=self._work, args=(queue, handle), name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Stop after what is under way; nothing is reported from here on. The signal collection is left clean."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        discards = self._queues[Discard]
+        while not discards.empty():
+            self._discard(self._gather(discards, discards.get_nowait()))
+        for window, buffer in list(self.buffers.items()):
+            buffer.release(window)
+        self.buffers.clear()
+
+    def submit(self, effect: object) -> None:
+        self._queues[type(effect)].put(effect)
+
+    def _work(self, queue: Queue[Any], handle: Callable[[Sequence[Any]], None]) -> None:
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "chunks")
+        while not self._stopped.is_set():
+            try:
+                first = queue.get(timeout=0.2)
+            except Empty:
+                continue
+            handle(self._gather(queue, first))
+
+    def _gather(self, queue: Queue[E], first: E) -> list[E]:
+        """``first`` and what waits behind it that one call can serve as well."""
+        gathered = [first]
+        room = self.reads_shared if isinstance(first, ReadChunk) else _SHARED_MAX
+        while len(gathered) < room:
+            with queue.mutex:
+                alike = bool(queue.queue) and _alike(first, queue.queue[0])
+            if not alike:
+                break
+            try:
+                gathered.append(queue.get_nowait())
+            except Empty:
+                break
+        return gathered
+
+    def _tell(self, happened: Input) -> None:
+        if not self._stopped.is_set():
+            self.report(happened)
+
+    def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
+        # A lost open document invalidates its window only: the chunk is read again in another one.
+        transient = classify(error).retriable or isinstance(error, WatermarkLost)
+        if transient:
+            self._failures += 1
+            seconds = min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX)
+            _log.warning("windows fail, and are read again", error=str(error), wait_seconds=seconds)
+            self._stopped.wait(seconds)
+        for window in windows:
+            self._tell(WindowFailed(window, f"{type(error).__name__}: {error}", definite=not transient))
+
+    def _write_lows(self, effects: Sequence[WriteLow]) -> None:
+        windows = [e.window for e in effects]
+        try:
+            time = self.writer.low(windows)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
+            self._failed(windows, error)
+            return
+        self._remove_late(windows)
+        for window in windows:
+            self._tell(LowWritten(window, time))
+
+    def _write_highs(self, effects: Sequence[WriteHigh]) -> None:
+        windows = [e.window for e in effects]
+        try:
+            time = self.writer.high(windows, max(e.not_before for e in effects))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
+            self._failed(windows, error)
+            return
+        self._remove_late(windows)
+        for window in windows:
+            self._tell(HighWritten(window, time))
+
+    def _read(self, effects: Sequence[ReadChunk]) -> None:
+        windows = [e.window for e in effects]
+        started = time.monotonic()
+        try:
+            buffer = read(self.spark, self._job(effects))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
+            self._failed(windows, error)
+            return
+        self._failures = 0
+        seconds = (time.monotonic() - started) / len(effects)
+        for window in windows:
+            buffer.hold(window)
+            self.buffers[window] = buffer
+        for window in windows:
+            if window in self._given_up:
+                self._release(window)
+                continue
+            parts = [t for t in buffer.trailers if t.number == window.number]
+            for part in parts:
+                self.clock.observe(part.signed)
+            ended = max(part.ended for part in parts)
+            rows, size = sum(p.rows for p in parts), sum(p.size_bytes for p in parts)
+            self._tell(ChunkRead(window, ended, rows, size, seconds))
+
+    def _job(self, effects: Sequence[ReadChunk]) -> ReadJob:
+        first = effects[0]
+        ordered = is_simple_collation(self.client, first.namespace)
+        ranges = tuple(
+            SubRange(
+                e.window.number,
+                e.target if ordered else self._whole(e.namespace, e.target),
+                e.after_time,
+                e.exact,
+            )
+            for e in effects
+        )
+        signed = bson.encode(self.clock.signed) if self.clock.signed is not None else None
+        plan = self.plan_for(first.namespace)
+        query = query_of(first.filter)
+        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, fetch_size=self.fetch_size)
+
+    def _whole(self, namespace: Namespace, target: Target) -> Target:
+        """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""
+        if isinstance(target, KeyRange) and target.upto is not None:
+            prober = IdProber(self.client)
+            if not prober.can_split(namespace, target.upto):
+                return KeyRange(None, None)
+        return target
+
+    def _open(self, effect: OpenCollection) -> None:
+        query = query_of(effect.filter)
+        with self.client.start_session(causal_consistency=True) as session:
+            if self.clock.signed is not None:
+                session.advance_cluster_time(self.clock.signed)
+            session.advance_operation_time(Timestamp(effect.after_time.t, effect.after_time.i))
+            last = IdProber(self.client).max_bound(effect.namespace, query, session, effect.within)
+        collection = self.client[effect.namespace.database][effect.namespace.collection]
+        whole = query is None and effect.within is None
+        estimated = collection.estimated_document_count() if whole else None
+        ordered = is_simple_collation(self.client, effect.namespace)
+        if not ordered and effect.within is not None and not any_order(effect.within):
+            raise ValueError(out_of_order(effect.namespace))
+        if effect.reconcile:
+            last = (effect.within.upto if effect.within is not None else None) or HIGHEST
+        self._tell(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered))
+
+    def _plan(self, effect: PlanChunks) -> None:
+        prober = IdProber(self.client)
+        probe = Probe([effect.upto], exhausted=True)
+        if prober.can_split(effect.namespace, effect.upto):
+            size, query = (effect.docs, effect.count), query_of(effect.filter)
+            probe = prober.next_bounds(
+                effect.namespace, effect.after, effect.upto, *size, query, closed=effect.closed
+            )
+        task, bounds = (effect.request_id, effect.namespace), tuple(probe.bounds)
+        self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed))
+
+    def _release(self, window: WindowId) -> None:
+        buffer = self.buffers.pop(window, None)
+        if buffer is not None:
+            buffer.release(window)
+
+    def _each(self, handle: Callable[[Any], None]) -> Callable[[Sequence[Any]], None]:
+        """Try again while MongoDB is unreachable; anything else ends the collection's task."""
+
+        def run(effects: Sequence[OpenCollection | PlanChunks]) -> None:
+            for effect in effects:
+                delay = 0.5
+                while not self._stopped.is_set():
+                    try:
+                        handle(effect)
+                        break
+                    except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane
+                        if not classify(error).retriable:
+                            text = f"{type(error).__name__}: {error}"
+                            self._tell(CollectionFailed(effect.request_id, effect.namespace, text))
+                            break
+                        _log.warning(
+                            "the source is not reachable", namespace=str(effect.namespace), error=str(error)
+                        )
+                        self._stopped.wait(delay)
+                        delay = min(2 * delay, _DELAY_SECONDS_MAX)
+
+        return run
+
+    def _discard(self, effects: Sequence[Discard]) -> None:
+        for effect in effects:
+            if effect.why:
+                _log.warning(
+                    "window given up",
+                    window=str(effect.window),
+                    collection=str(effect.namespace),
+                    why=effect.why,
+                )
+            # A window may be given up while its read is still under way, or one of its watermarks: its buffer is
+            # dropped, and its document removed, when it comes.
+            if not effect.landed:
+                self._given_up.add(effect.window)
+            self._release(effect.window)
+        self._remove([e.window for e in effects])
+
+    def _remove_late(self, windows: Sequence[WindowId]) -> None:
+        if late := [window for window in windows if window in self._given_up]:
+            self._remove(late)
+
+    def _remove(self, windows: Sequence[WindowId]) -> None:
+        try:
+            self.writer.discard(windows)
+        except Exception as error:  # noqa: BLE001 - no window depends on it
+            # They are removed at the next start at the latest; no window depends on it.
+            _log.warning("watermark documents are left behind", error=str(error), count=len(windows))
+
+
+def query_of(text: str | None) -> dict[str, Any] | None:
+    """A filter (Extended JSON text) as a query document; None where it leaves nothing out."""
+    return None if text is None or text == EVERYTHING else dict(query_document(text))
+
+
+def _alike(first: object, other: object) -> bool:
+    if isinstance(first, ReadChunk) and isinstance(other, ReadChunk):
+        return (first.namespace, first.filter) == (other.namespace, other.filter)
+    return True

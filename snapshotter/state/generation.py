@@ -1,0 +1,63 @@
+"""Lives of an engine's position: after one was lost, a new checkpoint beside the old one.
+
+Spark's checkpoint goes on from where it was, and from nowhere else. Where the source no longer has what came then, a
+new *generation* begins: another checkpoint, another history of progress, in folders with its number.
+``generation.json`` says which one is in force; it is replaced in one step, so a crash leaves the old generation or
+the new one. Old ones stay on the disk, for whoever wants to know what happened.
+
+What had ended stays known: the first state of a new generation holds it, so that a signal that comes again is not
+carried out again. What had not ended is in the journal, and begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from snapshotter.core.progress import Progress
+from snapshotter.state.storage import Storage
+
+_FILE = "generation.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """``number`` counts from 1. The first one has the plain names."""
+
+    number: int = 1
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder of Spark's checkpoint, beside the state."""
+        return self._named("checkpoint")
+
+    @property
+    def progress(self) -> str:
+        """The folder of saved progress, beside the state."""
+        return self._named("progress")
+
+    def _named(self, folder: str) -> str:
+        return folder if self.number == 1 else f"{folder}-{self.number}"
+
+
+def current(storage: Storage) -> Generation:
+    """The one in force. Raises ValueError for a file that is none of ours."""
+    text = storage.read_text(_FILE)
+    if text is None:
+        return Generation()
+    value = json.loads(text)
+    if value.get("format") != _FORMAT:
+        raise ValueError(f"{storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
+    return Generation(int(value["generation"]))
+
+
+def seed(lost: Progress) -> Progress:
+    """The state that a new generation begins from: what had ended in the one that lost its position."""
+    ended = tuple(replace(r, ended_in=-1) for r in lost.requests if r.ended)
+    return Progress(requests=ended)
+
+
+def begin(storage: Storage, generation: Generation) -> None:
+    """In force once this returns; its first state is saved before."""
+    storage.write_text(_FILE, json.dumps({"format": _FORMAT, "generation": generation.number}))

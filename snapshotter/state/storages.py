@@ -1,0 +1,30 @@
+"""Which storage a location needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from snapshotter.state.storage import LocalStorage, Storage, StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def storage_for(location: str, spark: SparkSession | None = None) -> Storage:
+    """The storage of a location: a local path or ``file:`` URI, or any other URI, which needs a Spark
+    session.
+
+    Raises `StorageError` for a URI without a session.
+    """
+    parts = urlsplit(location)
+    if parts.scheme in ("", "file"):
+        return LocalStorage(Path(unquote(parts.path) if parts.scheme else location))
+    if spark is None:
+        raise StorageError(
+            f"{location}: only a Spark session reaches the {parts.scheme} file system, and none is there"
+        )
+    from snapshotter.state.storage_hadoop import HadoopStorage  # py4j is not needed for local folders
+
+    return HadoopStorage(spark, location)

@@ -1,0 +1,1 @@
+"""Collection and table compared at one moment, by two decoders that share nothing."""

@@ -1,0 +1,180 @@
+"""The two halves of ``verify`` that run on executors: a collection's contents, and a table's, by key.
+
+A *content* is the hash of a document's canonical bytes, so that only hashes cross the network; or the bytes
+themselves, asked for by key, for the few documents that are to be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct as Packed
+from typing import Any
+
+import pyarrow as pa
+from bson.timestamp import Timestamp
+from pymongo.client_session import ClientSession
+from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.core.chunks import KeyRange
+from snapshotter.reading.ranges import IdProber, range_find
+from snapshotter.verification.canonical import canonical_document, content_hash
+from snapshotter.verification.canonical_rows import canonical_rows
+from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
+from streaming.columns import TablePlan
+from streaming.decode_keys import MissingId, key_at
+from streaming.mongo import RawClient, connect
+from streaming.mongo_errors import DefiniteError, as_source_error
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What ``mapInArrow`` takes."""
+
+_LENGTH = Packed("<i").unpack_from
+_FETCH_DOCS = 10_000
+_OUTPUT_SCHEMA = "`_key` STRING, content BINARY"
+_ARROW_SCHEMA = pa.schema([pa.field(KEY, pa.string()), pa.field("content", pa.binary())])
+_SNAPSHOT_ERRORS = (239, 246)
+"""SnapshotTooOld, SnapshotUnavailable."""
+
+_SNAPSHOT_TIME = "_snapshot_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A collection, and the moment to read it at (None: whatever a majority has when it is read)."""
+
+    uri: str
+    namespace: Namespace
+    at: ClusterTime | None
+
+
+def source_contents(
+    spark: SparkSession, source: Source, keys: frozenset[str] | None = None, whole: bool = False
+) -> DataFrame:
+    """``_key``, ``content`` of each document, or of those with these keys. ``whole``: bytes, not hashes."""
+    ranges = split(source, 4 * spark.sparkContext.defaultParallelism)
+    read = _source_reader(source, ranges, keys, whole)
+    return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(read, _OUTPUT_SCHEMA)
+
+
+def table_contents(
+    table: DataFrame, plan: TablePlan, keys: frozenset[str] | None = None, whole: bool = False
+) -> DataFrame:
+    """The same of a state table's rows; rows marked as deleted do not count."""
+    if DELETED in table.columns:
+        table = table.where(~F.coalesce(F.col(DELETED), F.lit(False)))
+    if keys is not None:
+        table = table.where(F.col(KEY).isin(sorted(keys)))
+    columns = [F.col(quoted(name)) for name in (KEY, *plan.names, RESCUED_DATA)]
+    return table.select(*columns).mapInArrow(_table_reader(plan, whole), _OUTPUT_SCHEMA)
+
+
+def split(source: Source, parts: int) -> tuple[KeyRange, ...]:
+    """Ranges that cover every id there is or may be; one range where the order of ids is not that of keys."""
+    client = connect(source.uri)
+    prober = IdProber(client)
+    everything = KeyRange(None, None)
+    try:
+        last = prober.max_bound(source.namespace)
+        if last is None:
+            return (everything,)
+        docs = client[source.namespace.database][source.namespace.collection].estimated_document_count()
+        parts = min(parts, docs // _FETCH_DOCS + 1)  # a task costs more than reading a few documents
+        ranges = prober.sub_bounds(source.namespace, KeyRange(None, last), parts, docs=max(docs, 1))
+    except PyMongoError as error:
+        raise as_source_error(error, f"cannot read {source.namespace}") from error
+    if len(ranges) < 2:
+        return (everything,)
+    return (*ranges[:-1], KeyRange(ranges[-1].after, None))
+
+
+def _source_reader(
+    source: Source, ranges: tuple[KeyRange, ...], keys: frozenset[str] | None, whole: bool
+) -> Mapped:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for raw in _raw_batches(source, ranges[index]):
+                    yield _contents(raw, keys, whole)
+
+    return read
+
+
+def _contents(raw: bytes, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
+    found: list[str] = []
+    contents: list[bytes] = []
+    at = 0
+    while at < len(raw):
+        key = _key_at(raw, at)
+        if keys is None or key in keys:
+            canonical = canonical_document(raw, at)
+            found.append(key)
+            contents.append(canonical if whole else content_hash(canonical))
+        at += _LENGTH(raw, at)[0]
+    return _batch(found, contents)
+
+
+def _key_at(raw: bytes, at: int) -> str:
+    try:
+        return key_at(raw, at)
+    except MissingId as error:
+        raise DefiniteError(str(error)) from error
+
+
+def _batch(keys: list[str], contents: list[bytes]) -> pa.RecordBatch:
+    arrays = [pa.array(keys, pa.string()), pa.array(contents, pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
+
+
+def _raw_batches(source: Source, part: KeyRange) -> Iterator[bytes]:
+    client, name = connect(source.uri), source.namespace
+    try:
+        with _session(client, source.at) as session:
+            concern = None if source.at is not None else ReadConcern("majority")
+            collection = client[name.database].get_collection(name.collection, read_concern=concern)
+            asked: dict[str, Any] = range_find(part).to_find()
+            with collection.find_raw_batches(**asked, batch_size=_FETCH_DOCS, session=session) as cursor:
+                yield from cursor
+    except OperationFailure as error:
+        if error.code in _SNAPSHOT_ERRORS and source.at is not None:
+            raise DefiniteError(
+                f"{name} cannot be read as of {source.at} any more: the server keeps "
+                "minSnapshotHistoryWindowInSeconds (300) of history. Compare at a later moment, or without one"
+            ) from error
+        raise as_source_error(error, f"cannot read {name}") from error
+    except PyMongoError as error:
+        raise as_source_error(error, f"cannot read {name}") from error
+
+
+def _session(client: RawClient, at: ClusterTime | None) -> ClientSession:
+    if at is None:
+        return client.start_session(causal_consistency=True)
+    session = client.start_session(snapshot=True)
+    if _SNAPSHOT_TIME not in session.__dict__:
+        raise RuntimeError(
+            "this pymongo keeps the time of a snapshot session elsewhere; 4.20 is known to work"
+        )
+    # The driver takes this time from the first reply. Here it is known beforehand, and the same for all
+    # readers.
+    session.__dict__[_SNAPSHOT_TIME] = Timestamp(at.t, at.i)
+    return session
+
+
+def _table_reader(
+    plan: TablePlan, whole: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            contents = canonical_rows(plan, batch)
+            if not whole:
+                contents = [content_hash(content) for content in contents]
+            yield pa.RecordBatch.from_arrays(
+                [batch.column(KEY), pa.array(contents, pa.binary())], schema=_ARROW_SCHEMA
+            )
+
+    return read
