@@ -116,9 +116,6 @@ class CaptureOptions(Group):
     cursor_max_await_time_ms: WholeNumber = option(
         "cursor.max.await.time.ms", "how long the server waits for changes; 0 is its own default", 0, ge=0
     )
-    poll_interval_ms: WholeNumber = option(
-        "poll.interval.ms", "pause between looks at a quiet stream", 500, ge=1, le=5_000
-    )
 
 
 class SnapshotOptions(Group):

@@ -101,6 +101,7 @@ connection.validation.timeout.ms           | 60000 | mongodb.server.selection.ti
 signal.emit.failure.max.retries            | 0 | errors.max.retries does this
 signal.emit.failure.backoff.ms             | 10000 | retriable.restart.connector.wait.ms does this
 mongodb.poll.interval.ms                   | 30000 | nothing reads it
+poll.interval.ms                           | 500 | engine.trigger.interval.ms does this
 mongodb.task.id                            | 0 | Spark spreads the work
 exactly.once.support                       | requested | each batch is landed once
 transaction.boundary                       | poll | each batch is landed once

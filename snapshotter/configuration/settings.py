@@ -157,7 +157,6 @@ class Settings(BaseModel):
             "engine.stream.readers": self.engine.stream_readers,
         }
         values |= {alias: value for _, alias, value in _fields(capture)}
-        del values["poll.interval.ms"]
         if self.signal_collection and self.signals_reach_stream:
             values["signal.data.collection"] = self.signal_collection
         texts = {name: as_option_text(value) for name, value in values.items()}

@@ -11,8 +11,10 @@ import json
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 
 import structlog
@@ -89,7 +91,9 @@ class Engine:
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
         self.run_state: Run | None = None
         self.windows = WindowLog()
-        self._hints = HintsWriter(Path(mkdtemp(prefix="snapshotter-")) / "hints.json")
+        scratch = mkdtemp(prefix="snapshotter-")
+        weakref.finalize(self, rmtree, scratch, ignore_errors=True)
+        self._hints = HintsWriter(Path(scratch) / "hints.json")
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._mutex = threading.Lock()
         self._stop = threading.Event()

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
-from snapshotter.core.inputs import Draining, Input, RequestReceived, SignalsTaken
+from snapshotter.core.inputs import Draining, Input, SignalsTaken
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
@@ -240,12 +240,6 @@ class Run:
             self.world.journal.take(new, controls)
             if self._machine is not None:
                 self.report(SignalsTaken(new, controls))
-
-    def request(self, request: SnapshotRequest) -> None:
-        """A request that the journal holds; before the first batch it waits there."""
-        with self._lock:
-            if self._machine is not None:
-                self.report(RequestReceived(request))
 
     def known(self) -> list[RequestProgress]:
         """The requests that exist; before the first batch, as far as they are durable."""

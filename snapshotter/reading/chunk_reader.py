@@ -84,7 +84,6 @@ class ReadJob:
     plan: TablePlan
     ranges: tuple[SubRange, ...]
     signed: bytes | None
-    simple_collation: bool = True
     fetch_size: int = FETCH_SIZE
 
 

@@ -125,9 +125,6 @@ class Journal:
     def controls(self) -> Controls:
         return self._controls
 
-    def known(self, request_id: str) -> SnapshotRequest | None:
-        return self._requests.get(request_id)
-
     def digest_of(self, signal_id: str) -> str | None:
         """What the signal of this id said, if the journal remembers it: a request that has not ended, a command."""
         request = self._requests.get(signal_id)

@@ -192,9 +192,9 @@ def test_single_ids_and_a_range(lab: Lab, reads: Reads) -> None:
 
         def ask(name: str, part: Wanted) -> RequestProgress:
             request = SnapshotRequest(name, (part,))
-            assert engine.engine.journal.add(request)
-            assert engine.engine.run_state is not None
-            engine.engine.run_state.request(request)
+            run = engine.engine.run_state
+            assert run is not None
+            run.take((request,), engine.engine.journal.controls)
             return engine.wait(name, SECONDS)
 
         keys = ask("keys", Wanted(orders, keys=tuple(map(bound, (7, 999, 3)))))

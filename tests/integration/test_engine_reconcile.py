@@ -21,9 +21,9 @@ def bound(number: int) -> Bound:
 
 def ask(engine: Snapshotter, name: str, part: Wanted) -> TaskProgress:
     request = SnapshotRequest(name, (part,))
-    assert engine.engine.journal.add(request)
-    assert engine.engine.run_state is not None
-    engine.engine.run_state.request(request)
+    run = engine.engine.run_state
+    assert run is not None
+    run.take((request,), engine.engine.journal.controls)
     (task,) = engine.wait(name, SECONDS).tasks
     assert (task.state, task.error) == (TaskState.DONE, None)
     return task

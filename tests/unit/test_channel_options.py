@@ -95,8 +95,8 @@ def test_one_problem(options: dict[str, object], option: str, expectation: str) 
 def test_problems_of_channels_are_told_with_all_others() -> None:
     """One error has those of the Kafka client and those of the rest."""
     wrong = {"signal.consumer.auto.offset.reset": "sideways", "signal.consumer.config.providers": "x"}
-    found = problems({ENABLED: "kafka,nope", "poll.interval.ms": "0", **wrong})
-    assert found.keys() == {ENABLED, "poll.interval.ms", "signal.kafka.bootstrap.servers", *wrong}
+    found = problems({ENABLED: "kafka,nope", "snapshot.max.threads": "0", **wrong})
+    assert found.keys() == {ENABLED, "snapshot.max.threads", "signal.kafka.bootstrap.servers", *wrong}
 
 
 def test_no_secret_of_a_client_is_shown() -> None:

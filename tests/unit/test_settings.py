@@ -142,7 +142,7 @@ def test_all_problems_are_told_at_once() -> None:
         ("delta.table.layout", "rows", "must be one of columns, document, json"),
         ("capture.mode", "all", "must be one of change_streams,"),
         ("signal.enabled.channels", "sauce", "is no channel"),
-        ("poll.interval.ms", "6000", "must be at most 5000"),
+        ("signal.poll.interval.ms", "0", "must be at least 1"),
         ("capture.start.op.time", "0", "-1 for now"),
         ("capture.start.op.time", str(1 << 63), "must be less than"),
         ("capture.target", "shop", "no meaning with capture.scope=deployment"),
