@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from signals.actions import Action
 from signals.errors import MalformedSignal, SignalError, shown
@@ -85,6 +85,15 @@ class SignalChannel(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections. Nothing else changes; may be called again."""
+
+
+@runtime_checkable
+class DistantChannel(Protocol):
+    """What a channel may have besides, whose signals are on their way for a while."""
+
+    def behind(self) -> bool:
+        """Whether signals that were sent before may still be on their way: ``run --once`` waits for them. False while
+        there is trouble, for that may last."""
 
 
 class PositionStore(Protocol):

@@ -17,7 +17,14 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
-from signals.channel import ChannelContext, ChannelOptionsRefused, OptionProblem, Received, SignalChannel
+from signals.channel import (
+    ChannelContext,
+    ChannelOptionsRefused,
+    DistantChannel,
+    OptionProblem,
+    Received,
+    SignalChannel,
+)
 from signals.file_channel import NAME as FILE
 from signals.file_channel import file_channel
 from signals.kafka_channel import NAME as KAFKA
@@ -89,6 +96,11 @@ class ForeignChannel:
         """What it last raised, or what it says itself."""
         trouble = self._trouble
         return self._held("health", self._channel.health, None) or trouble or self._trouble
+
+    def behind(self) -> bool:
+        """What it says, if it says anything of that."""
+        channel = self._channel
+        return isinstance(channel, DistantChannel) and self._held("behind", channel.behind, False)
 
     def close(self) -> None:
         """Passed on."""

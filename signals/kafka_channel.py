@@ -41,6 +41,7 @@ MAX_OPEN = 10_000
 _AT_ONCE = 1_000
 RETRY_SECONDS = 1.0
 CHECK_SECONDS = 300.0
+_UNANSWERED = "has not answered yet"
 _log = logging.getLogger(__name__)
 _log.addHandler(
     logging.NullHandler()
@@ -67,10 +68,10 @@ class KafkaChannel:
         self._clock = clock
         self._client = {**_client(options), "error_cb": self._complain}
         self._complaint: str | None = None  # the client's own, until a look at the topic has succeeded
-        self._trouble: str | None = "has not answered yet"
+        self._trouble: str | None = _UNANSWERED
         self._deliveries: Deliveries[KafkaPosition] | None = None
         self._next: KafkaPosition | None = None  # what is read next; what is acknowledged lies before
-        self._reading = False
+        self._reading = self._at_end = False
         self._looking: tuple[KafkaPosition | None, Future[Start]] | None = None
         self._looked_at = float("-inf")
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="signal-kafka")
@@ -93,6 +94,12 @@ class KafkaChannel:
         # Why it cannot connect says more than that there is no answer.
         trouble = self._complaint or self._trouble
         return trouble and f"Kafka at {self._options.bootstrap_servers}: {trouble}"
+
+    def behind(self) -> bool:
+        """Whether the end of the topic has not been reached; False while the broker or the topic is in trouble."""
+        if self._reading:
+            return not self._at_end
+        return self._complaint is None and self._trouble == _UNANSWERED
 
     def close(self) -> None:
         """Leave the broker. A look at the topic that is under way ends by itself."""
@@ -152,7 +159,7 @@ class KafkaChannel:
             self._deliveries.show(self._loss(*start.lost), start.position)
         self._next = start.position
         self._consumer.assign([TopicPartition(self._options.topic, PARTITION, start.position.next)])
-        self._reading = True
+        self._reading, self._at_end = True, False
 
     def _loss(self, since: int, until: int) -> Received:
         name = f"{self._options.topic}/{PARTITION}/{since}..{until}"
@@ -171,6 +178,8 @@ class KafkaChannel:
     # Messages
 
     def _read(self) -> None:
+        from confluent_kafka import KafkaError
+
         assert self._deliveries is not None
         room = MAX_OPEN - len(self._deliveries)
         if room <= 0:
@@ -180,6 +189,10 @@ class KafkaChannel:
         messages = [] if first is None else [first, *self._consumer.consume(min(_AT_ONCE, room), 0)]
         for message in messages:
             if message.error() is not None:
+                # The client says so once it has read all there is, also where the last offsets are no messages.
+                if message.error().code() == KafkaError._PARTITION_EOF:
+                    self._at_end = True
+                    continue
                 self._trouble = message.error().str()
                 self._give_up_reading()  # where to go on is looked up
                 return
@@ -228,6 +241,7 @@ def _client(options: KafkaSignalOptions) -> dict[str, Any]:
         "group.id": options.group_id,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         "auto.offset.reset": "error",  # where to go on is decided, and said, by us
         "logger": _log,
     }

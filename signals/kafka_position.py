@@ -20,7 +20,13 @@ from signals.kafka_options import KafkaSignalOptions
 PARTITION = 0
 _SECONDS = 3.0
 _CONSUMERS_OWN = frozenset(
-    {"group.id", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store"}
+    {
+        "group.id",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+    }
 )
 
 

@@ -18,7 +18,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from signals.channel import ChannelContext, ChannelOptionsRefused, PositionStore, SignalChannel
+from signals.channel import (
+    ChannelContext,
+    ChannelOptionsRefused,
+    DistantChannel,
+    PositionStore,
+    SignalChannel,
+)
 from signals.channel_plugins import open_channel
 from signals.inbox_channel import NAME as INBOX
 from signals.process_channel import NAME as IN_PROCESS
@@ -107,12 +113,19 @@ class Channels:
         self._obey = obey
         self._refuse = refuse
         self._clock = clock
+        self._took = False
 
     def look(self) -> None:
         """Obey what waits. What is raised is the engine's own: its storage, or the server that it asks."""
+        self._took = False
         for watched in self._watched:
             self._take(watched.channel)
             self._examine(watched)
+
+    def quiet(self) -> bool:
+        """Whether the last look found nothing, and nothing is known to be on its way."""
+        distant = [w.channel for w in self._watched if isinstance(w.channel, DistantChannel)]
+        return not self._took and not any(channel.behind() for channel in distant)
 
     def reports(self) -> tuple[ChannelReport, ...]:
         """As the last look found them."""
@@ -127,6 +140,7 @@ class Channels:
     def _take(self, channel: SignalChannel) -> None:
         enough = self._clock() + _LOOK_SECONDS
         waiting = channel.poll()
+        self._took = self._took or bool(waiting)
         for start in range(0, len(waiting), PART):
             part = waiting[start : start + PART]
             for received in part:

@@ -278,7 +278,7 @@ class Engine:
         if not (run.started and run.machine.progress.position >= target and run.machine.finished):
             return False
         known = {request.id for request in run.machine.progress.requests}
-        return all(request.id in known for request in self.journal.requests)
+        return all(request.id in known for request in self.journal.requests) and self._channels.quiet()
 
     def _drain(self, run: Run, query: StreamingQuery) -> None:
         run.drain()

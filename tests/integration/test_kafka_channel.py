@@ -11,6 +11,7 @@ import pytest
 from signals.channel import SignalsLost
 from signals.kafka_channel import KafkaChannel
 from snapshotter.testing.kafka import PASSWORD, USER, KafkaBroker
+from snapshotter.testing.processes import wait_until
 from tests.support.signal_channels import PREFIX, KafkaRig, ack_all, healthy, log, numbers, polled, text_of
 
 Opened = Callable[..., KafkaChannel]
@@ -49,6 +50,19 @@ def test_only_messages_with_our_key_are_signals(rig: KafkaRig, opened: Opened) -
     assert [item.name for item in found] == [f"{rig.topic}/0/1", f"{rig.topic}/0/3"]
     assert channel.ignored == 2
     assert all(abs(item.sent_at_ms - time.time_ns() // 1_000_000) < 600_000 for item in found)
+
+
+def test_it_is_behind_until_the_end_of_the_topic(rig: KafkaRig, opened: Opened) -> None:
+    """From the first moment on; also where the topic ends with what is no signal of ours, or has nothing at all."""
+    empty = opened()
+    assert empty.behind()
+    wait_until(lambda: (empty.poll(), not empty.behind())[1], "the end of an empty topic", every=0.01)
+    rig.send(*map(log, range(3)))
+    rig.kafka.send_all(rig.topic, [("other", b"{")])
+    channel = opened()
+    assert channel.behind()
+    wait_until(lambda: (channel.poll(), not channel.behind())[1], "the end of the topic", every=0.01)
+    assert numbers(channel.poll()) == [0, 1, 2]
 
 
 def test_without_an_id_topic_partition_and_offset_are_it(rig: KafkaRig, opened: Opened) -> None:
@@ -180,6 +194,7 @@ def test_a_broker_that_is_down_goes_away_and_comes_back(
         assert late.poll() == []
         assert time.monotonic() - before < 1
         healthy(late, lambda health: "has not answered" not in str(health))
+        assert not late.behind(), "nobody waits for a broker that is down"
     finally:
         kafka.start()
     rig.send(log(2))

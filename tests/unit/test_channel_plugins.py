@@ -9,6 +9,7 @@ import pytest
 from signals.channel import ChannelContext, ChannelOptionsRefused, Received
 from signals.channel_plugins import ForeignChannel, known_channels, open_channel
 from signals.file_channel import FileChannel
+from signals.process_channel import InProcessChannel
 from snapshotter.state.storage import MemoryStorage
 from tests.support.packages import install
 
@@ -101,6 +102,9 @@ class Moody:
         self.poll()
         return None
 
+    def behind(self) -> bool:
+        return bool(self.poll())
+
     def close(self) -> None:
         self.poll()
 
@@ -111,8 +115,11 @@ def test_a_foreign_channel_cannot_harm_the_engine() -> None:
     channel = ForeignChannel("moody", inner)
     assert channel.poll() == []
     assert channel.health() == "poll failed: OSError: not today"
+    assert not channel.behind()
     channel.ack("1")
     channel.close()
     inner.mood = False
     assert len(channel.poll()) == 1
     assert channel.health() is None
+    assert channel.behind()
+    assert not ForeignChannel("plain", InProcessChannel()).behind()

@@ -79,6 +79,29 @@ def test_all_channels_are_looked_at(tmp_path: Path) -> None:
     assert channels.reports() == ()
 
 
+class Distant(InProcessChannel):
+    """Says of itself whether more is on its way."""
+
+    more = True
+
+    def behind(self) -> bool:
+        return self.more
+
+
+def test_channels_are_quiet_once_nothing_comes_and_nothing_is_on_its_way() -> None:
+    """What a look has taken may have led to work: the next one has to find nothing."""
+    channel = Distant()
+    channels = looking(Told(), InProcessChannel(), channel)
+    channel.send(log(1))
+    quiet = []
+    for channel.more in (True, True, False):
+        channels.look()
+        quiet.append(channels.quiet())
+    channel.send(log(2))
+    channels.look()
+    assert [*quiet, channels.quiet()] == [False, False, True, False]
+
+
 def test_a_look_is_acknowledged_at_once() -> None:
     """One call for each part that is obeyed together; none where nothing came."""
     told, channel = Told(), Counting()
