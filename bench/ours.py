@@ -38,7 +38,7 @@ def backfill_beside_writes(
 ) -> Measurement:
     """A backfill while `rate` changes a second are made; the details have the stream's greatest lag."""
     found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate)
-    return _figure(f"{NAME}, beside {rate:,} writes a second", "backfill", documents, found)
+    return _figure(f"{NAME}, execute-snapshot", "beside", found[-1]["documents"], found)
 
 
 def _figure(name: str, what: str, documents: int, found: list[Round]) -> Measurement:

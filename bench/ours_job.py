@@ -15,9 +15,10 @@ import psutil
 from pyspark.sql import SparkSession
 
 from bench.spark import HEAP
-from bench.writer import Writer
+from bench.writer import writer_of
 from snapshotter.api import Snapshotter
 from snapshotter.configuration.settings import Settings
+from snapshotter.core.progress import RequestProgress
 from snapshotter.spark_session import spark_builder
 
 _PATIENCE_S = 1_800
@@ -64,30 +65,23 @@ def _backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str,
 def _beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
     """The same while a writer makes `rate` changes a second; the stream's lag is looked at all the while."""
     with _engine(spark, plan, turn) as engine:
-        # What an earlier round's writer inserted is still there.
-        first_new = 10_000_000 * (turn + 1) + 10 * plan["documents"]
-        with Writer(
-            plan["uri"],
-            plan["db"],
-            plan["coll"],
-            existing=plan["documents"],
-            first_new=first_new,
-            rate=plan["rate"],
-        ) as writer:
+        with writer_of({**plan, "turn": turn}) as writer:
             begun = time.perf_counter()
             request = engine.execute_snapshot(f"{plan['db']}.{plan['coll']}")
             lags = [0]
 
-            def ended() -> object:
+            def ended() -> RequestProgress | None:
                 lags.append(engine.lag_seconds())
                 progress = engine.engine.run_state.progress.request(request)  # type: ignore[union-attr]
                 return progress if progress is not None and progress.ended else None
 
-            engine.until("the end of the backfill", ended, _PATIENCE_S)
+            (task,) = engine.until("the end of the backfill", ended, _PATIENCE_S).tasks
             seconds = time.perf_counter() - begun
             report = writer.stop()
         engine.catch_up()
     return {
+        # More than there were at first: the writers of earlier rounds, and this one's, have inserted some.
+        "documents": task.rows + task.dropped,
         "seconds": round(seconds, 3),
         "lag_seconds_max": max(lags),
         "writes_per_second": round(report.events / report.seconds),

@@ -16,6 +16,7 @@ RESULTS = Path(__file__).parent / "results"
 OURS = "snapshotter"
 TITLES = {
     "backfill": "Backfill: signal to last row, documents a second",
+    "beside": "Backfill beside 2,000 writes a second, documents a second",
     "stream": "Stream: a backlog of mixed changes, events a second",
     "read": "Reading a collection, documents a second",
     "drain": "Draining a change stream, events a second",

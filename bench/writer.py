@@ -7,12 +7,13 @@ dies.
 
 import multiprocessing
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pymongo import DeleteOne, InsertOne
 
@@ -90,6 +91,14 @@ class Writer:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+
+
+def writer_of(plan: Mapping[str, Any]) -> Writer:
+    """The writer beside a round of a program: at the plan's `rate`, and from a number that no earlier round's writer
+    has come to, for what that one inserted is still there."""
+    first_new = 10_000_000 * (plan["turn"] + 1) + 10 * plan["documents"]
+    place = plan["uri"], plan["db"], plan["coll"]
+    return Writer(*place, existing=plan["documents"], first_new=first_new, rate=plan["rate"])
 
 
 @dataclass(frozen=True)

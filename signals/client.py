@@ -115,14 +115,15 @@ class SnapshotClient:
         reconcile: bool = False,
         priority: int = 0,
         blocking: bool = False,
+        dry_run: bool = False,
         id: str | None = None,
     ) -> str:
         """Read collections again (names, or regular expressions for whole names); returns the request's id.
 
         ``filters``: of a collection a query document, or its Extended JSON text. ``keys``: single ids. ``id_range``:
         the first and the last id, both included, None for no end on that side. ``blocking``: nothing else is read
-        meanwhile, and the stream waits. Raises SignalError for what no signal
-        can say, DuplicateSignal for an ``id`` that is in use.
+        meanwhile, and the stream waits. ``dry_run``: nothing is read, and the status has an ``answer`` that says what
+        would be. Raises SignalError for what no signal can say, DuplicateSignal for an ``id`` that is in use.
         """
         low, high = id_range or (None, None)
         ends = (None if low is None else _text(low), None if high is None else _text(high))
@@ -139,6 +140,7 @@ class SnapshotClient:
                 range=None if id_range is None else IdRange(*ends),
                 reconcile=reconcile,
                 priority=priority,
+                dry_run=dry_run,
             )
         )
 

@@ -4,8 +4,8 @@ Beside the signal collection lies its status collection, with one document a sig
 operators and clients read it. Both do so by these values, so that the fields are named in one place.
 
 The state of a request is ``queued``, ``running``, ``paused``, or one of those in ``ENDED``; a command that was obeyed
-(``pause-snapshot`` and the like, also ``log``) is ``completed``. ``rejected`` is a signal that was not obeyed, and
-``reason`` says why; the reason of what failed is the error of its collections.
+(``pause-snapshot`` and the like, also ``log``) is ``completed``, and so is a dry run that was answered. ``rejected`` is
+a signal that was not obeyed, and ``reason`` says why; the reason of what failed is the error of its collections.
 
 No server, no clock.
 """
@@ -64,6 +64,9 @@ class SnapshotStatus:
 
     Of a command, ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
     (None where that is not known any more), and ``unknown`` what it named and no request was called.
+
+    Of a dry run (``command`` "dry-run"), ``answer`` is what would be read: ``documents``, ``bytes`` and ``seconds``,
+    and the same of each of its ``collections`` with the ``first`` and the ``last`` id. None is not known.
     """
 
     id: str
@@ -79,6 +82,7 @@ class SnapshotStatus:
     requests: tuple[str, ...] = ()
     requests_met: int | None = None
     unknown: tuple[str, ...] = ()
+    answer: Mapping[str, Any] | None = None
 
     @property
     def ended(self) -> bool:
@@ -135,6 +139,6 @@ class SnapshotStatus:
 
 _WRITTEN = (
     *("state", "origin", "collections", "reason", "next_step", "engine"),
-    *("command", "requests", "requests_met", "unknown"),
+    *("command", "requests", "requests_met", "unknown", "answer"),
 )
 _COLLECTION = tuple(field.name for field in fields(CollectionStatus))

@@ -72,12 +72,23 @@ class Run:
         self._take(lambda: debezium.tuned_snapshot(*self._place, documents, rounds=rounds))
         self._take(lambda: mongo_spark.bulk_copy(*self._place, documents, table, rounds=rounds))
 
-    def beside_writes(self) -> None:
-        """Last, because its writer changes the collection that everyone else was measured on."""
-        folder = self._folder / "beside"
-        self._take(
-            lambda: ours.backfill_beside_writes(*self._place, self._documents, folder, rounds=self._rounds)
-        )
+    def beside_writes(self, *, peers: bool) -> None:
+        """Last, because its writers change the collection that everyone else was measured on."""
+        documents, rounds, folder = self._documents, self._rounds, self._folder / "beside"
+        self._take(lambda: ours.backfill_beside_writes(*self._place, documents, folder, rounds=rounds))
+        if peers:
+            table = self._folder / "copy-beside"
+            self._take(
+                lambda: mongo_spark.bulk_copy_beside_writes(*self._place, documents, table, rounds=rounds)
+            )
+
+    def copies(self) -> None:
+        """What writes beside it cost a copy: alone and beside them, ours and a bulk copy."""
+        load_orders(*self._place, self._documents)
+        table, documents, rounds = self._folder / "copy", self._documents, self._rounds
+        self._ours()
+        self._take(lambda: mongo_spark.bulk_copy(*self._place, documents, table, rounds=rounds))
+        self.beside_writes(peers=True)
 
     def _references(self) -> None:
         self._take(lambda: reference.raw_cursor(*self._place))
@@ -113,7 +124,7 @@ def main() -> int:
     )
     parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
     parser.add_argument("--output", type=Path, default=plot.RESULTS)
-    parser.add_argument("--only", choices=("ours", "peers", "references"))
+    parser.add_argument("--only", choices=("ours", "peers", "references", "copies"))
     arguments = parser.parse_args()
     load = round(os.getloadavg()[0], 2)  # others at work make figures worthless
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -132,10 +143,13 @@ def main() -> int:
 
 def measure(uri: str, folder: Path, arguments: argparse.Namespace) -> Run:
     run = Run(uri, folder, arguments)
+    if arguments.only == "copies":
+        run.copies()
+        return run
     chosen = {arguments.only} if arguments.only else {"ours", "peers", "references"}
     run.everything(ours_too="ours" in chosen, peers="peers" in chosen, references="references" in chosen)
     if "ours" in chosen:
-        run.beside_writes()
+        run.beside_writes(peers="peers" in chosen)
     return run
 
 

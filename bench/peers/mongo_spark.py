@@ -39,6 +39,22 @@ def bulk_copy(
     )
 
 
+def bulk_copy_beside_writes(
+    uri: str, db: str, coll: str, documents: int, table: Path, *, rate: int = 2_000, rounds: int = ROUNDS
+) -> Measurement:
+    """The same while `rate` changes a second are made, which it leaves out: what the writes alone cost a copy."""
+    plan = {"uri": uri, "db": db, "coll": coll, "documents": documents, "table": str(table), "rounds": rounds}
+    found = _run("beside", {**plan, "rate": rate})
+    return measurement(
+        f"mongo-spark {VERSION}, bulk copy",
+        "beside",
+        found[-1]["documents"],
+        found[-1]["seconds"],
+        cold_seconds=found[0]["seconds"],
+        sink="Delta, append, without the changes",
+    )
+
+
 def streaming(
     uri: str, db: str, coll: str, start: Timestamp, events: int, table: Path, *, rounds: int = ROUNDS
 ) -> Measurement:

@@ -21,6 +21,7 @@ from bench.measurement import timed
 from bench.orders import ORDER_DDL
 from bench.peers.process import end_with_parent
 from bench.spark import session
+from bench.writer import writer_of
 
 EVENT = f"""
     _id STRUCT<_data: STRING>, operationType STRING, documentKey STRUCT<_id: STRING>, fullDocument
@@ -34,10 +35,8 @@ def main(plan: dict[str, Any]) -> None:
         spark = session("mongo-spark", Path(folder), [Path(jar) for jar in plan["jars"]])
         try:
             for turn in range(1, plan["rounds"] + 1):
-                work = _copy if plan["work"] == "copy" else _stream
-                seconds = work(spark, plan, Path(folder) / f"round-{turn}")
-                line = {"round": turn, "documents": plan["documents"], "seconds": round(seconds, 3)}
-                print(json.dumps(line), flush=True)
+                done = _WORK[plan["work"]](spark, {**plan, "turn": turn}, Path(folder) / f"round-{turn}")
+                print(json.dumps({"round": turn, "documents": plan["documents"], **done}), flush=True)
         finally:
             spark.stop()
 
@@ -46,23 +45,42 @@ def _options(plan: dict[str, Any]) -> dict[str, str]:
     return {"connection.uri": plan["uri"], "database": plan["db"], "collection": plan["coll"]}
 
 
-def _copy(spark: SparkSession, plan: dict[str, Any], folder: Path) -> float:
-    table = folder / "table"
+def _copied(spark: SparkSession, plan: dict[str, Any], table: Path) -> tuple[int, float]:
+    """Rows, and seconds."""
 
     def copy() -> None:
         orders = spark.read.format("mongodb").options(**_options(plan)).schema(ORDER_DDL).load()
         orders.write.format("delta").mode("append").save(str(table))
 
     _, seconds = timed(copy)
-    rows = spark.read.format("delta").load(str(table)).count()
+    return spark.read.format("delta").load(str(table)).count(), seconds
+
+
+def _beside(spark: SparkSession, plan: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A copy while a writer makes `rate` changes a second, none of which it gets to see."""
+    with writer_of(plan) as writer:
+        rows, seconds = _copied(spark, plan, folder / "table")
+        report = writer.stop()
+    if rows < plan["documents"] - report.events:
+        raise RuntimeError(f"the copy has {rows} rows, the collection had {plan['documents']} documents")
+    return {
+        "documents": rows,
+        "seconds": round(seconds, 3),
+        "writes_per_second": round(report.events / report.seconds),
+    }
+
+
+def _copy(spark: SparkSession, plan: dict[str, Any], folder: Path) -> dict[str, Any]:
+    table = folder / "table"
+    rows, seconds = _copied(spark, plan, table)
     if rows != plan["documents"]:
         raise RuntimeError(f"the copy has {rows} rows, the collection {plan['documents']} documents")
     shutil.rmtree(plan["table"], ignore_errors=True)
     shutil.move(table, plan["table"])
-    return seconds
+    return {"seconds": round(seconds, 3)}
 
 
-def _stream(spark: SparkSession, plan: dict[str, Any], folder: Path) -> float:
+def _stream(spark: SparkSession, plan: dict[str, Any], folder: Path) -> dict[str, Any]:
     table = folder / "table"
     shutil.copytree(plan["table"], table)
     landing = _Landing(spark, table, plan["documents"])
@@ -102,7 +120,7 @@ def _stream(spark: SparkSession, plan: dict[str, Any], folder: Path) -> float:
             f"the table has {rows} rows after the stream, the collection {documents} documents"
         )
     shutil.rmtree(table)
-    return seconds
+    return {"seconds": round(seconds, 3)}
 
 
 class _Landing:
@@ -144,6 +162,8 @@ class _Landing:
             f"VALUES ({', '.join(f's.{name}' for name in columns)})"
         )
 
+
+_WORK = {"copy": _copy, "beside": _beside, "stream": _stream}
 
 if __name__ == "__main__":
     end_with_parent()

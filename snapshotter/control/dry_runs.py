@@ -1,4 +1,5 @@
-"""Dry runs that came as signals: estimated beside everything else, one after another, and answered in a file.
+"""Dry runs that came as signals: estimated beside everything else, one after another, and answered: in a file, and to
+whoever tells what becomes of signals.
 
 A signal comes on the thread of a batch or of the control loop, and counting may take seconds, so it is done on a thread
 of its own; that ends when nothing waits. Nothing about a dry run is durable but its answer: one that waits when the
@@ -11,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -21,6 +23,7 @@ from snapshotter.errors import describe
 from snapshotter.state.storage import Storage
 
 WAITING_MAX = 100
+Estimate = Callable[[SnapshotRequest], DryRun]
 _log = structlog.get_logger("snapshotter.signals")
 
 
@@ -28,12 +31,16 @@ class DryRuns:
     """``submit`` from any thread."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[SnapshotRequest, Storage, Callable[[SnapshotRequest], DryRun]]] = deque()
+        self._waiting: deque[tuple[SnapshotRequest, Storage, Estimate, Callable[[DryRun], None]]] = deque()
         self._guard = threading.Lock()
         self._works = False
 
     def submit(
-        self, request: SnapshotRequest, storage: Storage, estimate: Callable[[SnapshotRequest], DryRun]
+        self,
+        request: SnapshotRequest,
+        storage: Storage,
+        estimate: Estimate,
+        told: Callable[[DryRun], None],
     ) -> None:
         """Answer in time. Raises RequestRefused where too many wait already."""
         with self._guard:
@@ -41,7 +48,7 @@ class DryRuns:
                 raise RequestRefused(
                     f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"
                 )
-            self._waiting.append((request, storage, estimate))
+            self._waiting.append((request, storage, estimate, told))
             if not self._works:
                 self._works = True
                 threading.Thread(target=self._work, name="dry-runs", daemon=True).start()
@@ -52,15 +59,16 @@ class DryRuns:
                 if not self._waiting:
                     self._works = False
                     return
-                request, storage, estimate = self._waiting.popleft()
+                request, storage, estimate, told = self._waiting.popleft()
             answer = _answer(request, estimate)
-            try:
-                write_answer(storage, answer)
-            except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
-                _log.error("the answer to a dry run cannot be written", id=request.id, error=str(error))
+            for tell in (partial(write_answer, storage), told):
+                try:
+                    tell(answer)
+                except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
+                    _log.error("the answer to a dry run cannot be written", id=request.id, error=str(error))
 
 
-def _answer(request: SnapshotRequest, estimate: Callable[[SnapshotRequest], DryRun]) -> DryRun:
+def _answer(request: SnapshotRequest, estimate: Estimate) -> DryRun:
     try:
         answer = estimate(request)
     except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked is told, and nobody else is harmed

@@ -49,6 +49,7 @@ COMMANDS_AT_ONCE = COMMANDS_KEPT // 2
 SIZE_MAX = 16 << 20
 """Characters that the requests which have not ended may take in the journal."""
 _SHOWN = 20
+DRY_RUN = "dry-run"
 _KINDS: dict[type[Command], str] = {
     StopReceived: TYPE_NAMES[StopSnapshot],
     PauseReceived: TYPE_NAMES[PauseSnapshot],
@@ -58,14 +59,16 @@ _KINDS: dict[type[Command], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """What became of a command, or of a message for the log: ``met`` are the requests that it made a difference to,
-    ``unknown`` the ids that it named and that no request has. ``again``: it was obeyed before."""
+    """What became of a signal that is no request: ``met`` are the requests that a command made a difference to,
+    ``unknown`` the ids that it named and that no request has. ``again``: it was obeyed before. ``answer`` is that to a
+    dry run."""
 
     id: str
     kind: str
     met: Met = field(default_factory=Met)
     unknown: tuple[str, ...] = ()
     again: bool = False
+    answer: DryRun | None = None
 
 
 class Obeying(Protocol):
@@ -86,7 +89,7 @@ class Obeying(Protocol):
         """Say that a signal is not obeyed."""
 
     def obeyed(self, outcome: Obeyed) -> None:
-        """Say what became of a command, or of a message for the log."""
+        """Say what became of a signal that is no request. From any thread."""
 
 
 @dataclass(slots=True)
@@ -124,7 +127,7 @@ class Obedience:
             self._take(delivery)
 
     def accept(self, action: ExecuteSnapshot) -> None:
-        """Raises SignalError. A dry run is answered in a file beside the state (`snapshotter.control.answers`)."""
+        """Raises SignalError. A dry run is answered later (`snapshotter.control.dry_runs`)."""
         with self.one_at_a_time:
             delivery = self._delivery()
             self._carry_out(action, delivery)
@@ -152,7 +155,8 @@ class Obedience:
     def _carry_out(self, action: Action, delivery: _Delivery) -> None:
         match action:
             case ExecuteSnapshot(dry_run=True):
-                self._dry_runs.submit(self._asked(action, delivery), self._engine.storage, self._estimate)
+                request = self._asked(action, delivery)
+                self._dry_runs.submit(request, self._engine.storage, self._estimate, self._answered)
             case ExecuteSnapshot():
                 self._accept(action, delivery)
             case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
@@ -263,6 +267,9 @@ class Obedience:
             seconds=answer.seconds,
         )
         return answer
+
+    def _answered(self, answer: DryRun) -> None:
+        self._engine.obeyed(Obeyed(answer.id, DRY_RUN, answer=answer))
 
 
 def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[Namespace]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -28,7 +29,8 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from signals.outcomes import COMPLETED, ENDED, REJECTED, CollectionStatus, SnapshotStatus
+from signals.outcomes import COMPLETED, ENDED, FAILED, REJECTED, CollectionStatus, SnapshotStatus
+from snapshotter.control.answers import DryRun
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.taking import MET_SHOWN
 from snapshotter.engine.engine_status import AFTER_REFUSAL, STATES, after_failure, state_of
@@ -108,7 +110,7 @@ class StatusCollection:
             self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
 
     def obeyed(self, outcome: Obeyed) -> None:
-        """Tell what became of a command, or of a message for the log."""
+        """Tell what became of a command, of a message for the log, or of a dry run."""
         if self.on:
             self._offer(("obeyed", outcome.id), _obeyed(outcome, self._engine), newer=not outcome.again)
 
@@ -250,8 +252,8 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
 
 
 def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
-    """A command that was obeyed. One that was obeyed before, perhaps in a life that could not tell, is told of where
-    nothing stands yet."""
+    """A command that was obeyed, or a dry run that was answered. One that was obeyed before,
+    perhaps in a life that could not tell, is told of where nothing stands yet."""
     name = _text(outcome.id, _ID_MAX)
     status = SnapshotStatus(
         name,
@@ -262,12 +264,21 @@ def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
         requests_met=None if outcome.again else outcome.met.count,
         unknown=tuple(_text(i, _ID_MAX) for i in outcome.unknown[:MET_SHOWN]),
     )
+    if outcome.answer is not None:
+        status = _answered(status, outcome.answer)
     document = {**status.to_document(), "updated_at": datetime.now(UTC)}
     new: dict[str, Any] = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
     if outcome.again:
         told = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
         new = {"$cond": [told, "$$ROOT", new]}
     return UpdateOne({"_id": name}, [{"$replaceWith": new}], upsert=True)
+
+
+def _answered(status: SnapshotStatus, answer: DryRun) -> SnapshotStatus:
+    if answer.error is not None:
+        return replace(status, state=FAILED, reason=_reason(answer.error), requests_met=None)
+    said = answer.model_dump(mode="json", exclude={"id", "answered_at", "error"})
+    return replace(status, answer=said, requests_met=None)
 
 
 def status_of(request: RequestProgress, engine: str) -> SnapshotStatus:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from signals.client import SnapshotClient
 from signals.errors import CodeInFilter, SignalError
 from snapshotter.api import Snapshotter
 from snapshotter.control.answers import read_answer
@@ -84,8 +85,8 @@ def test_code_in_a_filter_is_refused(lab: Lab, reads: Reads) -> None:
 
 
 def test_a_dry_run_reads_nothing(lab: Lab, reads: Reads) -> None:
-    """It is answered beside the state, and to a program at once; it is no request, and its id is free for one. What
-    would be refused is refused."""
+    """It is answered beside the state, in the status collection, and to a program at once; it is no request,
+    and its id is free for one. What would be refused is refused."""
     prepared(lab)
 
     def answered(engine: Snapshotter, name: str) -> tuple[object, ...]:
@@ -100,6 +101,12 @@ def test_a_dry_run_reads_nothing(lab: Lab, reads: Reads) -> None:
         assert answered(engine, "all") == (23, '{"$numberInt": "0"}', f'{{"$oid": "{OID}"}}')
         signal(lab, "a range", range={"min": 7, "max": 19}, dry_run=True)
         assert answered(engine, "a range") == (13, seven, nineteen)
+        told = SnapshotClient(lab.client, lab.name("signals")).wait("a range", SECONDS, progress=False)
+        assert (told.command, told.state) == ("dry-run", "completed")
+        assert told.answer is not None
+        assert [(c["first"], c["last"], c["documents"]) for c in told.answer["collections"]] == [
+            (seven, nineteen, 13)
+        ]
         assert engine.dry_run(lab.name("orders"), keys=[7, 999]).documents == 1
         with pytest.raises(SignalError, match="is no captured collection"):
             engine.dry_run(lab.name("nowhere"))
@@ -112,5 +119,7 @@ def test_a_dry_run_reads_nothing(lab: Lab, reads: Reads) -> None:
         assert list(run.known()) == []
         name = engine.execute_snapshot(lab.name("orders"), keys=[7], request_id="all")
         assert engine.wait(name, SECONDS).tasks[0].rows == 1
+        asked = SnapshotClient(lab.client, lab.name("signals")).wait(name, SECONDS, progress=False)
+        assert (asked.command, asked.answer, asked.rows) == (None, None, 1)
         signal(lab, "all again", dry_run=True)
         assert answered(engine, "all again")[0] == 23

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
 from signals.outcomes import SnapshotStatus
+from snapshotter.control.answers import CollectionEstimate, DryRun
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
 from snapshotter.core.taking import Met
@@ -208,3 +210,25 @@ def test_failures_are_tried_again_and_a_missing_privilege_ends_it(
         assert [d["_id"] for d in client["shop"]["signals_status"].find()] == ["q"]
     said = capsys.readouterr()
     assert (said.out + said.err).count("engine.status.collection=false") == 1
+
+
+def test_a_dry_run_has_its_answer(mongo_client: Client, database: str) -> None:
+    """What would be read, or why nobody knows. A request that takes the id afterwards has the document to itself."""
+    part = CollectionEstimate(name="shop.orders", first='{"$numberInt": "1"}', documents=7, notes=("so",))
+    answer = DryRun(id="q", answered_at=datetime.now(UTC), collections=(part,), documents=7, bytes=2**40)
+    with writing(mongo_client, database) as status:
+        status.obeyed(Obeyed("q", "dry-run", answer=answer))
+        status.obeyed(
+            Obeyed("bad", "dry-run", answer=DryRun(id="bad", answered_at=answer.answered_at, error="no"))
+        )
+    told = SnapshotStatus.from_document(document(mongo_client, database))
+    assert (told.state, told.command, told.error) == ("completed", "dry-run", None)
+    assert told.answer is not None
+    assert (told.answer["documents"], told.answer["bytes"], told.answer["seconds"]) == (7, 2**40, None)
+    assert told.answer["collections"][0]["first"] == '{"$numberInt": "1"}'
+    bad = SnapshotStatus.from_document(document(mongo_client, database, "bad"))
+    assert (bad.state, bad.error, bad.answer) == ("failed", "no", None)
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.RUNNING))
+    asked = SnapshotStatus.from_document(document(mongo_client, database))
+    assert (asked.state, asked.command, asked.answer) == ("running", None, None)
