@@ -16,6 +16,7 @@ from tests.support.workload import Workload, WorkloadPlan, load
 
 @pytest.mark.slow
 @pytest.mark.cluster
+@pytest.mark.thorough
 def test_a_backfill_survives_the_loss_of_a_worker(
     mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
 ) -> None:

@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parent / "programs" / "cluster_job.py"
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.thorough  # tests/e2e/test_cluster.py asks more of the same
+@pytest.mark.thorough
 def test_a_job_survives_the_loss_of_a_worker(tmp_path: Path) -> None:
     """Workers import the packages; a cached table is whole again after one of two workers was killed."""
     with start_spark_cluster(workers=2, memory="600m") as cluster:
