@@ -28,6 +28,7 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 # Written in pieces, so that this file does not break its own rules.
 LATER = re.compile(r"\b(" + "FIX" + "ME|TO" + "DO|X" + r"XX)\b")
+SHARED = re.compile(r"setattr\(\w+\.(os|random|socket|subprocess|threading|time|uuid), ")
 MACHINE = re.compile(r"(?<![\w.:/])/(" + "home/|Users/|root/|work/" + r")\w")
 
 
@@ -93,6 +94,21 @@ def test_nothing_is_left_for_later() -> None:
         if LATER.search(line)
     ]
     report(marks, "do it now, or open an issue and remove the mark")
+
+
+def test_no_stand_in_is_put_into_a_module_of_all() -> None:
+    """Into `time` itself, say: the threads of drivers, which earlier tests have left running, would go by it too."""
+    shared = [
+        f"{place(path, number)}: {line.strip()}"
+        for path in files()
+        if path.suffix == ".py"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if SHARED.search(line)
+    ]
+    report(
+        shared,
+        "give the module under test a stand-in of its own: setattr(module, 'time', SimpleNamespace(...))",
+    )
 
 
 def test_every_test_says_what_it_shows() -> None:
