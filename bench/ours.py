@@ -37,7 +37,7 @@ def backfill_beside_writes(
     uri: str, db: str, coll: str, documents: int, folder: Path, *, rate: int = 2_000, rounds: int = ROUNDS
 ) -> Measurement:
     """A backfill while `rate` changes a second are made; the details have the stream's greatest lag."""
-    found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate)
+    found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate, program=0)
     return _figure(f"{NAME}, execute-snapshot", "beside", found[-1]["documents"], found)
 
 

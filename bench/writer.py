@@ -21,6 +21,7 @@ from bench.orders import IdKind, few_orders, order_id
 from bench.workload import Changes, Operation, open_collection, update_operation
 
 _START_S, _STOP_S = 60, 60
+_ROUNDS_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ class Writer:
 
 
 def writer_of(plan: Mapping[str, Any]) -> Writer:
-    """The writer beside a round of a program: at the plan's `rate`, and from a number that no earlier round's writer
-    has come to, for what that one inserted is still there."""
-    first_new = 10_000_000 * (plan["turn"] + 1) + 10 * plan["documents"]
+    """The writer beside a round (`turn`) of a program (`program`, a small number): at the plan's `rate`, and from a
+    number of its own, for what the writers of other rounds have inserted is still there."""
+    first_new = 10_000_000 * (_ROUNDS_MAX * plan["program"] + plan["turn"] + 1) + 10 * plan["documents"]
     place = plan["uri"], plan["db"], plan["coll"]
     return Writer(*place, existing=plan["documents"], first_new=first_new, rate=plan["rate"])
 

@@ -44,7 +44,7 @@ def bulk_copy_beside_writes(
 ) -> Measurement:
     """The same while `rate` changes a second are made, which it leaves out: what the writes alone cost a copy."""
     plan = {"uri": uri, "db": db, "coll": coll, "documents": documents, "table": str(table), "rounds": rounds}
-    found = _run("beside", {**plan, "rate": rate})
+    found = _run("beside", {**plan, "rate": rate, "program": 1})
     return measurement(
         f"mongo-spark {VERSION}, bulk copy",
         "beside",
