@@ -84,7 +84,7 @@ def _beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, A
         "documents": task.rows + task.dropped,
         "seconds": round(seconds, 3),
         "lag_seconds_max": max(lags),
-        "writes_per_second": round(report.events / report.seconds),
+        "writes_per_second": report.per_second,
     }
 
 

@@ -33,6 +33,10 @@ class WriterReport:
     seconds: float
     behind_s_max: float
 
+    @property
+    def per_second(self) -> int:
+        return round(self.events / self.seconds)
+
 
 class Writer:
     """Writes to a collection of orders in a process of its own, from entering the context until `stop()`.

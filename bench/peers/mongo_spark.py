@@ -28,15 +28,7 @@ def bulk_copy(
     """Copy the whole collection by appending to a new Delta table; `table` is left with the last copy, for
     `streaming`. Checked: the table has `documents` rows."""
     plan = {"uri": uri, "db": db, "coll": coll, "documents": documents, "table": str(table), "rounds": rounds}
-    found = _run("copy", plan)
-    return measurement(
-        f"mongo-spark {VERSION}, bulk copy",
-        "backfill",
-        documents,
-        found[-1]["seconds"],
-        cold_seconds=found[0]["seconds"],
-        sink="Delta, append",
-    )
+    return _copy_figure("backfill", _run("copy", plan), "Delta, append")
 
 
 def bulk_copy_beside_writes(
@@ -45,14 +37,7 @@ def bulk_copy_beside_writes(
     """The same while `rate` changes a second are made, which it leaves out: what the writes alone cost a copy."""
     plan = {"uri": uri, "db": db, "coll": coll, "documents": documents, "table": str(table), "rounds": rounds}
     found = _run("beside", {**plan, "rate": rate, "program": 1})
-    return measurement(
-        f"mongo-spark {VERSION}, bulk copy",
-        "beside",
-        found[-1]["documents"],
-        found[-1]["seconds"],
-        cold_seconds=found[0]["seconds"],
-        sink="Delta, append, without the changes",
-    )
+    return _copy_figure("beside", found, "Delta, append, without the changes")
 
 
 def streaming(
@@ -71,6 +56,12 @@ def streaming(
         cold_seconds=found[0]["seconds"],
         sink="Delta, MERGE",
     )
+
+
+def _copy_figure(what: str, found: list[Round], sink: str) -> Measurement:
+    last = found[-1]
+    name, cold = f"mongo-spark {VERSION}, bulk copy", found[0]["seconds"]
+    return measurement(name, what, last["documents"], last["seconds"], cold_seconds=cold, sink=sink)
 
 
 def _run(work: str, plan: dict[str, object]) -> list[Round]:

@@ -66,7 +66,7 @@ def _beside(spark: SparkSession, plan: dict[str, Any], folder: Path) -> dict[str
     return {
         "documents": rows,
         "seconds": round(seconds, 3),
-        "writes_per_second": round(report.events / report.seconds),
+        "writes_per_second": report.per_second,
     }
 
 
