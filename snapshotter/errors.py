@@ -118,6 +118,9 @@ _AT_MONGODB: dict[str, tuple[int, str | None]] = {
     "event-too-large": (EXIT_DEFINITE, "the change stream cannot deliver an event above 16 MB"),
 }
 
+# Spark's words. It gives a Python process ten seconds, fixed, to start and call back; half of one is usual.
+PYTHON_TOO_LATE = "Python worker failed to connect back"
+
 
 def exit_code(error: BaseException) -> int:
     """The exit code that an error means."""
@@ -147,6 +150,9 @@ def describe(error: BaseException) -> Description:
     if found.kind.value in _AT_MONGODB:
         code, next_step_there = _AT_MONGODB[found.kind.value]
         return Description(found.name or kind, message, next_step_there, code, True)
+    if PYTHON_TOO_LATE in message:
+        next_step = "check that the Python of PYSPARK_PYTHON can import pyspark, and that the machine has time to spare"
+        return Description(kind, message, next_step, EXIT_DEFINITE, True)
     return Description(kind, f"unexpected {kind}: {message}", None, EXIT_DEFINITE, False)
 
 

@@ -122,7 +122,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     session = spark_builder(
         "snapshotter-tests",
-        {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")},
+        {
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            # Thousands of small landings: G1 marks the heap at each of Spark's pages, which are "humongous" to it.
+            "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        },
         master="local[2]",
     )
     yield session

@@ -41,6 +41,7 @@ from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.obedience import Obedience, Obeyed
+from snapshotter.engine.restarts import worth_another_run
 from snapshotter.engine.run import Run, StopRequested, World
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.engine_config import EngineConfig
@@ -169,20 +170,17 @@ class Engine:
             except Exception as error:
                 if self._begins_anew(error):
                     continue
-                if not self._worth_another_run(error):
-                    raise
                 if time.monotonic() - started > _STABLE_SECONDS:
                     wait_ms, failures = self.config.retry_wait_ms, 0
                 failures += 1
+                if not worth_another_run(error, failures):
+                    raise
                 if 0 <= self.config.retries_max < failures:
                     raise _gave_up(self.config.retries_max, error) from error
                 _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
                 self._report(EngineState.RUNNING, error)
                 self._stop.wait(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
-
-    def _worth_another_run(self, error: BaseException) -> bool:
-        return classify(error).retriable or "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
 
     def _begins_anew(self, error: BaseException) -> bool:
         """Where the source no longer has what came after the position, and the mode wants that: a new one, and

@@ -30,6 +30,7 @@ from tests.support.workload import Changes, WorkloadPlan, load
 
 LIVES_MAX = 30
 CHANGES_BETWEEN = 40
+PLACES = {f"{when} {what}" for when in ("before", "after") for what in ("process", "land", "save")}
 
 
 class Crash(Exception):
@@ -72,7 +73,12 @@ class CrashPoints:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "to_the_end",
+    [pytest.param(False, id="once each"), pytest.param(True, marks=pytest.mark.thorough, id="all")],
+)
 def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
+    to_the_end: bool,
     spark: SparkSession,
     mongo_uri: str,
     mongo_client: MongoClient[dict[str, Any]],
@@ -81,7 +87,9 @@ def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Lives that end at their first, second, third... boundary, with writes between, then one that is left in peace."""
+    """Lives that end at their first, second, third... boundary, with writes between, then one that is left in peace: as
+    soon as each kind of boundary has been crashed at, or (thorough) when a life's work has no boundary left to end it.
+    """
     plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=60, settled=True)
     load(plan)
     settings = _settings(mongo_uri, database, tmp_path)
@@ -90,15 +98,14 @@ def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
     boundaries = 0
     for life in range(1, LIVES_MAX + 1):
         changes.make(CHANGES_BETWEEN)
-        points.arm(life)
+        points.arm(life if to_the_end or set(points.hit) != PLACES else 0)
         crashed = _live(spark, settings)
         boundaries += crashed
         if not crashed:
             break
     print(f"{boundaries} lives crashed: {dict(points.hit)}")
     assert not crashed, "the work was never done"
-    places = {f"{when} {what}" for when in ("before", "after") for what in ("process", "land", "save")}
-    assert set(points.hit) == places
+    assert set(points.hit) == PLACES
     assert differences(spark, settings, database, plan.collections) == []
 
 

@@ -147,6 +147,7 @@ def test_a_stop_reaches_a_blocking_snapshot(lab: Lab, reads: Reads) -> None:
     assert 100 in {r["_id"] for r in rows(lab.table("orders"))}
 
 
+@pytest.mark.thorough
 def test_blocking_snapshots_one_after_the_other_while_changes_come(lab: Lab, reads: Reads) -> None:
     """Three that are asked for at once, the last one with a filter, beside a stream that goes on: each is carried out
     alone, in its turn, and nothing is lost."""

@@ -180,6 +180,7 @@ def test_an_id_means_one_thing(lab: Lab) -> None:
     lab.assert_equal("orders", "people")
 
 
+@pytest.mark.thorough
 def test_single_ids_and_a_range(lab: Lab, reads: Reads) -> None:
     """Only they are read: ids that are there (one of them is not), and a range with both of its ends."""
     prepared(lab, "cluster_time")

@@ -149,6 +149,7 @@ def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads) -> None:
     assert not (lab.state / "checkpoint").exists()
 
 
+@pytest.mark.thorough
 def test_any_number_of_threads_reads_all(lab: Lab, reads: Reads) -> None:
     """``snapshot.max.threads``: seven, a stop in the middle, and then one: nothing is lost, and what had landed is not
     read again."""

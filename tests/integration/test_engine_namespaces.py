@@ -103,6 +103,7 @@ def test_tables_follow_drops_and_renames_within_one_batch(
         assert [mark["batch"] for mark in lab.commits(name)].count(failed[0]) == 1
 
 
+@pytest.mark.thorough
 def test_tables_follow_while_they_are_read(lab: Lab, reads: Reads) -> None:
     """A collection is dropped, made again, or replaced in the middle of its backfill: what windows read before is
     superseded, the request ends, and the table is the collection. ``$out`` while the engine runs replaces the table."""

@@ -35,7 +35,9 @@ def documents(lab: Lab, edge: str = "(open|close)") -> list[str]:
     return [d["_id"] for d in lab.signals.find({"_id": {"$regex": f"-{edge}$"}})]
 
 
-@pytest.mark.parametrize("strategy", ["insert_insert", "insert_delete"])
+@pytest.mark.parametrize(
+    "strategy", ["insert_insert", pytest.param("insert_delete", marks=pytest.mark.thorough)]
+)
 def test_windows_that_have_landed_leave_nothing(
     lab: Lab, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +67,7 @@ def test_windows_that_have_landed_leave_nothing(
     lab.assert_equal("orders")
 
 
+@pytest.mark.thorough
 def test_windows_may_leave_their_documents(lab: Lab) -> None:
     """Both of each window, also after a restart; they are in nobody's way there."""
     prepared(lab, "insert_insert", engine__watermarks__keep=True)

@@ -30,6 +30,7 @@ def results(monkeypatch: pytest.MonkeyPatch, mongo_uri: str) -> Any:
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_first_backfill(results: Any) -> None:
     """People change orders during the backfill: READs are dropped, the others land, and the table is equal."""

@@ -36,6 +36,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
 }
 
 
+@pytest.mark.thorough
 def test_ids_of_each_kind_fill_a_collection(lab: Lab) -> None:
     """Collections of forty documents, each with ids of one BSON type, by one signal: every document comes once, with
     its values, in chunks of ten."""
@@ -52,7 +53,10 @@ def test_ids_of_each_kind_fill_a_collection(lab: Lab) -> None:
     lab.assert_equal(*KINDS)
 
 
-@pytest.mark.parametrize("chunk", [10, 40], ids=["small chunks", "one chunk"])
+@pytest.mark.parametrize(
+    "chunk",
+    [pytest.param(10, marks=pytest.mark.thorough, id="small chunks"), pytest.param(40, id="one chunk")],
+)
 def test_a_backfill_beside_writes_over_a_restart(lab: Lab, reads: Reads, chunk: int) -> None:
     """Around each read every document is updated, and some are inserted below and above all others; the engine is
     stopped with a chunk in flight and started again. Nothing is missing, and no row is older than its document."""
@@ -111,6 +115,7 @@ def test_filters_by_signal(lab: Lab) -> None:
     assert [row["_id"] for row in lab.rows("people")] == [52]
 
 
+@pytest.mark.thorough
 def test_documents_of_another_shape(lab: Lab, reads: Reads) -> None:
     """The table has its columns already. Fields that come, change their type, or go, just before the signal and between
     two chunks, are all there in the end, whether they were read or streamed."""

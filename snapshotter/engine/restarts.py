@@ -1,0 +1,22 @@
+"""Which error that ended a run is worth another run, by the same engine.
+
+What MongoDB and its driver say is classified in ``streaming.mongo_errors``. Spark has no classes for what may pass,
+only words. Lost blocks always may; that a Python process did not start in time may be a machine short of time, or an
+interpreter that can't start at all, so it is tried a few times.
+"""
+
+from __future__ import annotations
+
+from snapshotter.errors import PYTHON_TOO_LATE
+from streaming.mongo_errors import classify
+
+# An executor died, and the chunks that only it had kept with it: they are read again.
+_LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_LATE_MAX = 3
+
+
+def worth_another_run(error: BaseException, failed: int) -> bool:
+    """Whether the same run, begun again, may go well; ``failed`` runs in a row did not. Never raises."""
+    words = str(error)
+    late = PYTHON_TOO_LATE in words and failed <= _LATE_MAX
+    return classify(error).retriable or _LOST_BLOCK in words or late
