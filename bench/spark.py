@@ -13,6 +13,8 @@ from pathlib import Path
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
+from snapshotter.spark_session import COLLECTOR
+
 HEAP = "2g"
 
 
@@ -25,7 +27,7 @@ def session(name: str, work: Path, jars: Sequence[Path] = (), *, cores: int = 2)
         .master(f"local[{cores}]")
         .appName(name)
         .config("spark.driver.memory", HEAP)
-        .config("spark.driver.extraJavaOptions", "-Xss4m")
+        .config("spark.driver.extraJavaOptions", f"-Xss4m {COLLECTOR}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -15,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -29,12 +30,17 @@ SCALA = "2.13"
 DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
 # Patterns for Ivy. Delta brings these along for those who have no Spark distribution.
 SHIPPED_BY_SPARK = ("com.*:*", "org.*:*", "commons-*:*", "javax.*:*", "io.airlift:*", "io.unitycatalog:*")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are
+# "humongous" to it (bench/README.md).
+COLLECTOR = "-XX:+UseParallelGC"
+_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 JOINED = {
     "spark.jars": ",",
     "spark.jars.packages": ",",
     "spark.jars.excludes": ",",
     "spark.sql.extensions": ",",
-    "spark.driver.extraJavaOptions": " ",
+    _JAVA_OPTIONS: " ",
 }
 
 
@@ -82,7 +88,25 @@ def session_settings(given: Mapping[str, str], master: str | None) -> dict[str, 
             merged[name] = f"{merged[name]}{JOINED[name]}{value}"
         else:
             merged[name] = value
+    if master and runs_here(master) and not _names_a_collector(merged):
+        merged[_JAVA_OPTIONS] += f" {COLLECTOR}"
     return merged
+
+
+def _names_a_collector(settings: Mapping[str, str]) -> bool:
+    """Whether somebody has chosen Java's garbage collector: two choices, and Java does not start."""
+    variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+    places = [os.environ.get(name, "") for name in variables] + [settings[_JAVA_OPTIONS]]
+    places += [settings.get("spark.driver.defaultJavaOptions", ""), _spark_defaults()]
+    return any(_COLLECTOR.search(place) for place in places)
+
+
+def _spark_defaults() -> str:
+    """The text of `spark-defaults.conf`, which Spark reads beside what it is given here."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and Path(home) / "conf")
+    file = Path(folder, "spark-defaults.conf") if folder else None
+    return file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""
 
 
 def runs_here(master: str) -> bool:
@@ -107,7 +131,7 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.driver.memory": "2g",
         # Spark's own regular expressions overflow a thread's default stack on long plans and error texts.
-        "spark.driver.extraJavaOptions": "-Xss4m",
+        _JAVA_OPTIONS: "-Xss4m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",

@@ -125,8 +125,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         {
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
-            # Thousands of small landings: G1 marks the heap at each of Spark's pages, which are "humongous" to it.
-            "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         },
         master="local[2]",
     )

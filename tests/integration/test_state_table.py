@@ -89,9 +89,13 @@ def table(spark: SparkSession, path: str) -> Table:
 EVERYTHING = Known(rows=4, distinct=True, held=True)
 
 
-@pytest.mark.parametrize(
-    "known", [NOTHING_KNOWN, Known(rows=4), Known(distinct=True), Known(held=True), EVERYTHING], ids=repr
-)
+ONE_THING = [
+    pytest.param(k, marks=pytest.mark.thorough)
+    for k in (Known(rows=4), Known(distinct=True), Known(held=True))
+]
+
+
+@pytest.mark.parametrize("known", [NOTHING_KNOWN, *ONE_THING, EVERYTHING], ids=repr)
 def test_a_merge_inserts_updates_and_deletes(table: Table, known: Known) -> None:
     """One batch may do all three, is counted, and a delete of an unknown key does nothing; whatever is known of the
     source changes nothing but the work."""

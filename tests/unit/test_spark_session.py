@@ -3,6 +3,8 @@
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from snapshotter import spark_session
 
 
@@ -48,7 +50,7 @@ def test_what_is_given_wins_and_lists_are_joined(tmp_path: Path) -> None:
     }
     settings = spark_session.session_settings(given, "local[2]")
     assert settings["spark.driver.memory"] == "4g"
-    assert settings["spark.driver.extraJavaOptions"] == "-Xss4m -Dx=y"
+    assert settings["spark.driver.extraJavaOptions"].startswith("-Xss4m -Dx=y")
     assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,com.example.Other"
     assert settings["spark.jars"].endswith(",more.jar")
 
@@ -67,3 +69,44 @@ def test_only_a_master_of_this_machine_binds_to_loopback() -> None:
     assert spark_session.defaults("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in spark_session.defaults("spark://master.example:7077")
     assert "spark.driver.bindAddress" not in spark_session.defaults(None)
+
+
+JAVA = "spark.driver.extraJavaOptions"
+CHOICES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_HOME")
+
+
+@pytest.fixture
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CHOICES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("nothing_chosen")
+def test_a_local_driver_collects_in_parallel() -> None:
+    """G1 would mark the heap at every one of Spark's pages. The JVM of a real cluster's driver is left as it is."""
+    assert spark_session.COLLECTOR in spark_session.session_settings({}, "local[2]")[JAVA].split()
+    assert (
+        spark_session.COLLECTOR not in spark_session.session_settings({}, "spark://master.example:7077")[JAVA]
+    )
+
+
+@pytest.mark.usefixtures("nothing_chosen")
+@pytest.mark.parametrize("place", [JAVA, "spark.driver.defaultJavaOptions", *CHOICES[:3]])
+def test_who_chooses_a_collector_has_chosen(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two collectors, and Java does not start: whoever names one, in the settings or the environment, gets that one."""
+    given = {}
+    if place in CHOICES:
+        monkeypatch.setenv(place, "-Da=b -XX:+UseZGC")
+    else:
+        given[place] = "-Da=b -XX:+UseZGC"
+    assert spark_session.COLLECTOR not in spark_session.session_settings(given, "local[2]")[JAVA]
+
+
+@pytest.mark.usefixtures("nothing_chosen")
+def test_a_collector_in_spark_defaults_is_a_choice_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`spark-defaults.conf` is read by Spark, beside what the builder is given."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -XX:+UseG1GC\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert spark_session.COLLECTOR not in spark_session.session_settings({}, "local[2]")[JAVA]
