@@ -8,10 +8,9 @@ interpreter that can't start at all, so it is tried a few times.
 from __future__ import annotations
 
 from snapshotter.errors import PYTHON_TOO_LATE
+from snapshotter.landing.commit import LOST_BLOCK
 from streaming.mongo_errors import classify
 
-# An executor died, and the chunks that only it had kept with it: they are read again.
-_LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _LATE_MAX = 3
 
 
@@ -19,4 +18,4 @@ def worth_another_run(error: BaseException, failed: int) -> bool:
     """Whether the same run, begun again, may go well; ``failed`` runs in a row did not. Never raises."""
     words = str(error)
     late = PYTHON_TOO_LATE in words and failed <= _LATE_MAX
-    return classify(error).retriable or _LOST_BLOCK in words or late
+    return classify(error).retriable or LOST_BLOCK in words or late

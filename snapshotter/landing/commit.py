@@ -47,7 +47,9 @@ from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
 _SPANS = 4_096
-_LOST_BLOCK = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
+# Spark's words for blocks of a checkpoint that died with their executor.
+LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
 
 
 class BuffersGone(Exception):

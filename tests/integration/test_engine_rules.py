@@ -15,13 +15,12 @@ from snapshotter.landing import batch_lane
 from snapshotter.landing.commit import LandedTable
 from snapshotter.reading.chunk_reader import free_checkpoint
 from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
+from tests.support.selection import rest_thorough
 
 __all__ = ["lab", "reads"]
 
 
-@pytest.mark.parametrize(
-    "strategy", ["insert_insert", pytest.param("cluster_time", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("strategy", rest_thorough(["insert_insert", "cluster_time"], ["insert_insert"]))
 def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
     lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:

@@ -14,7 +14,8 @@ from snapshotter.core.progress import Progress, TaskState
 from snapshotter.core.window import WindowId
 from snapshotter.reading.watermarks import InsertedWatermarks
 from snapshotter.state.progress_store import ProgressStore
-from tests.support.engines import SECONDS, Lab, lab, limits
+from tests.support.engines import SECONDS, STRATEGIES, Lab, lab, limits
+from tests.support.selection import rest_thorough
 
 __all__ = ["lab"]
 
@@ -35,9 +36,7 @@ def documents(lab: Lab, edge: str = "(open|close)") -> list[str]:
     return [d["_id"] for d in lab.signals.find({"_id": {"$regex": f"-{edge}$"}})]
 
 
-@pytest.mark.parametrize(
-    "strategy", ["insert_insert", pytest.param("insert_delete", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES[:2], ["insert_insert"]))
 def test_windows_that_have_landed_leave_nothing(
     lab: Lab, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

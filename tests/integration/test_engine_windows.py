@@ -11,22 +11,12 @@ from snapshotter.core.chunks import KeyRange
 from snapshotter.engine_config import EngineConfig
 from tests.support.engines import SECONDS, STRATEGIES, Lab, Reads, lab, limits, reads
 from tests.support.ids import fill_with_twenty
+from tests.support.selection import rest_thorough
 
 __all__ = ["lab", "reads"]
 
 
-def by(*strategies: str) -> pytest.MarkDecorator:
-    """These watermark strategies in `make test`, and the others among the thorough tests."""
-    asked = [s if s in strategies else pytest.param(s, marks=pytest.mark.thorough) for s in STRATEGIES]
-    return pytest.mark.parametrize("strategy", asked)
-
-
-with_documents = pytest.mark.parametrize(
-    "strategy", ["insert_insert", pytest.param("insert_delete", marks=pytest.mark.thorough)]
-)
-
-
-@by("insert_insert")
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES, ["insert_insert"]))
 def test_twenty_ids_in_chunks_of_one_two_and_three(lab: Lab, strategy: str) -> None:
     """Twenty ids of sixteen BSON types are backfilled whole, whatever the size of the chunks; then once more, over the
     rows that are there."""
@@ -47,7 +37,7 @@ def test_twenty_ids_in_chunks_of_one_two_and_three(lab: Lab, strategy: str) -> N
     lab.assert_equal(*(f"of_{size}" for size in sizes))
 
 
-@by("insert_insert", "cluster_time")
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES, ["insert_insert", "cluster_time"]))
 def test_what_streams_in_a_window_beats_what_it_read(lab: Lab, reads: Reads, strategy: str) -> None:
     """Changes between the low and the high watermark supersede the READs, before and after the cursor alike; what is
     deleted does not come back."""
@@ -77,7 +67,7 @@ def test_what_streams_in_a_window_beats_what_it_read(lab: Lab, reads: Reads, str
     lab.assert_one_commit_a_batch("things")
 
 
-@with_documents
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES[:2], ["insert_insert"]))
 def test_an_open_document_deleted_early_invalidates_the_window(lab: Lab, reads: Reads, strategy: str) -> None:
     """A TTL index, or a person, deletes the open document while the chunk is read: it is read again, and the request
     ends well."""
@@ -99,7 +89,7 @@ def test_an_open_document_deleted_early_invalidates_the_window(lab: Lab, reads: 
     lab.assert_equal("things")
 
 
-@with_documents
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES[:2], ["insert_insert"]))
 def test_a_watermark_that_is_filtered_out_fails_the_request(lab: Lab, strategy: str) -> None:
     """The stream passes an acknowledged watermark without showing it: the request fails and names the options; the
     stream itself goes on."""
@@ -124,7 +114,7 @@ def test_a_watermark_that_is_filtered_out_fails_the_request(lab: Lab, strategy: 
     assert lab.table("things").exists()
 
 
-@by("insert_insert", "cluster_time")
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES, ["insert_insert", "cluster_time"]))
 def test_several_windows_in_flight_share_commits(lab: Lab, reads: Reads, strategy: str) -> None:
     """Many small windows: each chunk is read once, none twice, and far fewer commits than windows land them. All are
     listed afterwards."""

@@ -16,6 +16,7 @@ from streaming.keys import key_of_document
 from streaming.positions import ClusterTime
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
 from tests.support.landings import Landings, follow
+from tests.support.selection import rest_thorough
 
 
 def bound(number: int) -> Bound:
@@ -91,13 +92,7 @@ GONE = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        n if n in ("ids", "without_its_lower_end") else pytest.param(n, marks=pytest.mark.thorough)
-        for n in TARGETS
-    ],
-)
+@pytest.mark.parametrize("name", rest_thorough(TARGETS, ["ids", "without_its_lower_end"]))
 def test_only_what_the_window_was_to_read_goes(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Of ten rows those go that lie in the window's target and were not read, unless an event landed after the low
     watermark: in a batch before the closing one (5), or in it (6). One that landed before the low watermark in an

@@ -8,7 +8,8 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.progress import TaskState
 from snapshotter.reading.chunk_reader import ReadJob
-from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
+from tests.support.engines import SECONDS, STRATEGIES, Gate, Lab, Reads, lab, limits, reads, task_of
+from tests.support.selection import rest_thorough
 
 __all__ = ["lab", "reads"]
 
@@ -137,9 +138,7 @@ def test_an_error_in_one_of_three_collections(lab: Lab, reads: Reads) -> None:
     lab.assert_equal(*names)
 
 
-@pytest.mark.parametrize(
-    "strategy", ["insert_insert", pytest.param("insert_delete", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES[:2], ["insert_insert"]))
 def test_the_signal_collection_is_dropped_in_a_window(lab: Lab, reads: Reads, strategy: str) -> None:
     """Its open documents go without an event of their own: the backfill ends well all the same, changes made meanwhile
     are there, and signals that come afterwards are obeyed."""

@@ -18,6 +18,7 @@ from streaming.namespaces import Namespace
 from streaming.state_merge import NOTHING_KNOWN, Known, ranges_of
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, LandingError, StateTable
+from tests.support.selection import rest_thorough
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -87,15 +88,10 @@ def table(spark: SparkSession, path: str) -> Table:
 
 
 EVERYTHING = Known(rows=4, distinct=True, held=True)
+KNOWN = [NOTHING_KNOWN, Known(rows=4), Known(distinct=True), Known(held=True), EVERYTHING]
 
 
-ONE_THING = [
-    pytest.param(k, marks=pytest.mark.thorough)
-    for k in (Known(rows=4), Known(distinct=True), Known(held=True))
-]
-
-
-@pytest.mark.parametrize("known", [NOTHING_KNOWN, *ONE_THING, EVERYTHING], ids=repr)
+@pytest.mark.parametrize("known", rest_thorough(KNOWN, [NOTHING_KNOWN, EVERYTHING]), ids=repr)
 def test_a_merge_inserts_updates_and_deletes(table: Table, known: Known) -> None:
     """One batch may do all three, is counted, and a delete of an unknown key does nothing; whatever is known of the
     source changes nothing but the work."""

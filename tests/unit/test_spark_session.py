@@ -7,6 +7,15 @@ import pytest
 
 from snapshotter import spark_session
 
+JAVA = "spark.driver.extraJavaOptions"
+CHOICES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_HOME")
+
+
+@pytest.fixture
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CHOICES:
+        monkeypatch.delenv(name, raising=False)
+
 
 def put_jars(ivy: Path) -> list[Path]:
     (ivy / "jars").mkdir(parents=True)
@@ -38,6 +47,7 @@ def test_a_missing_or_broken_jar_means_a_download(tmp_path: Path) -> None:
     assert "spark.jars" not in settings
 
 
+@pytest.mark.usefixtures("nothing_chosen")
 def test_what_is_given_wins_and_lists_are_joined(tmp_path: Path) -> None:
     """A given value replaces the default; jars, extensions and Java options are added to ours."""
     put_jars(tmp_path)
@@ -50,7 +60,7 @@ def test_what_is_given_wins_and_lists_are_joined(tmp_path: Path) -> None:
     }
     settings = spark_session.session_settings(given, "local[2]")
     assert settings["spark.driver.memory"] == "4g"
-    assert settings["spark.driver.extraJavaOptions"].startswith("-Xss4m -Dx=y")
+    assert settings[JAVA] == f"-Xss4m -Dx=y {spark_session.COLLECTOR}"
     assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,com.example.Other"
     assert settings["spark.jars"].endswith(",more.jar")
 
@@ -69,16 +79,6 @@ def test_only_a_master_of_this_machine_binds_to_loopback() -> None:
     assert spark_session.defaults("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in spark_session.defaults("spark://master.example:7077")
     assert "spark.driver.bindAddress" not in spark_session.defaults(None)
-
-
-JAVA = "spark.driver.extraJavaOptions"
-CHOICES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_HOME")
-
-
-@pytest.fixture
-def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in CHOICES:
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.usefixtures("nothing_chosen")
