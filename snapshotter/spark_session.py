@@ -126,6 +126,8 @@ def defaults(master: str | None) -> dict[str, str]:
         # them again, already compiled by the JVM.
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.sql.codegen.useIdInClassName": "false",
+        # A union of frames of one partition each would be one partition: chunks would be appended on one core.
+        "spark.sql.unionOutputPartitioning": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",

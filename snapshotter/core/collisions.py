@@ -8,6 +8,10 @@ cluster time after its window's low watermark, that lands something. Of the even
 latest that lands something counts. So a commit holds one row a key: the latest such event, else the READ of
 the latest window.
 
+Where the READs of a commit are proven new (`Closing.proven_new`), and so are appended, any event that has landed on a
+READ's key supersedes it: only events since its window was registered can have, and the row that they left is as of
+the newest of them.
+
 Where the collection was emptied (dropped, renamed away, replaced), what came before says nothing any more: events up to
 then, and READs of windows whose low watermark lies before (`snapshotter.core.namespace_changes`).
 
@@ -78,11 +82,14 @@ class Gone:
 CommitRow = StreamedEvent | Read | Gone
 
 
-def surviving(reads: Iterable[Read], events: Iterable[StreamedEvent]) -> list[Read]:
+def surviving(
+    reads: Iterable[Read], events: Iterable[StreamedEvent], *, proven_new: bool = False
+) -> list[Read]:
     """The READs that no event supersedes. ``events`` are all that streamed since the windows were registered,
-    up to the end of the batch that closes them."""
+    up to the end of the batch that closes them; ``proven_new``: nothing else can have put a key of theirs into the
+    table."""
     latest = _landed(events)
-    return [read for read in reads if not (read.key in latest and latest[read.key] > read.low)]
+    return [r for r in reads if not (r.key in latest and (proven_new or latest[r.key] > r.low))]
 
 
 def gone(
@@ -122,15 +129,17 @@ def commit_rows(
     *,
     table: Iterable[str] = (),
     reconciling: Iterable[Reconciling] = (),
+    proven_new: bool = False,
 ) -> dict[str, CommitRow]:
     """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches. ``emptied_at``: when
     the collection was last emptied, if it ever was (a batch that does it also empties the table). ``table``: the keys
-    that have rows before the commit (none where the batch empties it), for the windows that are ``reconciling``."""
+    that have rows before the commit (none where the batch empties it), for the windows that are ``reconciling``.
+    ``proven_new`` is said of all READs."""
     batch = [event for event in batch if emptied_at is None or event.time > emptied_at]
     reads = [read for read in reads if not superseded(read.low, emptied_at)]
     reconciling = [window for window in reconciling if not superseded(window.low, emptied_at)]
     rows: dict[str, CommitRow] = dict(latest_events(batch))
-    for read in sorted(surviving(reads, [*kept, *batch]), key=lambda r: r.window):
+    for read in sorted(surviving(reads, [*kept, *batch], proven_new=proven_new), key=lambda r: r.window):
         if not isinstance(rows.get(read.key), StreamedEvent):
             rows[read.key] = read
     for absent in gone(table, reconciling, reads, [*kept, *batch]):

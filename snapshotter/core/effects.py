@@ -110,8 +110,8 @@ class Closing:
     """A window that closes in a batch. A READ is superseded by an event on its key in ``(low, end of the
     batch]``.
 
-    ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered,
-    at or before ``low``, put it there. ``superseded``: the collection was emptied after ``low``, so none of
+    ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered put it
+    there. ``superseded``: the collection was emptied after ``low``, so none of
     its READs lands. ``reconcile``: rows of its target that it has not read, and on whose key nothing streamed after
     ``low``, go (`core.collisions.gone`).
     """

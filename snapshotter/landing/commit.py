@@ -5,7 +5,10 @@ key, the latest streamed event that lands something, else the READ of the window
 
     rows  = latest event of each key, decoded                       (checkpointed: it is asked for more than once)
     reads = READs of closing windows  anti-join  keys streamed after their window's low watermark
-    MERGE (rows ∪ reads); or, where the READs' ranges are proven new, MERGE rows and append reads behind it
+    MERGE (rows ∪ reads)
+
+Where the READs' ranges are proven new, their keys are held against all that streamed since the windows were registered,
+and the reads are appended behind a MERGE of the rows.
 
 Where the batch emptied the collection (`core.namespace_changes`), the MERGE deletes every row that its source has not:
 still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows that it
@@ -47,6 +50,7 @@ from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
 _SPANS = 4_096
+_FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
 # Spark's words for blocks of a checkpoint that died with their executor.
 LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
@@ -106,15 +110,20 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
         recorded = opened.table.recorded_batch()
         if recorded is not None and recorded >= batch.landing.batch_id:
             return landed
+        appends = _appends(batch)
         streamed = pa.concat_tables([*batch.kept, _always_newer(keys)])
+        if appends:
+            streamed = _always_newer(streamed)
         reads = _reads(spark, opened.grow(TablePlan()), batch, streamed)
         if reads is None and keys.num_rows == 0 and not batch.emptied:
             landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
             return landed
         if not batch.emptied:  # else nothing of before stays
             gone = gone_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
-        written = rows if keys.num_rows or batch.emptied else None
-        return _commit(spark, opened, batch, written, reads, gone, landed)
+        written = _table_rows(rows) if rows is not None and (keys.num_rows or batch.emptied) else None
+        if reads is not None and appends:
+            return _append(spark, opened, batch, written, reads, landed)
+        return _commit(opened, batch, written, reads, gone, landed)
     except Exception as error:
         if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
             raise BuffersGone(frozenset(c.window.id for c in batch.closings)) from error
@@ -163,18 +172,18 @@ def _always_newer(keys: pa.Table) -> pa.Table:
 def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Table) -> DataFrame | None:
     """READs of the closing windows that no kept event supersedes, as rows of the table."""
     lows = {c.window.id: c.low.to_int() for c in batch.closings if not c.superseded}
-    frames = []
-    for buffer in {id(b): b for b in (batch.buffers[w] for w in lows)}.values():
-        # Joined, not written into the plan: with literals every window would be compiled anew.
-        times = ", ".join(f"({w.number}, {low}L)" for w, low in lows.items() if batch.buffers[w] is buffer)
-        windows = spark.sql(f"SELECT * FROM VALUES {times} AS lows(_window, _cluster_time)")
-        frame = buffer.frame.where(F.col("_trailer").isNull()).join(F.broadcast(windows), "_window")
-        frame = frame.drop("_window", "_trailer")
-        frame = frame.withColumn("_source_ts", F.timestamp_seconds(F.shiftright("_cluster_time", 32)))
-        frames.append(reshape(frame.withColumn("_op", F.lit("r")), buffer.plan, plan))
-    if not frames:
+    if not lows:
         return None
-    reads = reduce(DataFrame.unionByName, frames)
+    buffers = {id(b): b for b in (batch.buffers[w] for w in lows)}.values()
+    rows = [b.frame.where(F.col("_trailer").isNull()).drop("_trailer") for b in buffers]
+    frames = [reshape(frame, b.plan, plan) for frame, b in zip(rows, buffers, strict=True)]
+    # Joined, not written into the plan: with literals every window would be compiled anew. What a buffer holds of
+    # windows that do not close here finds no partner.
+    times = ", ".join(f"({w.number}, {low}L)" for w, low in lows.items())
+    windows = spark.sql(f"SELECT * FROM VALUES {times} AS lows(_window, _cluster_time)")
+    reads = reduce(DataFrame.unionByName, frames).join(F.broadcast(windows), "_window").drop("_window")
+    reads = reads.withColumn("_source_ts", F.timestamp_seconds(F.shiftright("_cluster_time", 32)))
+    reads = reads.withColumn("_op", F.lit("r"))
     if kept.num_rows == 0:
         return reads
     streamed = frame_of(spark, kept.rename_columns(["_streamed_key", "_streamed_time"]))
@@ -183,53 +192,59 @@ def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Tab
 
 
 def _commit(
-    spark: SparkSession,
     opened: OpenTable,
     batch: TableBatch,
-    rows: DataFrame | None,
+    events: DataFrame | None,
     reads: DataFrame | None,
     gone: GoneRows | None,
     landed: LandedTable,
 ) -> LandedTable:
-    """Merge all of it in one commit; or, where READs are proven new, append those behind the rest. Between the two
-    commits the table lacks READs of ranges that a first load has not reached yet, and nothing else."""
-    trailers = _trailers(batch)
-    parts = [t for parts in trailers.values() for t in parts]
-    events = None if rows is None else _table_rows(rows)
-    ahead = None if reads is None else _ahead(batch, trailers)
+    """Merge all of it in one commit."""
+    source = [frame for frame in (events, reads) if frame is not None]
+    parts = _trailers(batch)
+    spans = [(t.min_key, t.max_key) for t in parts if t.min_key and t.max_key]
+    beside = sum(c.window.rows for c in batch.closings)
     kept_rows = -landed.events
-    if reads is None or ahead is None:
-        source = [frame for frame in (events, reads) if frame is not None]
-        spans = [(t.min_key, t.max_key) for t in parts if t.min_key and t.max_key]
-        read = sum(c.window.rows for c in batch.closings)
-        if gone is not None:
-            source.append(gone.rows(opened.grow(TablePlan())))
-            spans += gone.spans
-            read += gone.total
-            kept_rows -= gone.total
-        known = _known(landed, read, parts)
-        done = _merge(opened, batch, source, [*_spans_of(landed.keys["_key"]), *spans], known)
-    else:
-        first = [] if events is None else [events]
-        if len(ahead):
-            merged = F.broadcast(frame_of(spark, pa.table([ahead], names=["_key"])))
-            first.append(reads.join(merged, "_key", "left_semi"))
-            reads = reads.join(merged, "_key", "left_anti")
-        if first:
-            known = _known(landed, len(ahead), parts)
-            spans = [*_spans_of(landed.keys["_key"]), *_spans_of(ahead)]
-            kept_rows += _merge(opened, batch, first, spans, known, windows=False).source_rows
-        done = opened.table.land(
-            reads,
-            batch_id=batch.landing.batch_id,
-            metadata=dict(batch.metadata),
-            how="append",
-            key_ranges=None,
-            part="reads" if first else "batch",
-        )
+    if gone is not None:
+        source.append(gone.rows(opened.grow(TablePlan())))
+        spans += gone.spans
+        beside += gone.total
+        kept_rows -= gone.total
+    done = _merge(opened, batch, source, spans, _known(landed, beside, parts), landed)
     landed.wrote = done.wrote
     _share_out(batch, kept_rows + done.source_rows, landed, gone.counts if gone is not None else {})
     return landed
+
+
+def _append(
+    spark: SparkSession,
+    opened: OpenTable,
+    batch: TableBatch,
+    events: DataFrame | None,
+    reads: DataFrame,
+    landed: LandedTable,
+) -> LandedTable:
+    """Append READs that are proven new, behind a MERGE of the events. Between the two commits the table lacks READs of
+    ranges that a first load has not reached yet, and nothing else."""
+    if events is not None:
+        _merge(opened, batch, [events], [], _known(landed, 0, []), landed, windows=False)
+    files = _files(sum(c.window.rows for c in batch.closings), spark.sparkContext.defaultParallelism)
+    done = opened.table.land(
+        reads.coalesce(files),
+        batch_id=batch.landing.batch_id,
+        metadata=dict(batch.metadata),
+        how="append",
+        key_ranges=None,
+        part="batch" if events is None else "reads",
+    )
+    landed.wrote = done.wrote
+    _share_out(batch, done.source_rows, landed, {})
+    return landed
+
+
+def _files(rows: int, cores: int) -> int:
+    """How many files an append is written to: work for every core, but none of a few rows, however small the chunks."""
+    return max(1, rows // _FILE_ROWS_MAX, min(cores, rows // _FILE_ROWS_MIN))
 
 
 def _share_out(
@@ -250,16 +265,18 @@ def _merge(
     source: Sequence[DataFrame],
     spans: Sequence[Range],
     known: Known,
+    landed: LandedTable,
     *,
     windows: bool = True,
 ) -> Landed:
-    """The batch's first part. Without ``windows``: their READs follow in a commit of their own, which names them."""
+    """The batch's first part; ``spans`` hold all keys but the events'. Without ``windows``: their READs follow in a
+    commit of their own, which names them."""
     return opened.table.land(
         reduce(DataFrame.unionByName, source),
         batch_id=batch.landing.batch_id,
         metadata=dict(batch.metadata) if windows else {**batch.metadata, "windows": []},
         how="replace" if batch.emptied else "merge",
-        key_ranges=None if batch.emptied else cover(spans),
+        key_ranges=None if batch.emptied else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
     )
 
@@ -288,30 +305,26 @@ def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
     return list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))
 
 
-def _trailers(batch: TableBatch) -> dict[WindowId, list[Trailer]]:
-    return {
-        c.window.id: [t for t in batch.buffers[c.window.id].trailers if t.number == c.window.id.number]
-        for c in batch.closings
-    }
+def _trailers(batch: TableBatch) -> list[Trailer]:
+    """What was said of the READs by the parts of the windows that close."""
+    return [t for c in batch.closings for t in _parts(batch, c)]
 
 
-def _ahead(batch: TableBatch, trailers: Mapping[WindowId, list[Trailer]]) -> pa.ChunkedArray | None:
-    """The proof that an append needs: the ranges of all closing windows are new, and no key was read twice. The keys
-    in them that streamed between a window's registration and its low watermark, in batches before this one, are the
-    only ones that the table may hold. None: there is no proof."""
+def _parts(batch: TableBatch, closing: Closing) -> list[Trailer]:
+    window = closing.window.id
+    return [t for t in batch.buffers[window].trailers if t.number == window.number]
+
+
+def _appends(batch: TableBatch) -> bool:
+    """The proof that an append needs: the ranges of all closing windows are new, and no key was read twice. The table
+    holds no key of them then but those that have streamed since the windows were registered: a READ of such a key gives
+    way, whatever the times, for the row that is there is the newest."""
     if batch.emptied:
-        return None
-    kept = pa.concat_tables([KEYS_SCHEMA.empty_table(), *batch.kept])
-    found = []
-    for closing in batch.closings:
-        target = closing.window.target
-        unique = all(t.unique for t in trailers[closing.window.id])
-        if not closing.proven_new or closing.reconcile or not isinstance(target, KeyRange) or not unique:
-            return None
-        ahead = pc.less_equal(kept["_cluster_time"], closing.low.to_int())
-        if target.after is not None:
-            ahead = pc.and_(ahead, pc.greater(kept["_key"], target.after.key))
-        if target.upto is not None:
-            ahead = pc.and_(ahead, pc.less_equal(kept["_key"], target.upto.key))
-        found += kept.filter(ahead)["_key"].chunks
-    return pc.unique(pa.chunked_array(found, pa.string()))
+        return False
+    return all(
+        c.proven_new
+        and not c.reconcile
+        and isinstance(c.window.target, KeyRange)
+        and all(t.unique for t in _parts(batch, c))
+        for c in batch.closings
+    )

@@ -163,6 +163,18 @@ def test_a_read_is_at_or_after_its_low_watermark(mongo_uri: str, mongo_client: C
     assert not isinstance(refused.value, TimeoutError)
 
 
+def test_chunks_side_by_side_keep_their_partitions(
+    spark: SparkSession, mongo_uri: str, mongo_client: Client, database: str
+) -> None:
+    """Spark takes a union of frames of one partition for one of one partition, unless it is told not to: what lands
+    many chunks would run on one core."""
+    mongo_client[database]["things"].insert_many([{"_id": n} for n in range(10)])
+    halves = (KeyRange(None, bound(4)), KeyRange(bound(4), None))
+    one, other = (read(spark, job(mongo_uri, mongo_client, database, half)).frame for half in halves)
+    assert [frame.rdd.getNumPartitions() for frame in (one, other)] == [1, 1]
+    assert one.unionByName(other).rdd.getNumPartitions() == 2
+
+
 def test_an_error_on_an_executor_keeps_its_class(
     spark: SparkSession, mongo_uri: str, mongo_client: Client, database: str
 ) -> None:

@@ -37,8 +37,7 @@ def test_a_history_with_drops_lands_as_the_rule_says(
 
 
 def test_an_append_only_where_keys_are_proven_new(spark: SparkSession, tmp_path: Path) -> None:
-    """A chunk of a first load is appended; where an event landed in its range before the low watermark, or the window
-    is not proven, it is merged, and no key comes twice."""
+    """Where nothing streams, every chunk of a first load is appended."""
     history = generate(random.Random(5), keys=40, batches=3, events=10)
     quiet = History(history.start, [[], [], []], history.ends, history.windows)
     landings = Landings(spark, tmp_path / "table", first_load=True)
@@ -56,8 +55,8 @@ def test_an_append_only_where_keys_are_proven_new(spark: SparkSession, tmp_path:
 
 
 def test_reads_of_a_first_load_are_appended_behind_the_events(spark: SparkSession, tmp_path: Path) -> None:
-    """Two commits of one batch: the events are merged, with the few READs whose keys had landed ahead of their window's
-    low watermark, and the rest of the READs are appended. Repeated, the batch lands neither part again."""
+    """Two commits of one batch: the events are merged, and the READs appended, but those whose keys have streamed since
+    their window was registered. Repeated, the batch lands neither part again."""
     history = generate(random.Random(8), keys=120, batches=4, events=60)
     landings = Landings(spark, tmp_path / "table", first_load=True)
     both = 0

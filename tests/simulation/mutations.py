@@ -68,7 +68,9 @@ def only_events_after_the_high_watermark_supersede(patch: pytest.MonkeyPatch) ->
 @mutation("2", missing=0.3, writes=0.5)
 def an_update_without_its_document_supersedes(patch: pytest.MonkeyPatch) -> None:
     original = collisions.surviving
-    patch.setattr(collisions, "surviving", lambda r, e: original(r, [replace(x, lands=True) for x in e]))
+    patch.setattr(
+        collisions, "surviving", lambda r, e, **new: original(r, [replace(x, lands=True) for x in e], **new)
+    )
 
 
 @mutation("2", missing=0.3)
@@ -309,8 +311,8 @@ def a_second_attempt_is_proven_new(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("12", collation=0.0, writes=0.5, preloaded=0.3, windows_in_flight=4)
 def an_id_that_streamed_in_ahead_of_the_read_is_appended(patch: pytest.MonkeyPatch) -> None:
-    original = process.put_behind
-    patch.setattr(process, "put_behind", lambda closings, kept, rows: original(closings, [], rows))
+    original = process.commit_rows
+    patch.setattr(process, "commit_rows", lambda *b, **more: original(*b, **more | {"proven_new": False}))
 
 
 @mutation(

@@ -23,7 +23,7 @@ from snapshotter.core.window import Edge, Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
-from .sink import outcome_of, put_behind
+from .sink import all_new, outcome_of
 from .source import at, when
 
 if TYPE_CHECKING:
@@ -106,8 +106,6 @@ class Process:
                 assert isinstance(landing, eff.LandBatch)
             outcomes |= yield from self.commit(namespace, landing, events.get(namespace, []))
             done.add(namespace)
-        for namespace in landing.keep:
-            self.keys.keep(namespace, batch_id, at(end), events.get(namespace, []))
         yield "landed"
         self.landing_windows = [c.window for c in landing.closings]
         lane = self.step(inp.BatchLanded(batch_id, outcomes))
@@ -210,6 +208,8 @@ class Process:
         unreached = landing.unreached.get(namespace)
         batch = [e for e in events if unreached is None or not unreached.holds(e.key)]
         kept = list(chain(*self.keys.asked(namespace)))
+        if namespace in landing.keep:
+            self.keys.keep(namespace, landing.batch_id, landing.end, batch)
         closings = [c for c in landing.closings if c.window.namespace == namespace]
         reads = [
             Read(key, c.low, c.window.id.number, doc)
@@ -224,8 +224,9 @@ class Process:
         ]
         emptied = namespace in landing.emptied
         held = self.world.tables[namespace].rows if not emptied else {}
-        rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling)
-        new = put_behind(closings, kept, rows) if not emptied else {}
+        appends = all_new(closings) and not emptied
+        rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling, proven_new=appends)
+        new = {key: row for key, row in rows.items() if appends and isinstance(row, Read)}
         oracles, table = self.world.oracles, self.world.tables[namespace]
         oracles.committing(namespace, landing, closings, self.buffers, rows, appended=new.keys())
         first = {key: row for key, row in rows.items() if key not in new}

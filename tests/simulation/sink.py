@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from snapshotter.core.collisions import CommitRow, Gone, Read, StreamedEvent
+from snapshotter.core.collisions import CommitRow, Gone, Read
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Closing
 from snapshotter.core.inputs import Outcome
@@ -109,12 +109,6 @@ def outcome_of(rows: dict[str, CommitRow], window: int, read: int) -> Outcome:
     return Outcome(kept=kept, dropped=read - kept, deleted=gone)
 
 
-def put_behind(
-    closings: list[Closing], kept: list[StreamedEvent], rows: dict[str, CommitRow]
-) -> dict[str, CommitRow]:
-    """The READs that are appended behind the rest: of ranges proven new, and no event of before, at or before the low
-    watermark, put their id into the table already."""
-    if not all(closing.proven_new for closing in closings):
-        return {}
-    there = {e.key for c in closings for e in kept if e.time <= c.low and c.window.target.holds(e.key)}
-    return {key: row for key, row in rows.items() if isinstance(row, Read) and key not in there}
+def all_new(closings: list[Closing]) -> bool:
+    """Whether the READs of these windows are appended: their ranges are proven new."""
+    return all(closing.proven_new for closing in closings)

@@ -218,6 +218,7 @@ def follow(landings: Landings, history: History) -> None:
             history.emptied_by(batch),
             table=expected,
             reconciling=[Reconciling(w.target, w.low, w.id.number) for w in asked],
+            proven_new=landings.first_load and batch not in history.emptied,
         )
         apply(expected, commit)
         landed = landings.land(history, batch)

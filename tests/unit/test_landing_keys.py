@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from snapshotter.landing.commit import _SPANS, KEYS_SCHEMA, LandedTable, _known, _spans_of
+from snapshotter.landing.commit import _SPANS, KEYS_SCHEMA, LandedTable, _files, _known, _spans_of
 from snapshotter.reading.chunk_reader import Trailer
 from streaming.columns import TablePlan
 from streaming.namespaces import Namespace
@@ -52,3 +52,12 @@ def test_a_merge_is_spared_its_guard_only_where_the_keys_were_seen(
     table = pa.table([keys, [1] * len(keys)], schema=KEYS_SCHEMA)
     expected = Known(rows=len(keys) + 5, distinct=distinct, held=distinct)
     assert _known(LandedTable(ORDERS, table, events=len(keys)), 5, parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "cores", "files"),
+    [(0, 2, 1), (7, 32, 1), (40_000, 32, 2), (300_000, 2, 2), (300_000, 32, 15), (2_000_000, 2, 8)],
+)
+def test_an_append_is_shared_by_the_cores(rows: int, cores: int, files: int) -> None:
+    """But a few rows, which may come in hundreds of small chunks, are one file."""
+    assert _files(rows, cores) == files

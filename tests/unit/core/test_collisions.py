@@ -27,6 +27,15 @@ def test_an_event_after_the_low_watermark_supersedes() -> None:
     assert surviving(reads, [event("k1", 10), event("k2", 11)]) == [reads[0], reads[2]]
 
 
+def test_an_event_that_landed_since_supersedes_what_is_proven_new() -> None:
+    """Also one at or before the low watermark: the row that it left in the new range is the newest, and a READ beside
+    it would be a second one. Not one that landed nothing (rule 12)."""
+    reads = [Read(key, at(10), 1) for key in ("k1", "k2", "k3")]
+    events = [event("k1", 9), event("k2", 9, lands=False)]
+    assert surviving(reads, events, proven_new=True) == reads[1:]
+    assert commit_rows([], events, reads, proven_new=True) == {"k2": reads[1], "k3": reads[2]}
+
+
 def test_only_an_event_that_lands_something_supersedes() -> None:
     """An update without its document hides neither a READ nor an earlier full event (rule 2)."""
     read = Read("k1", at(10), 1)
