@@ -1,7 +1,7 @@
 """The state tables of one engine: opened once, with their plans at hand.
 
-A table is landed by one thread at a time, while chunk readers only ask for its plan; so the plan is kept beside it, and
-changes under the table's lock.
+A table is landed by one thread at a time, while chunk readers only ask for its plan; so the plan is kept beside it. It
+is first set by whoever makes the table, and then changes under the table's lock.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ class OpenTable:
     table: StateTable
     plan: TablePlan | None
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def make(self, sample: Callable[[], TablePlan]) -> TablePlan:
+        """The plan, after the table was made if there is none. Not under the table's lock: who is about to read chunks
+        would wait for the landing that made the table."""
+        with self._making:
+            return self.plan if self.plan is not None else self.grow(sample())
 
     def grow(self, plan: TablePlan) -> TablePlan:
         """Add what ``plan`` has and the table lacks; returns the plan that the table has then."""
@@ -72,21 +79,12 @@ class Tables:
 
     def plan(self, namespace: Namespace) -> TablePlan:
         """The plan of the table, which is made first if there is none."""
-        opened = self.of(namespace)
-        if opened.plan is None:
-            with opened.lock:
-                self.make(namespace, opened)
-        assert opened.plan is not None
-        return opened.plan
+        return self.of(namespace).make(lambda: self._sample(namespace))
 
     @contextmanager
     def landing(self, namespace: Namespace) -> Iterator[OpenTable]:
         """The table, made if need be, for one landing."""
         opened = self.of(namespace)
         with opened.lock:
-            self.make(namespace, opened)
+            opened.make(lambda: self._sample(namespace))
             yield opened
-
-    def make(self, namespace: Namespace, opened: OpenTable) -> None:
-        if opened.plan is None:
-            opened.grow(self._sample(namespace))
