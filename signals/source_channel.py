@@ -72,14 +72,6 @@ class SourceChannel:
         return signal_id
 
 
-def newest_id(client: MongoClient[Any], collection: str) -> bytes:
-    """The id of the document that was inserted last, as BSON; empty where there is none. Of a clustered collection it
-    is the one of the largest id."""
-    database, _, name = collection.partition(".")
-    found = client[database][name].find_one({}, {"_id": 1}, sort=[("$natural", -1)])
-    return b"" if found is None else bson.encode(found)
-
-
 def decode(raw: bytes) -> RawSignal:
     """A signal document as BSON, as it came from the stream, in plain values.
 

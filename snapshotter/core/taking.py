@@ -97,6 +97,10 @@ class Taking:
         self._last = what, met
         return met
 
+    def remember(self, signal_id: str, digest: str) -> None:
+        """A signal whose id is new, and that decides nothing about requests."""
+        self._taken[signal_id] = digest
+
     def nobody(self, command: Command) -> tuple[str, ...]:
         """The ids that the command names and that no request has."""
         return tuple(sorted(i for i in command.requests or () if i not in self._known))

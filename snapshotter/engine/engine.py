@@ -27,11 +27,12 @@ from signals.channel import SignalChannel
 from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
-from signals.source_channel import decode, id_of, newest_id
+from signals.source_channel import decode, id_of
 from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import captured_collections, sample_plan
 from snapshotter.control.channels import Channels, open_enabled
 from snapshotter.control.refusals import Refusals
+from snapshotter.control.signals_ahead import SignalsAhead
 from snapshotter.core.announcements import SKIPPED
 from snapshotter.core.effects import Announce
 from snapshotter.core.inputs import Command
@@ -107,7 +108,7 @@ class Engine:
             lambda: self.telling.now(Announce(SKIPPED, NAME)),
         )
         self._app_id: str | None = None
-        self._newest_signal: bytes | None = None
+        self._ahead: SignalsAhead | None = None
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
 
     # From outside, from any thread
@@ -206,9 +207,12 @@ class Engine:
             self.run_state = run
         target = majority_time(self.client) if once else None
         query = self._start(run)
+        self._look_ahead(run)
         try:
             self._control(run, query, target)
         finally:
+            if self._ahead is not None:
+                self._ahead.close()
             run.refuse()
             self._await_commit(run, query)
             self._tell()
@@ -241,7 +245,6 @@ class Engine:
             self._look(run)
             self._tell()
             self._channels.look()
-            self._look_ahead(run)
             run.steer()
             self._report(EngineState.RUNNING)
             if target is not None and self._done(run, target):
@@ -260,17 +263,6 @@ class Engine:
             if not classify(error).retriable:
                 raise
             _log.warning("the source is not reachable", error=str(error)[:200])
-
-    def _look_ahead(self, run: Run) -> None:
-        """A stream that waits for a blocking request would not show a signal that stops it: it goes on for a batch
-        where the newest document of the signal collection is another one, or where nobody has looked yet."""
-        if self.config.signals is None or not run.holding:
-            self._newest_signal = None
-            return
-        newest = newest_id(self.client, str(self.config.signals))
-        if newest != self._newest_signal:
-            run.let_go()
-        self._newest_signal = newest
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
         if not (run.started and run.machine.progress.position >= target and run.machine.finished):
@@ -313,8 +305,17 @@ class Engine:
     def _watch(self, enabled: list[SignalChannel]) -> Channels:
         return Channels([self.inbox, self.in_process, *enabled], self.obedience.obey, self.refuse)
 
+    def _look_ahead(self, run: Run) -> None:
+        if self.config.signals is not None:
+            every = self.config.poll_ms / 1000
+            self._ahead = SignalsAhead(self.client, self.config.signals, run, self._obey, every=every)
+            self._ahead.start()
+
     def _receive(self, documents: Sequence[bytes]) -> None:
         """Signal documents from a batch of the stream."""
+        self._obey(documents if self._ahead is None else self._ahead.not_yet(documents))
+
+    def _obey(self, documents: Sequence[bytes]) -> None:
         self.obedience.obey(*(action for action in map(self._parsed, documents) if action is not None))
 
     def _parsed(self, document: bytes) -> Action | None:

@@ -61,7 +61,7 @@ _KINDS: dict[type[Command], str] = {
 class Obeyed:
     """What became of a signal that is no request: ``met`` are the requests that a command made a difference to,
     ``unknown`` the ids that it named and that no request has. ``again``: it was obeyed before. ``answer`` is that to a
-    dry run."""
+    dry run, ``message`` what is to be logged."""
 
     id: str
     kind: str
@@ -69,6 +69,7 @@ class Obeyed:
     unknown: tuple[str, ...] = ()
     again: bool = False
     answer: DryRun | None = None
+    message: str | None = None
 
 
 class Obeying(Protocol):
@@ -162,8 +163,7 @@ class Obedience:
             case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
                 self._command(self._command_of(action, delivery), delivery)
             case Log():
-                _log.info(action.message.replace("{}", str(self._progress().position)), id=action.id)
-                self._engine.obeyed(Obeyed(action.id, TYPE_NAMES[Log]))
+                self._log(action, delivery)
             case _:
                 assert_never(action)
 
@@ -208,13 +208,27 @@ class Obedience:
 
     def _command(self, command: Command, delivery: _Delivery) -> None:
         again = self._is_known(command.id, command.digest, delivery)
-        if not again and delivery.taking.commands >= COMMANDS_AT_ONCE:
-            raise RequestRefused(
-                f"signal {command.id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
-            )
+        if not again:
+            self._room_for_another(command.id, delivery)
         met = Met() if again else delivery.taking.obey(command)
         unknown = () if again else delivery.taking.nobody(command)
         delivery.commands.append(Obeyed(command.id, _KINDS[type(command)], met, unknown, again))
+
+    def _log(self, action: Log, delivery: _Delivery) -> None:
+        digest = digest_of(action)
+        again = self._is_known(action.id, digest, delivery)
+        if not again:
+            self._room_for_another(action.id, delivery)
+            delivery.taking.remember(action.id, digest)
+        message = action.message.replace("{}", str(self._progress().position))
+        delivery.commands.append(Obeyed(action.id, TYPE_NAMES[Log], again=again, message=message))
+
+    @staticmethod
+    def _room_for_another(signal_id: str, delivery: _Delivery) -> None:
+        if delivery.taking.commands >= COMMANDS_AT_ONCE:
+            raise RequestRefused(
+                f"signal {signal_id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
+            )
 
     def _command_of(
         self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, delivery: _Delivery
@@ -280,6 +294,9 @@ def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[N
 
 def _say(outcome: Obeyed) -> None:
     if outcome.again:
+        return
+    if outcome.message is not None:
+        _log.info(outcome.message, id=outcome.id)
         return
     if outcome.unknown:
         unknown = list(outcome.unknown[:_SHOWN])

@@ -82,7 +82,6 @@ class Run:
     events: int = 0
     known_head: ClusterTime = ORIGIN
     streams_at: float = 0.0
-    _let_go: bool = False
     _ended: ClusterTime | None = None
     _before: Progress = field(default_factory=Progress)
     _machine: Machine | None = None
@@ -135,7 +134,6 @@ class Run:
     def _learn(self, trailer: BatchTrailer) -> None:
         """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
         self.events += trailer.events
-        self._let_go = self._let_go and trailer.end == self._ended
         if self._ended is not None:
             self.world.hints.learn(trailer.events, trailer.end.t - self._ended.t)
         self._ended = trailer.end
@@ -167,6 +165,10 @@ class Run:
     def progress(self) -> Progress:
         machine = self._machine
         return machine.progress if machine is not None else Progress()
+
+    @property
+    def position(self) -> ClusterTime:
+        return self.progress.position
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -208,7 +210,7 @@ class Run:
             enough = machine.limits.commit_rows_target
             waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.draining
             hints.wait(config.wait_seconds if waits and self.batches.streams else 0)
-            hints.hold(HOLD_SECONDS if machine.holding and not self._let_go else 0)
+            hints.hold(HOLD_SECONDS if machine.holding else 0)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -259,12 +261,6 @@ class Run:
         """Whether the stream waits for a blocking request."""
         with self._lock:
             return self._machine is not None and self._machine.holding
-
-    def let_go(self) -> None:
-        """Let a stream that is held come as far as it can, for one batch: something in it is waited for."""
-        with self._lock:
-            self._let_go = True
-            self.steer()
 
     # How it ends
 

@@ -121,7 +121,7 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     # Small chunks: 64 windows are in flight at most, and close before an engine that is stopped ends.
     chunk = 90
     more = {
-        "snapshot.mode": "no_data",
+        "snapshot.mode": "initial",
         "incremental.snapshot.chunk.size": str(chunk),
         "engine.commit.target.rows": "1000",
     }
@@ -156,18 +156,18 @@ def test_a_killed_blocking_snapshot_goes_on(
     mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
 ) -> None:
     """Killed twice while the stream waits for it, without its JVM and with it: it goes on where it was, what was
-    written meanwhile lands behind it, and nothing else is read: no initial load begins."""
+    written meanwhile lands behind it, and nothing else is read: no initial load begins, though the mode has one."""
     plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=1_500, rate=20, settled=True)
     load(plan)
     more = {
-        "snapshot.mode": "no_data",
+        "snapshot.mode": "initial",
         "incremental.snapshot.chunk.size": "50",
         "engine.commit.target.rows": "200",
     }
     engine = EngineProcess(tmp_path, {**options(mongo_uri, database, Strategy.INSERT_INSERT), **more})
     with Workload(plan) as workload:
         engine.start()
-        engine.until("a batch", lambda: engine.batches() != [])
+        engine.until("the initial load", lambda: ended(engine, "initial"))
         names = [f"{database}.{name}" for name in plan.collections]
         request = engine.execute_snapshot(*names, kind="blocking")
         done = 0
@@ -184,7 +184,7 @@ def test_a_killed_blocking_snapshot_goes_on(
     assert engine.start("--once").wait() == 0
     progress = engine.progress()
     assert progress is not None
-    assert {r["id"] for r in progress["requests"]} == {request}
+    assert {r["id"] for r in progress["requests"]} == {"initial", request}
     assert differences(spark, engine.settings, plan.database, plan.collections) == []
 
 

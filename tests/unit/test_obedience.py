@@ -133,11 +133,14 @@ def test_a_request_that_has_ended_is_remembered(around: Around, obedience: Obedi
 
 
 def test_a_message_for_the_log(obedience: Obedience, around: Around) -> None:
-    """With the position where it says so."""
+    """With the position where it says so; once, however often it comes, and what else comes under its id is refused."""
     around.store.save(Progress(batch_id=3, position=ClusterTime(5, 1)))
     with capture_logs() as logs:
         obedience.obey(Log("l", "we are at {}"))
+        obedience.obey(Log("l", "we are at {}"))
+        obedience.obey(Log("l", "we are elsewhere"))
     assert [line["event"] for line in logs] == [f"we are at {ClusterTime(5, 1)}"]
+    assert list(around.refused) == ["l"]
 
 
 def orders(name: str) -> ExecuteSnapshot:

@@ -1,0 +1,129 @@
+"""Signals are obeyed ahead of a stream that is late, once and in their order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import bson
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import AutoReconnect
+
+from snapshotter.control import signals_ahead
+from snapshotter.control.signals_ahead import BEHIND_SECONDS, SignalsAhead
+from snapshotter.core.progress import TaskState
+from snapshotter.core.watermark_ids import open_id
+from snapshotter.core.window import WindowId
+from snapshotter.landing import batch_lane
+from snapshotter.landing.commit import LandedTable
+from streaming.mongo import majority_time
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads, task_of
+
+__all__ = ["lab", "reads"]
+Client = MongoClient[dict[str, Any]]
+
+
+@dataclass
+class Late:
+    """A stream that stands where the test says."""
+
+    position: ClusterTime
+    known_head: ClusterTime
+    holding: bool = False
+
+
+@dataclass
+class Obeying:
+    """Gets documents, and knows when it has so many; refuses the first time where it is told to."""
+
+    wanted: int
+    fails: int = 0
+    got: list[str] = field(default_factory=list)
+    enough: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, documents: Sequence[bytes]) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise AutoReconnect("no storage, for a moment")
+        self.got += [bson.decode(document)["_id"] for document in documents]
+        if len(self.got) >= self.wanted:
+            self.enough.set()
+
+
+@contextmanager
+def looking(client: Client, database: str, stream: Late, obey: Obeying) -> Iterator[SignalsAhead]:
+    ahead = SignalsAhead(client, Namespace(database, "signals"), stream, obey, every=0.02)
+    ahead.start()
+    try:
+        yield ahead
+    finally:
+        ahead.close()
+
+
+@pytest.mark.parametrize("why", ["behind", "holding"])
+def test_what_a_late_stream_would_show_is_obeyed(mongo_client: Client, database: str, why: str) -> None:
+    """From its position on, in order, also what comes later; no watermark. The stream then leaves those out, once."""
+    signals = mongo_client[database]["signals"]
+    signals.insert_one({"_id": "long ago"})
+    here = majority_time(mongo_client)
+    head = ClusterTime(here.t + (BEHIND_SECONDS + 1 if why == "behind" else 0), 0)
+    watermark = open_id("engine", WindowId("0123456789ab", 1))
+    signals.insert_many([{"_id": "first"}, {"_id": watermark}, {"_id": "second"}])
+    obey = Obeying(wanted=3)
+    with looking(mongo_client, database, Late(here, head, why == "holding"), obey) as ahead:
+        signals.insert_one({"_id": "third"})
+        assert obey.enough.wait(SECONDS)
+    assert obey.got == ["first", "second", "third"]
+    shown = [bson.encode({"_id": name}) for name in ("first", "other", "second", "third")]
+    assert ahead.not_yet(shown) == [shown[1]]
+    assert ahead.not_yet(shown) == shown
+
+
+def test_a_failure_loses_nothing(mongo_client: Client, database: str) -> None:
+    """What could not be obeyed is looked for again; the stream does not leave it out meanwhile."""
+    here = majority_time(mongo_client)
+    mongo_client[database]["signals"].insert_one({"_id": "only"})
+    obey = Obeying(wanted=1, fails=2)
+    late = Late(here, ClusterTime(here.t + BEHIND_SECONDS + 1, 0))
+    with looking(mongo_client, database, late, obey):
+        assert obey.enough.wait(SECONDS)
+    assert (obey.got, obey.fails) == (["only"], 0)
+
+
+@pytest.mark.slow
+def test_a_stop_takes_effect_while_the_stream_is_behind(
+    lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is obeyed while a batch is held up before it, and no chunk is read any more. What is wrong with a signal is
+    said once, though the stream shows it as well."""
+    monkeypatch.setattr(signals_ahead, "BEHIND_SECONDS", -1)
+    lab.with_options(snapshot__mode="no_data")
+    lab.collection("orders").insert_many([{"_id": n} for n in range(30)])
+    lab.tune = limits(3, 1)
+    held, go = threading.Event(), threading.Event()
+    real: Callable[..., LandedTable] = batch_lane.land_table
+
+    def land_table(*given: Any) -> LandedTable:
+        held.set()
+        assert go.wait(SECONDS)
+        return real(*given)
+
+    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    with lab.running() as engine:
+        engine.execute_snapshot(lab.name("orders"), request_id="q")
+        assert held.wait(SECONDS)
+        lab.signal("stop-snapshot", "s")
+        lab.signals.insert_one({"_id": "odd", "type": "explode"})
+        engine.until("the stop", lambda: task_of(engine, "q").state is TaskState.STOPPED, SECONDS)
+        engine.until("the refusal", lambda: engine.engine.refused, SECONDS)
+        read = len(reads.jobs)
+        go.set()
+        engine.catch_up(SECONDS)
+        assert [name for name, _ in engine.engine.refused] == ["odd"]
+        assert len(reads.jobs) == read
