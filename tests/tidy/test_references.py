@@ -11,6 +11,7 @@ TESTS = ROOT / "tests"
 NAMED = re.compile(r"`([^`\s]*)::(\w+)(?:\[[^`]*\])?`")
 FILE = re.compile(r"`((?:\w+/)*test_\w+)`")
 TRACES = re.compile(r"\btraces? ((?:`\w+`(?:, | and )?)+)")
+MARKED = " (thorough"
 ANSWERS = re.compile(r"::test_|\btraces? `|\bmissing\b|\bnot meant\b|\bas for\b")
 
 
@@ -29,6 +30,29 @@ def files_named(name: str) -> tuple[Path, ...]:
 def functions_of(path: Path) -> frozenset[str]:
     tree = ast.parse(path.read_text())
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+@cache
+def thorough_functions_of(path: Path) -> frozenset[str]:
+    """Those that are thorough whatever the values of their parameters."""
+    tree = ast.parse(path.read_text())
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(decorator) == "pytest.mark.thorough" for decorator in node.decorator_list)
+    )
+
+
+def wrongly_marked(line: str) -> Iterator[str]:
+    """The tests of a line that are thorough and not called so, or the other way round. Of one that is named with the id
+    of a parameter only the first: which ids are thorough is known when tests are collected, not from their text."""
+    for reference in NAMED.finditer(line):
+        file, test = reference.groups()
+        thorough = any(test in thorough_functions_of(path) for path in files_named(file))
+        marked = line.startswith(MARKED, reference.end())
+        if thorough != marked and (thorough or "[" not in reference[0]):
+            yield f"{file}::{test} is {'' if thorough else 'not '}thorough"
 
 
 def missing(page: Path) -> Iterator[str]:
@@ -70,3 +94,25 @@ def test_every_row_about_the_peer_has_an_answer() -> None:
         if not ANSWERS.search(line.rstrip(" |").rpartition("| ")[2])
     ]
     assert not silent, "say which test shows it, or why there is none:\n  " + "\n  ".join(silent)
+
+
+def test_thorough_tests_are_called_so() -> None:
+    """Who reads that page must not take what `make test-thorough` shows for what every run shows."""
+    page = ROOT / "docs" / "peer-tests.md"
+    wrong = [
+        f"{page.relative_to(ROOT)}:{number}: {what}"
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        for what in wrongly_marked(line)
+    ]
+    assert not wrong, (
+        f"write `file::test`{MARKED}) where the test is marked so, nowhere else:\n  " + "\n  ".join(wrong)
+    )
+
+
+def test_a_wrong_mark_is_found() -> None:
+    """Too few and too many; more words may follow in the same brackets."""
+    thorough = "`e2e/test_failover.py::test_a_lost_primary_in_the_middle_of_a_window`"
+    ordinary = "`traces/test_traces.py::test_the_machine_says_what_it_said`"
+    assert len(list(wrongly_marked(f"{thorough}, {ordinary} (thorough)"))) == 2
+    assert not list(wrongly_marked(f"{thorough} (thorough; first half), {ordinary} (first half)"))
+    assert not list(wrongly_marked(f"{ordinary[:-1]}[some]` (thorough)"))

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.configuration.snapshot_modes import GROUP, MODES, configured, custom
+from snapshotter.configuration.settings import Settings
+from snapshotter.configuration.snapshot_modes import GROUP, MODES, SnapshotPolicy, configured, custom
+from snapshotter.engine.assembly import policy
+from snapshotter.errors import ConfigurationError
 from tests.support.packages import install
+
+LEAST = {
+    "name": "shop",
+    "mongodb.connection.string": "mongodb://localhost:27017/?replicaSet=rs0",
+    "delta.warehouse": "/lake",
+}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +57,67 @@ def test_switches(data: bool, stream: bool) -> None:
     assert policy.should_snapshot_on_data_error() is data
 
 
+def decider(mode: str, **more: str) -> SnapshotPolicy:
+    """Who decides with ``snapshot.mode`` and more options of that group, ``_`` for dots."""
+    given = {f"snapshot.mode.{name.replace('_', '.')}": value for name, value in more.items()}
+    return policy(Settings.from_options({**LEAST, "snapshot.mode": mode, **given}, {}).snapshot)
+
+
+def decisions(policy: SnapshotPolicy) -> set[str]:
+    """What is answered with yes."""
+    answers = {
+        "a first start reads": policy.should_snapshot_data(offset_exists=False, snapshot_in_progress=False),
+        "a later start reads": policy.should_snapshot_data(offset_exists=True, snapshot_in_progress=False),
+        "changes stream": policy.should_stream(),
+        "a lost position is given up": policy.should_snapshot_on_data_error(),
+    }
+    return {decision for decision, answer in answers.items() if answer}
+
+
+def switched(*switches: str) -> set[str]:
+    """What ``configuration_based`` decides with these switches on, and the others as they are by default."""
+    on = {f"configuration_based_{name}": "true" for name in switches}
+    return decisions(decider("configuration_based", **on))
+
+
+READS, STREAMS, GIVES_UP = (
+    {"a first start reads", "a later start reads"},
+    {"changes stream"},
+    {"a lost position is given up"},
+)
+
+
+@pytest.mark.parametrize(
+    ("switch", "alone", "changes"),
+    [
+        ("snapshot_data", READS, READS),
+        ("start_stream", STREAMS, STREAMS),
+        ("snapshot_on_data_error", None, GIVES_UP),
+        ("snapshot_schema", None, set()),
+        ("snapshot_on_schema_error", None, set()),
+    ],
+)
+def test_each_switch_has_its_decision(switch: str, alone: set[str] | None, changes: set[str]) -> None:
+    """By the name of its option, and no other decision goes by it. Alone, those that neither read nor stream are
+    refused, for such an engine would do nothing."""
+    if alone is None:
+        with pytest.raises(ConfigurationError) as refusal:
+            switched(switch)
+        (problem,) = refusal.value.problems
+        assert problem.option == "snapshot.mode"
+        assert "does nothing" in str(problem)
+    else:
+        assert switched(switch) == alone
+    for other, before in (("snapshot_data", READS), ("start_stream", STREAMS)):
+        assert switched(other, switch) == before | changes
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_a_mode_is_chosen_by_its_name(mode: str) -> None:
+    """The option says which table decides."""
+    assert decider(mode) is MODES[mode]
+
+
 def bring(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: str) -> None:
     """A package that brings a mode."""
     install(folder, monkeypatch, f"{name}_modes", code, GROUP, {name: "Mine"})
@@ -65,6 +135,32 @@ def test_a_mode_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     policy = custom("odd")
     assert policy.should_snapshot_data(offset_exists=True, snapshot_in_progress=False)
     assert not policy.should_stream()
+
+
+def test_the_option_names_who_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``custom``: an instance of the class decides, and each decision is its own."""
+    code = (
+        "class Mine:\n"
+        "    def should_snapshot_data(self, offset_exists, snapshot_in_progress):\n"
+        "        return offset_exists and not snapshot_in_progress\n"
+        "    def should_stream(self): return False\n"
+        "    def should_snapshot_on_data_error(self): return True\n"
+    )
+    bring(tmp_path, monkeypatch, "chosen", code)
+    mine = decider("custom", custom_name="chosen")
+    assert type(mine).__module__ == "chosen_modes"
+    assert decisions(mine) == {"a later start reads", "a lost position is given up"}
+    assert not mine.should_snapshot_data(offset_exists=True, snapshot_in_progress=True)
+
+
+@pytest.mark.parametrize(("name", "said"), [("nobodys", "no package brings"), ("", "is required")])
+def test_a_name_that_leads_nowhere_is_a_problem_of_its_option(name: str, said: str) -> None:
+    """Told with whatever else is wrong, before an engine is made."""
+    with pytest.raises(ConfigurationError) as refusal:
+        decider("custom", custom_name=name)
+    (problem,) = refusal.value.problems
+    assert problem.option == "snapshot.mode.custom.name"
+    assert said in str(problem)
 
 
 @pytest.mark.parametrize(

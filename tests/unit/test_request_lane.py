@@ -1,0 +1,137 @@
+"""The request lane: how long it waits before it reports a failure, and what it says of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from pymongo import errors as driver
+
+from snapshotter.core.effects import WriteHigh, WriteLow
+from snapshotter.core.inputs import Input, LowWritten, WindowFailed
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.window import WindowId
+from snapshotter.reading.request_lane import Lane
+from snapshotter.reading.watermarks import CausalClock, WatermarkLost
+from streaming.positions import ClusterTime
+from tests.unit.core.some import ORDERS, at
+
+FIRST, SECOND = WindowId("a", 1), WindowId("a", 2)
+REFUSED = driver.OperationFailure("not authorized on shop", 13, {"code": 13, "errmsg": "not authorized"})
+
+
+class Writer:
+    """Watermarks of a source at which every write ends in the same error, or (None) none does."""
+
+    strategy = Strategy.INSERT_INSERT
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def low(self, windows: Sequence[WindowId]) -> ClusterTime:
+        if self.error is not None:
+            raise self.error
+        return at(5)
+
+    def high(self, windows: Sequence[WindowId], not_before: ClusterTime) -> ClusterTime:
+        return self.low(windows)
+
+    def discard(self, windows: Sequence[WindowId]) -> None:
+        """Nothing was written."""
+
+    def clean_up(self, run: str) -> int:
+        return 0
+
+
+class Waits:
+    """The event that ends a lane's waits, which notes how long each would have been. ``stopping``: somebody stops the
+    lane in the midst of the first."""
+
+    def __init__(self, *, stopping: bool = False) -> None:
+        self.seconds: list[float] = []
+        self._stopping = stopping
+
+    def wait(self, seconds: float) -> bool:
+        self.seconds.append(seconds)
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self._stopping and bool(self.seconds)
+
+
+class Watched:
+    """A lane that nobody has started: what it is given it does at once. Writes need neither Spark nor a client."""
+
+    def __init__(self, error: Exception | None, waits: Waits | None = None) -> None:
+        self.waits, self.told, self.writer = waits or Waits(), list[Input](), Writer(error)
+        nothing = cast(Any, None)
+        self.lane = Lane(
+            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, self.told.append,
+            _stopped=cast(threading.Event, self.waits),
+        )  # fmt: skip
+
+    def writes_low(self, *windows: WindowId) -> list[Input]:
+        """What the lane says of it."""
+        before = len(self.told)
+        self.lane._write_lows([WriteLow(window, ORDERS) for window in windows])
+        return self.told[before:]
+
+
+def test_each_failure_in_a_row_waits_twice_as_long() -> None:
+    """From a second to half a minute. Each is reported after its wait, for every window of the call that failed."""
+    it = Watched(driver.AutoReconnect("gone"))
+    failed = [WindowFailed(window, "AutoReconnect: gone", definite=False) for window in (FIRST, SECOND)]
+    for number in range(1, 8):
+        assert it.writes_low(FIRST, SECOND) == failed
+        assert len(it.waits.seconds) == number, "one wait for all windows of a call"
+    assert it.waits.seconds == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_high_watermark_that_fails_waits_in_the_same_row() -> None:
+    """It is one source that does not answer, whatever it was asked for."""
+    it = Watched(driver.AutoReconnect("gone"))
+    it.writes_low(FIRST)
+    it.lane._write_highs([WriteHigh(SECOND, ORDERS, at(3))])
+    assert it.waits.seconds == [1, 2]
+    assert it.told[-1] == WindowFailed(SECOND, "AutoReconnect: gone", definite=False)
+
+
+def test_a_definite_error_is_reported_at_once() -> None:
+    """Waiting cures no missing privilege; nor does it make the next wait longer."""
+    it = Watched(REFUSED)
+    said = it.writes_low(FIRST, SECOND)
+    assert [(f.window, f.definite) for f in said if isinstance(f, WindowFailed)] == [
+        (FIRST, True),
+        (SECOND, True),
+    ]
+    assert it.waits.seconds == []
+    it.writer.error = driver.AutoReconnect("gone")
+    it.writes_low(FIRST)
+    assert it.waits.seconds == [1]
+
+
+def test_a_lost_open_document_may_be_tried_again() -> None:
+    """No error of the source's at all, but it says nothing against another window of the same chunk."""
+    it = Watched(WatermarkLost("1 of 1 open documents were gone"))
+    it.lane._write_highs([WriteHigh(FIRST, ORDERS, at(3))])
+    (said,) = it.told
+    assert isinstance(said, WindowFailed)
+    assert not said.definite
+    assert it.waits.seconds == [1]
+
+
+def test_who_stops_in_a_wait_is_told_nothing_more() -> None:
+    """The machine that would hear of it is not asked any more."""
+    it = Watched(driver.AutoReconnect("gone"), Waits(stopping=True))
+    assert it.writes_low(FIRST) == []
+    assert it.waits.seconds == [1]
+
+
+@pytest.mark.parametrize("windows", [(FIRST,), (FIRST, SECOND)])
+def test_one_write_is_told_to_all_its_windows(windows: tuple[WindowId, ...]) -> None:
+    """With the time that they share, and without a wait."""
+    it = Watched(None)
+    assert it.writes_low(*windows) == [LowWritten(window, at(5)) for window in windows]
+    assert it.waits.seconds == []
