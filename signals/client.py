@@ -27,6 +27,7 @@ from signals.actions import (
     Condition,
     ExecuteSnapshot,
     IdRange,
+    Log,
     PauseSnapshot,
     ResumeSnapshot,
     SnapshotType,
@@ -156,6 +157,10 @@ class SnapshotClient:
         """Go on with these requests (none named: with all that are paused). One that is named also goes on where it
         failed."""
         return self._send(ResumeSnapshot(id or str(ObjectId()), _ids(requests)))
+
+    def log(self, message: str, id: str | None = None) -> str:
+        """Write a message to the engine's log; ``{}`` in it stands for the position in the stream."""
+        return self._send(Log(id or str(ObjectId()), message))
 
     def _send(self, action: Action) -> str:
         return self._sender.send(parse_signal(*fields_of(action)))

@@ -1,5 +1,5 @@
 """``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so; and
-``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``: decide about what was asked for.
+``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``: decide about what was asked for; and ``log``.
 
 The signal goes into the signal collection where there is one that the engine reads, and otherwise (also
 before an engine's very first start) into the inbox folder beside its state. Either way it waits there if the
@@ -128,6 +128,16 @@ def resume_snapshot(
 ) -> None:
     """Go on with the snapshots that are paused; one that is named also goes on where it failed."""
     _decide(ctx, config, "resume-snapshot", _named(requests), signal_id)
+
+
+def log(
+    ctx: typer.Context,
+    config: ConfigFile,
+    message: Annotated[str, typer.Argument(help="{} in it stands for the engine's position in the stream.")],
+    signal_id: SignalId = None,
+) -> None:
+    """Write a message to the engine's log: to see that signals reach it, and where it is."""
+    _decide(ctx, config, "log", {"message": message}, signal_id)
 
 
 def _named(requests: list[str] | None) -> dict[str, list[str]]:

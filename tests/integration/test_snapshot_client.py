@@ -115,10 +115,12 @@ def test_what_is_sent_is_what_was_asked_for(mongo_client: Client, database: str)
     client = SnapshotClient(mongo_client, f"{database}.signals")
     client.execute("shop.orders", id_range=("a", None), reconcile=True, priority=3, id="r")
     client.pause(["r"], id="p")
+    client.log("at {}", id="l")
     sent = {d["_id"]: d["data"] for d in mongo_client[database]["signals"].find()}
     assert sent["r"]["range"] == {"min": "a"}
     assert (sent["r"]["reconcile"], sent["r"]["priority"]) == (True, 3)
     assert sent["p"] == {"requests": ["r"]}
+    assert sent["l"] == {"message": "at {}"}
 
 
 def test_ends_and_history(mongo_client: Client, database: str) -> None:

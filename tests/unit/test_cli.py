@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from signals.actions import Condition, ExecuteSnapshot, IdRange, PauseSnapshot, ResumeSnapshot, StopSnapshot
+from signals.actions import (
+    Condition,
+    ExecuteSnapshot,
+    IdRange,
+    Log,
+    PauseSnapshot,
+    ResumeSnapshot,
+    StopSnapshot,
+)
 from signals.inbox_channel import InboxChannel
 from snapshotter.cli import dry_run
 from snapshotter.cli.app import app
@@ -318,7 +326,7 @@ def test_only_one_request_is_watched(state: LocalStorage) -> None:
 
 
 def test_pause_resume_and_stop_are_signals_too(config: Path, state: LocalStorage) -> None:
-    """Each waits in the inbox under its id; a stop may name collections."""
+    """Each waits in the inbox under its id; a stop may name collections. So does a message for the log."""
     assert invoke("pause-snapshot", "-c", config, "--id", "p").stdout == "p\n"
     assert invoke("resume-snapshot", "-c", config, "--id", "r").exit_code == 0
     assert invoke("stop-snapshot", "-c", config, "--id", "s", "shop.orders").exit_code == 0
@@ -326,6 +334,7 @@ def test_pause_resume_and_stop_are_signals_too(config: Path, state: LocalStorage
     named = ("--request", "q1", "--request", "q2")
     for name in ("pause", "resume", "stop"):
         assert invoke(f"{name}-snapshot", "-c", config, "--id", f"{name}s", *named).exit_code == 0
+    assert invoke("log", "-c", config, "--id", "l", "at {}").exit_code == 0
     received = {r.id: r.action for r in InboxChannel(state).poll()}
     assert received == {
         "p": PauseSnapshot("p"),
@@ -335,6 +344,7 @@ def test_pause_resume_and_stop_are_signals_too(config: Path, state: LocalStorage
         "pauses": PauseSnapshot("pauses", ("q1", "q2")),
         "resumes": ResumeSnapshot("resumes", ("q1", "q2")),
         "stops": StopSnapshot("stops", requests=("q1", "q2")),
+        "l": Log("l", "at {}"),
     }
 
 
