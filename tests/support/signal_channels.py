@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from signals.actions import Log, fields_of
+from signals.actions import Action, Log, fields_of
 from signals.channel import Received, SignalChannel
 from signals.file_channel import FileChannel
 from signals.inbox_channel import InboxChannel
@@ -27,7 +27,7 @@ def log(number: int) -> Log:
     return Log(f"s{number:05}", f"message {number}")
 
 
-def text_of(action: Log) -> bytes:
+def text_of(action: Action) -> bytes:
     """It as the channels carry it."""
     signal_id, kind, data = fields_of(action)
     return json.dumps({"id": signal_id, "type": kind, "data": data}).encode()
@@ -36,7 +36,7 @@ def text_of(action: Log) -> bytes:
 class Rig(Protocol):
     """A channel's two ends."""
 
-    def send(self, *actions: Log) -> None: ...
+    def send(self, *actions: Action) -> None: ...
 
     def send_nonsense(self) -> int:
         """Send what is no signal; says how many of that."""
@@ -49,11 +49,11 @@ NONSENSE = (b"{", b"[]", b"\xff\xfe", b'{"id": "x", "type": "no-such"}', b"[" * 
 
 
 class InboxRig:
-    def __init__(self) -> None:
-        self._files = MemoryStorage()
+    def __init__(self, files: MemoryStorage | None = None) -> None:
+        self._files = files or MemoryStorage()
         self._times = count(1)
 
-    def send(self, *actions: Log) -> None:
+    def send(self, *actions: Action) -> None:
         sender = InboxChannel(self._files, now_ms=lambda: next(self._times))
         for action in actions:
             sender.send(action)
@@ -69,11 +69,11 @@ class InboxRig:
 
 
 class FileRig:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: MemoryStorage | None = None) -> None:
         self.path = folder / "signals.jsonl"
-        self.store = MemoryStorage()
+        self.store = store or MemoryStorage()
 
-    def send(self, *actions: Log) -> None:
+    def send(self, *actions: Action) -> None:
         self.append(*map(text_of, actions))
 
     def send_nonsense(self) -> int:
@@ -89,11 +89,11 @@ class FileRig:
 
 
 class KafkaRig:
-    def __init__(self, kafka: KafkaBroker, topic: str) -> None:
+    def __init__(self, kafka: KafkaBroker, topic: str, store: MemoryStorage | None = None) -> None:
         self.kafka, self.topic = kafka, topic
-        self.store = MemoryStorage()
+        self.store = store or MemoryStorage()
 
-    def send(self, *actions: Log) -> None:
+    def send(self, *actions: Action) -> None:
         self.kafka.send(self.topic, PREFIX, *map(text_of, actions))
 
     def send_nonsense(self) -> int:
@@ -115,7 +115,7 @@ class InProcessRig:
     def __init__(self) -> None:
         self._channel = InProcessChannel()
 
-    def send(self, *actions: Log) -> None:
+    def send(self, *actions: Action) -> None:
         for action in actions:
             self._channel.send(action)
 
