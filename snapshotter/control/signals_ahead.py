@@ -124,6 +124,8 @@ class SignalsAhead:
         while len(found) < _AT_ONCE and len(self._obeyed) < _OBEYED_MAX:
             change = self._changes.try_next()
             if change is None:
+                if not self._changes.alive:
+                    self._end()  # the collection was dropped: look again from wherever the stream is then
                 break
             document: RawBSONDocument = change["fullDocument"]
             if not is_watermark(document["_id"]):

@@ -85,6 +85,22 @@ def test_what_a_late_stream_would_show_is_obeyed(mongo_client: Client, database:
     assert ahead.not_yet(shown) == shown
 
 
+def test_a_dropped_collection_is_looked_into_again(mongo_client: Client, database: str) -> None:
+    """Its drop ends a change stream; what comes after, in the collection that is made anew, is obeyed as well."""
+    signals = mongo_client[database]["signals"]
+    late = Late(majority_time(mongo_client), ClusterTime(1 << 31, 0))
+    signals.insert_one({"_id": "before"})
+    obey = Obeying(wanted=1)
+    with looking(mongo_client, database, late, obey):
+        assert obey.enough.wait(SECONDS)
+        signals.drop()
+        late.position = majority_time(mongo_client)
+        obey.wanted, obey.enough = 2, threading.Event()
+        signals.insert_one({"_id": "after"})
+        assert obey.enough.wait(SECONDS)
+    assert obey.got == ["before", "after"]
+
+
 def test_a_failure_loses_nothing(mongo_client: Client, database: str) -> None:
     """What could not be obeyed is looked for again; the stream does not leave it out meanwhile."""
     here = majority_time(mongo_client)
