@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from structlog.testing import capture_logs
+
 from snapshotter.core.effects import Announce
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.ids import fill_with_twenty
@@ -13,13 +15,13 @@ __all__ = ["lab", "reads"]
 
 def test_initial_reads_everything_captured(lab: Lab) -> None:
     """A first start reads all captured collections as one request; one that is empty has ended at once, the signal
-    collection is not read, and changes follow."""
-    lab.with_options(snapshot__mode="initial")
+    collection is not read, and changes follow. It is told as the initial snapshot that it is."""
+    lab.with_options(snapshot__mode="initial", notification__enabled__channels="log")
     fill_with_twenty(lab.collection("twenty"))
     lab.collection("orders").insert_many([{"_id": n, "lines": [{"n": n}]} for n in range(50)])
     lab.client[lab.database].create_collection("empty")
     lab.client[lab.database].create_collection("signals")
-    with lab.running() as engine:
+    with capture_logs() as logs, lab.running() as engine:
         request = engine.wait("initial", SECONDS)
         assert [task.namespace.collection for task in request.tasks] == ["empty", "orders", "twenty"]
         assert [(task.rows, task.error) for task in request.tasks] == [(0, None), (50, None), (20, None)]
@@ -28,6 +30,12 @@ def test_initial_reads_everything_captured(lab: Lab) -> None:
         engine.catch_up(SECONDS)
     lab.assert_equal("orders", "twenty", "empty")
     assert not lab.table("signals").exists()
+    told = [(log["type"], log["aggregate_type"]) for log in logs if log["event"] == "notification"]
+    scans = ["TABLE_SCAN_COMPLETED"] * 3
+    assert told[0][0] == "STARTED"
+    assert sorted(kind for kind, _ in told if kind != "IN_PROGRESS") == ["COMPLETED", "STARTED", *scans]
+    assert told[-1][0] == "COMPLETED"
+    assert {aggregate for _, aggregate in told} == {"Initial Snapshot"}
 
 
 def test_initial_is_narrowed_and_no_data_reads_nothing(lab: Lab, reads: Reads) -> None:

@@ -15,42 +15,9 @@ from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.effects import Announce
 from snapshotter.notifying.notices import Notifier
 from snapshotter.notifying.notification_outlet import Outlet
+from tests.support.kafka_records import consumed, records_of
 
 pytest.importorskip("snapshotter.testing.kafka", reason="no broker for tests here")
-
-
-def records_of(kafka: Any, topic: str) -> int:
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "count"})
-    try:
-        _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
-        return int(high)
-    finally:
-        consumer.close()
-
-
-def consumed(kafka: Any, topic: str, count: int) -> list[Any]:
-    from confluent_kafka import Consumer
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap,
-            "group.id": uuid.uuid4().hex,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe([topic])
-    try:
-        found: list[Any] = []
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), timeout=60)
-            assert messages, f"{len(found)} of {count} records"
-            assert all(message.error() is None for message in messages)
-            found += messages
-        return found
-    finally:
-        consumer.close()
 
 
 def test_notifications_are_records_of_the_topic(kafka: Any) -> None:

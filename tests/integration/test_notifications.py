@@ -19,7 +19,9 @@ from signals.notifications import Aggregate, Notification, Subject
 from snapshotter.engine import engine as engine_module
 from snapshotter.notifying.notification_table import NotificationTable
 from snapshotter.status import Status
+from snapshotter.testing.kafka import KafkaBroker
 from tests.support.engines import SECONDS, Lab, lab, limits
+from tests.support.kafka_records import consumed
 from tests.support.tables import rows
 
 __all__ = ["lab"]
@@ -47,11 +49,15 @@ def told(notifications: Sequence[Notification]) -> list[tuple[str, str, dict[str
 
 
 @pytest.mark.slow
-def test_a_backfill_is_told_in_order_by_every_channel(lab: Lab) -> None:
+def test_a_backfill_is_told_in_order_by_every_channel(lab: Lab, kafka: KafkaBroker, topic: str) -> None:
     """STARTED, IN_PROGRESS for each chunk that landed, TABLE_SCAN_COMPLETED for each collection, COMPLETED: the same in
-    the process, in the log, and in the Delta table, under the request's id."""
+    the process, in the log, in the Delta table, and in the Kafka topic, under the request's id."""
     lab.with_options(
-        snapshot__mode="no_data", notification__enabled__channels="log,delta", topic__prefix="shops"
+        snapshot__mode="no_data",
+        notification__enabled__channels="log,delta,sink",
+        notification__sink__topic__name=topic,
+        notification__sink__bootstrap__servers=kafka.bootstrap,
+        topic__prefix="shops",
     )
     with capture_logs() as logs:
         heard = backfilled(lab, "again-1")
@@ -74,6 +80,9 @@ def test_a_backfill_is_told_in_order_by_every_channel(lab: Lab) -> None:
     assert [
         (line["id"], line["type"], {k: v for k, v in line.items() if k not in fields}) for line in lines
     ] == [SKIPPED, *told(heard)]
+
+    records = [Notification.from_json(r.value().decode()) for r in consumed(kafka, topic, 1 + len(heard))]
+    assert (told(records[:1]), records[1:]) == ([SKIPPED], heard)
 
     table = lab.state / "notifications"
     found = sorted(rows(table), key=lambda row: row["timestamp"])
