@@ -42,6 +42,14 @@ JOINED = {
     "spark.sql.extensions": ",",
     _JAVA_OPTIONS: " ",
 }
+_NO_NEWS = (
+    # A MERGE's source is to be broadcast to two of its three joins; the third can't.
+    "org.apache.spark.sql.catalyst.analysis.HintErrorLogger",
+    # Rows that have landed are freed, and nobody asks for them again.
+    "org.apache.spark.rdd.MapPartitionsRDD",
+    # A batch takes as long as it takes, and the next one begins at once.
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+)
 
 
 def spark_builder(
@@ -74,10 +82,10 @@ def spark_builder(
 
 
 def _quieten(spark: SparkSession) -> None:
-    """A MERGE's source is to be broadcast to two of its three joins; the third can't, which is no news."""
+    """Warnings of Spark's about what is done on purpose."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
-    name = "org.apache.spark.sql.catalyst.analysis.HintErrorLogger"
-    log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
+    for name in _NO_NEWS:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
 def session_settings(given: Mapping[str, str], master: str | None) -> dict[str, str]:
