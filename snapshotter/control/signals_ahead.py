@@ -83,7 +83,7 @@ class SignalsAhead:
 
     def not_yet(self, documents: Sequence[bytes]) -> list[bytes]:
         """Of the documents that the stream shows, those that have not been obeyed ahead of it."""
-        known = [document for document in documents if document in self._obeyed]
+        known = {document for document in documents if document in self._obeyed}
         for document in known:
             del self._obeyed[document]
         return [document for document in documents if document not in known]

@@ -207,28 +207,27 @@ class Obedience:
         return resolve(action, engine.client, asked.captured, allow_code=allowed, filters=asked.filters)
 
     def _command(self, command: Command, delivery: _Delivery) -> None:
-        again = self._is_known(command.id, command.digest, delivery)
-        if not again:
-            self._room_for_another(command.id, delivery)
+        again = self._again(command.id, command.digest, delivery)
         met = Met() if again else delivery.taking.obey(command)
         unknown = () if again else delivery.taking.nobody(command)
         delivery.commands.append(Obeyed(command.id, _KINDS[type(command)], met, unknown, again))
 
     def _log(self, action: Log, delivery: _Delivery) -> None:
         digest = digest_of(action)
-        again = self._is_known(action.id, digest, delivery)
+        again = self._again(action.id, digest, delivery)
         if not again:
-            self._room_for_another(action.id, delivery)
             delivery.taking.remember(action.id, digest)
         message = action.message.replace("{}", str(self._progress().position))
         delivery.commands.append(Obeyed(action.id, TYPE_NAMES[Log], again=again, message=message))
 
-    @staticmethod
-    def _room_for_another(signal_id: str, delivery: _Delivery) -> None:
-        if delivery.taking.commands >= COMMANDS_AT_ONCE:
+    def _again(self, signal_id: str, digest: str, delivery: _Delivery) -> bool:
+        """Whether a signal that is no request has been obeyed before; if not, there is room for it."""
+        again = self._is_known(signal_id, digest, delivery)
+        if not again and delivery.taking.commands >= COMMANDS_AT_ONCE:
             raise RequestRefused(
                 f"signal {signal_id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
             )
+        return again
 
     def _command_of(
         self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, delivery: _Delivery

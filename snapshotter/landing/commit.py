@@ -164,7 +164,8 @@ def _keys_of(rows: DataFrame) -> pa.Table:
 
 
 def _always_newer(keys: pa.Table) -> pa.Table:
-    """A key with an event row in this batch takes no READ beside it, whatever the times: one row a key."""
+    """A READ of such a key gives way, whatever the times: it has an event row in this batch (one row a key), or, where
+    READs are appended, a row in the table."""
     times = pa.repeat(pa.scalar(2**63 - 1, pa.int64()), keys.num_rows)
     return pa.table([keys["_key"], times], schema=KEYS_SCHEMA)
 

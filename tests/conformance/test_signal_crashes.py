@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import bson
 import pytest
@@ -29,7 +29,6 @@ from signals.actions import (
     StopSnapshot,
     fields_of,
 )
-from signals.channel import SignalChannel
 from signals.source_channel import decode
 from snapshotter.control.channels import Channels
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
@@ -38,7 +37,7 @@ from snapshotter.state.progress_store import Journal, ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
-from tests.support.signal_channels import FileRig, InboxRig, KafkaRig
+from tests.support.signal_channels import FileRig, InboxRig, KafkaRig, Rig
 
 ORDERS = Namespace("shop", "orders")
 
@@ -107,14 +106,6 @@ class Crashing(MemoryStorage):
             self.passed += 1
             if self.passed == self.at:
                 raise Crash
-
-
-class Sender(Protocol):
-    """The world's end of a channel, and the engine's."""
-
-    def send(self, *actions: Any) -> None: ...
-
-    def open(self) -> SignalChannel: ...
 
 
 class CollectionRig:
@@ -193,18 +184,18 @@ class World:
     """Signals that are sent one by one, and starts of an engine that obey them, one of which dies."""
 
     storage: Crashing
-    rig: Sender | CollectionRig
+    rig: Rig | CollectionRig
     sent: int = 0
     refused: set[str] = field(default_factory=set)
 
     def live(self) -> None:
         """One start, up to its crash or to the end of the work."""
-        start = Start(self.storage)
+        start, rig = Start(self.storage), self.rig
         try:
-            if isinstance(self.rig, CollectionRig):
-                self._work(start, lambda: self.rig.take(start.obedience))  # type: ignore[union-attr]
+            if isinstance(rig, CollectionRig):
+                self._work(start, lambda: rig.take(start.obedience))
                 return
-            with closing(self.rig.open()) as channel:
+            with closing(rig.open()) as channel:
                 channels = Channels([channel], start.obedience.obey, start.refuse)
                 self._work(start, channels.look)
                 wait_until(lambda: channels.look() or channels.quiet(), "nothing to be shown any more")
@@ -252,8 +243,7 @@ def world(channel: str, request: pytest.FixtureRequest, folder: Path) -> World:
         case "collection":
             return World(storage, CollectionRig(storage))
         case "inbox":
-            inbox = InboxRig(storage)
-            return World(storage, inbox)
+            return World(storage, InboxRig(storage))
         case "file":
             folder.mkdir()
             return World(storage, FileRig(folder, storage))

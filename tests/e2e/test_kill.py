@@ -121,7 +121,7 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     # Small chunks: 64 windows are in flight at most, and close before an engine that is stopped ends.
     chunk = 90
     more = {
-        "snapshot.mode": "initial",
+        "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": str(chunk),
         "engine.commit.target.rows": "1000",
     }

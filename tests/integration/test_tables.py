@@ -9,6 +9,7 @@ import bson
 from pyspark.sql import SparkSession
 
 from snapshotter.landing.tables import Tables
+from snapshotter.testing.processes import wait_until
 from streaming.columns import TablePlan
 from streaming.decode import observe
 from streaming.namespaces import Namespace
@@ -26,8 +27,7 @@ def test_a_landing_keeps_no_chunk_waiting_for_the_plan(spark: SparkSession, tmp_
     def sample(namespace: Namespace) -> TablePlan:
         sampled.append(namespace)
         asked.append(readers.submit(tables.plan, ORDERS))
-        while not asked[0].running():
-            pass
+        wait_until(asked[0].running, "the reader to ask")
         return observe(bson.encode({"_id": 1, "v": 1}))
 
     tables = Tables(spark, str(tmp_path), lambda: "snapshotter:test:1", sample)
