@@ -1,6 +1,6 @@
-"""Executes the notebooks from top to bottom, each in a fresh kernel of this very Python.
+"""Executes the notebooks from top to bottom, in a fresh kernel of this very Python.
 
-    python -m notebooks.run [1 3]    # execute all (or some, by number) and store their outputs
+    python -m notebooks.run [1 3]    # execute all (or some, by number), each in its own, and store their outputs
 
 The kernel is started by ``ipykernel`` itself, so no kernel has to be registered, and none that is registered is taken.
 What Java says on the kernel's standard error goes to this process's, and not into the notebook.
@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import nbformat
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -27,9 +28,9 @@ CELL_SECONDS = 240
 _KERNEL_OPTIONS = ["--IPKernelApp.capture_fd_output=False", "--HistoryManager.enabled=False"]
 
 
-def execute(path: Path) -> NotebookNode:
-    """The notebook with the outputs of a run. Raises CellExecutionError, which shows the cell and what it raised."""
-    notebook = nbformat.read(path, as_version=4)
+def execute(*paths: Path) -> list[NotebookNode]:
+    """The notebooks with the outputs of a run, one after the other in one kernel, where each finds no names of the one
+    before. Raises CellExecutionError, which shows the cell and what it raised."""
     with TemporaryDirectory(prefix="notebook-") as folder:
         kernel = AsyncKernelManager(
             kernel_name="python3",
@@ -37,16 +38,36 @@ def execute(path: Path) -> NotebookNode:
             connection_file=str(Path(folder) / "kernel.json"),
             transport="ipc",  # no port is opened
         )
-        client = NotebookClient(
-            notebook,
-            km=kernel,
-            timeout=CELL_SECONDS,
-            extra_arguments=_KERNEL_OPTIONS,
-            record_timing=False,
-            resources={"metadata": {"path": str(FOLDER)}},
-        )
-        client.execute(cleanup_kc=True, env=_environment())  # the kernel is ours, and ends with this
+        try:
+            return [_run(kernel, path) for path in paths]
+        finally:
+            if kernel.has_kernel:
+                run_sync(kernel.shutdown_kernel)(now=True)
+
+
+def _run(kernel: AsyncKernelManager, path: Path) -> NotebookNode:
+    notebook = nbformat.read(path, as_version=4)
+    if kernel.has_kernel:
+        forget = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%reset -f")])
+        _execute(kernel, forget)
+    _execute(kernel, notebook)
     return notebook
+
+
+def _execute(kernel: AsyncKernelManager, notebook: NotebookNode) -> None:
+    client = NotebookClient(
+        notebook,
+        km=kernel,
+        timeout=CELL_SECONDS,
+        extra_arguments=_KERNEL_OPTIONS,
+        record_timing=False,
+        resources={"metadata": {"path": str(FOLDER)}},
+    )
+    try:
+        client.execute(cleanup_kc=False, env=_environment())  # the kernel goes on
+    finally:
+        if client.kc is not None:
+            client.kc.stop_channels()
 
 
 def _environment() -> dict[str, str]:
@@ -71,7 +92,8 @@ def main(numbers: Sequence[str]) -> None:
         if numbers and path.name[0] not in numbers:
             continue
         started = time.monotonic()
-        store(execute(path), path)
+        (notebook,) = execute(path)
+        store(notebook, path)
         seconds, size = time.monotonic() - started, path.stat().st_size
         print(f"{path.name}: {seconds:.0f} s, {size / 1000:.0f} kB")
 

@@ -139,6 +139,12 @@ def describe(error: BaseException) -> Description:
     names = {c.__name__ for c in type(error).__mro__}
     if "SignalError" in names:
         return Description(kind, message, None, EXIT_CONFIGURATION, True)
+    if names & {
+        "MongoUnavailableError",
+        "KafkaUnavailableError",
+        "ServerStartError",
+    }:  # of the demo's servers
+        return Description(kind, message, None, EXIT_DEFINITE, True)
     if "LockError" in names:
         return Description(kind, message, None, EXIT_DEFINITE, True)
     if "StorageError" in names:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from snapshotter.cli import config, demo, run, signal_commands, status, verify
+from snapshotter.cli import config, demo, run, sandbox, signal_commands, status, verify
 from snapshotter.cli.common import LogOptions, say
 from snapshotter.errors import describe
 from snapshotter.log import LogFormat
@@ -82,4 +82,5 @@ app.command("log")(signal_commands.log)
 app.command("status")(status.status)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
+app.command("sandbox")(sandbox.sandbox)
 app.command("config")(config.config)

@@ -15,7 +15,10 @@ Pure: standard library only.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 
 from snapshotter.core import inputs, queue
 from snapshotter.core.chunks import Bound
@@ -39,6 +42,8 @@ from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
 
 Task = tuple[RequestProgress, TaskProgress]
+ONE_WINDOW = 1_000
+"""Among so many the share of each is one window: there are fewer windows."""
 
 
 class Requesting:
@@ -193,11 +198,10 @@ class Requesting:
         self._overtake()  # the turn also passes on when a blocking request ends
         turns = self._turns()[: self.limits.tasks_ahead]
         effects = self._let_go({(request.id, task.namespace) for request, task in turns})
+        effects += self._scan([turn for turn in turns if turn[1].state is TaskState.RUNNING])
         for request, task in turns:
             key = (request.id, task.namespace)
-            if task.state is TaskState.RUNNING:
-                effects += self._scan(request, task)
-            elif task.state is TaskState.WAITING and not self.draining and key not in self._opening:
+            if task.state is TaskState.WAITING and not self.draining and key not in self._opening:
                 self._opening.add(key)
                 within, floor = task.range, self.flight.floor
                 effects.append(OpenCollection(*key, task.filter, floor, within, task.reconcile))
@@ -218,30 +222,75 @@ class Requesting:
                     effects += self._drop(window)
         return effects
 
-    def _scan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
-        assert task.last is not None
+    def _scan(self, turns: list[Task]) -> list[Effect]:
+        """Windows for the chunks that are planned, and plans for the next ones. Where requests are equally urgent each
+        collection has its share of the windows first, or the first one would take all. What is left goes by turns, once
+        it is known that nobody else has a use for it.
+        """
+        effects: list[Effect] = []
+        for request, task in turns:
+            equals = sum(other.priority == request.priority for other, _ in turns)
+            awaited = self._awaited(t for t in turns if t[0].priority > request.priority)
+            effects += self._fill(request, task, ONE_WINDOW if awaited else equals)
+        for request, task in turns:
+            if not self._awaited(t for t in turns if t[1] is not task):
+                effects += self._fill(request, task, 1)
+        for request, task in turns:
+            effects += self._plan(request, task)
+        return effects
+
+    def _awaited(self, turns: Iterable[Task]) -> bool:
+        """Whether one of them will have chunks once the source has said where they end; behind a filter that may take
+        minutes."""
+        return any(self._scan_of(*turn).awaits for turn in turns)
+
+    def _scan_of(self, request: RequestProgress, task: TaskProgress) -> Scan:
         key = (request.id, task.namespace)
         if key not in self.scans:
             self.scans[key] = Scan.of(task, self.limits.first_docs(), self.limits.reread_ids)
-        scan = self.scans[key]
+        return self.scans[key]
+
+    def _fill(self, request: RequestProgress, task: TaskProgress, sharers: int) -> list[Effect]:
+        """Windows for this collection, until it has its share among so many, or all are taken."""
+        scan = self._scan_of(request, task)
         slots = self.limits.slots(scan.docs)
+        share = max(1, slots // sharers)
         effects: list[Effect] = []
-        # A chunk that failed gets its window at once, while draining too: those behind it in the scan wait for it.
-        while (
-            not self._behind
-            and (scan.retries or len(self.flight.beside(self.landing)) < slots)
-            and (planned := scan.take(begun_only=self.draining))
-        ):
+        while not self._behind and (scan.retries or self._has_room(request, task, share, slots)):
+            # A chunk that failed gets its window at once, while draining too: those behind it in the scan wait for it.
+            planned = scan.take(begun_only=self.draining)
+            if planned is None:
+                break
             exact = request.blocking
             window = self.flight.chunk(request.id, task, planned, exact=exact)
             for other in self.flight.giving_way(task.namespace, window.may_read):
                 effects += self._drop(other)
             effects += self._low_of(window) if exact else [WriteLow(window.id, window.namespace)]
-        if not (scan.planning or scan.exhausted or self.draining) and len(scan.ready) < slots:
-            scan.planning = True
-            plan = scan.tail, task.last, scan.docs, slots, scan.closed, task.resumed
-            effects.append(PlanChunks(request.id, task.namespace, task.filter, *plan))
         return effects
+
+    def _has_room(self, request: RequestProgress, task: TaskProgress, share: int, slots: int) -> bool:
+        """Windows that are being landed take no place: the next ones are read meanwhile. A window takes as much of the
+        room as its chunks are large: of small ones there may be more."""
+        taken = Counter((w.request_id, w.namespace) for w in self.flight.beside(self.landing))
+        load = sum(Fraction(count, self._slots_of(key, slots)) for key, count in taken.items())
+        return taken[request.id, task.namespace] < share and load + Fraction(1, slots) <= 1
+
+    def _slots_of(self, key: tuple[str | None, Namespace], unknown: int) -> int:
+        """Among how many windows like these all room would be shared; ``unknown`` for those that belong to no scan."""
+        request_id, namespace = key
+        scan = None if request_id is None else self.scans.get((request_id, namespace))
+        return unknown if scan is None else self.limits.slots(scan.docs)
+
+    def _plan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
+        """Where the next chunks end, asked for ahead of the windows."""
+        assert task.last is not None
+        scan = self._scan_of(request, task)
+        slots = self.limits.slots(scan.docs)
+        if scan.planning or scan.exhausted or self.draining or len(scan.ready) >= slots:
+            return []
+        scan.planning = True
+        plan = scan.tail, task.last, scan.docs, slots, scan.closed, task.resumed
+        return [PlanChunks(request.id, task.namespace, task.filter, *plan)]
 
     def _low_of(self, window: Window) -> list[Effect]:
         """An exact window's low watermark is the end of the newest batch: nothing has to be written for it."""

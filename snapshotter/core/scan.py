@@ -99,6 +99,11 @@ class Scan:
         self.planning = False
         self.exhausted = tail is not None and tail.key == self.last.key
 
+    @property
+    def awaits(self) -> bool:
+        """Whether its next chunks are yet to be planned: there are more, and none until the source has answered."""
+        return not self.ready and not self.exhausted
+
     def take(self, *, begun_only: bool = False) -> Planned | None:
         """The next chunk to open a window for; a chunk that failed comes first, for others wait for it to
         close."""

@@ -19,12 +19,14 @@ from pyspark.sql import SparkSession
 
 from signals.actions import ExecuteSnapshot
 from snapshotter.configuration.settings import Settings
-from snapshotter.core.progress import Progress
+from snapshotter.core.progress import Progress, TaskState
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
 from snapshotter.landing.batch_lane import BatchLane
 from snapshotter.state.progress_store import ProgressStore
+from snapshotter.testing.processes import wait_until
 from streaming.state_table import StateTable
+from tests.support.engines import SECONDS
 from tests.support.equality import differences
 from tests.support.workload import Changes, WorkloadPlan, load
 
@@ -153,6 +155,51 @@ def test_a_request_that_ended_in_a_replayed_batch_is_not_forgotten(
     request = newest.request("nothing-to-read")
     assert request is not None
     assert request.ended
+
+
+@pytest.mark.slow
+def test_a_request_that_a_running_engine_accepted_outlives_a_crash(
+    spark: SparkSession,
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Accepted between two batches; the engine ends before the first save that would know it. The sender was told that
+    it is accepted, so the next start carries it out."""
+    mongo_client[database]["orders"].insert_one({"_id": 1})
+    settings = _settings(mongo_uri, database, tmp_path)
+    engine = Engine(spark, engine_config(settings))
+    died = threading.Event()
+    save = ProgressStore.save
+
+    def crash_before(store: ProgressStore, progress: Progress) -> None:
+        if progress.request("asked") is not None:
+            raise Crash("before save")
+        save(store, progress)
+
+    def live() -> None:
+        with pytest.raises(Crash):
+            engine.run()
+        died.set()
+
+    monkeypatch.setattr(ProgressStore, "save", crash_before)
+    life = threading.Thread(target=live)
+    life.start()
+    wait_until(lambda: engine.run_state is not None and engine.run_state.progress.batch_id >= 0, "a batch")
+    engine.execute_snapshot(ExecuteSnapshot("asked", (f"{database}.orders",)))
+    mongo_client[database]["orders"].insert_one({"_id": 2})
+    life.join(SECONDS)
+    assert died.is_set()
+    monkeypatch.undo()
+    again = Engine(spark, engine_config(settings))
+    again.run(once=True)
+    newest = again.store.newest()
+    assert newest is not None
+    request = newest.request("asked")
+    assert request is not None
+    assert [task.state for task in request.tasks] == [TaskState.DONE]
 
 
 def _settings(uri: str, database: str, folder: Path) -> Settings:

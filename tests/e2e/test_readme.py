@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +16,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from signals.shell_json import parse_document
 from snapshotter.status import EngineState, Status
+from snapshotter.testing.mongod_binary import URI_VARIABLE
 from snapshotter.testing.processes import wait_until
 from tests.support.engine_process import QUICK_JAVA
 from tests.support.tables import difference
@@ -31,28 +35,16 @@ def blocks() -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in _BLOCK.finditer(tour)]
 
 
-@pytest.fixture
-def shop(mongo_client: MongoClient[Any]) -> Iterator[None]:
-    mongo_client.drop_database("shop")
-    statuses = ("open", "returned", "paid")
-    mongo_client["shop"]["orders"].insert_many(
-        [{"_id": n, "status": statuses[n % 3], "lines": [{"n": n}]} for n in range(200)]
-    )
-    mongo_client["shop"]["customers"].insert_many([{"_id": n, "name": f"c{n}"} for n in range(20)])
-    yield
-    mongo_client.drop_database("shop")
-
-
 class Terminal:
-    """A shell in one folder, with the project's commands on its path."""
+    """Shells in one folder, with the project's commands on their path and what the sandbox says exported."""
 
-    def __init__(self, folder: Path, uri: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        mine = {name: value for name, value in os.environ.items() if name != URI_VARIABLE}
         self.environment = {
-            **os.environ,
+            **mine,
             "PATH": path,
-            "MONGODB_URI": uri,
             "PYTHONPATH": str(ROOT),
             "JAVA_TOOL_OPTIONS": QUICK_JAVA,
         }
@@ -71,19 +63,41 @@ class Terminal:
         return done.stdout
 
     @contextmanager
+    def sandbox(self, command: str) -> Iterator[None]:
+        """In the background until the block is over; what it says to export holds in every shell."""
+        with self._background(command, "sandbox.log", signal.SIGINT) as process:
+            assert process.stdout is not None
+            for variable in ("MONGODB_URI", "KAFKA_BROKERS"):
+                line = process.stdout.readline()
+                name, _, value = line.removeprefix("export ").strip().partition("=")
+                assert name == variable, (self.folder / "sandbox.log").read_text()
+                self.environment[name] = shlex.split(value)[0]
+            yield
+
+    @contextmanager
     def engine(self, command: str) -> Iterator[None]:
         """In the background until the block is over; then it ends cleanly."""
-        with (self.folder / "engine.log").open("w") as log:
+        with self._background(command, "engine.log", signal.SIGTERM):
+            wait_until(self.is_running, "the first batch", seconds=_SECONDS)
+            yield
+
+    @contextmanager
+    def _background(self, command: str, log: str, end: signal.Signals) -> Iterator[subprocess.Popen[str]]:
+        with (self.folder / log).open("w") as errors:
             process = subprocess.Popen(
-                ["sh", "-c", f"exec {command}"], cwd=self.folder, env=self.environment, stdout=log, stderr=log
+                ["sh", "-c", f"exec {command}"],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
             try:
-                wait_until(self.is_running, "the first batch", seconds=_SECONDS)
-                yield
+                yield process
             finally:
-                process.terminate()
-                code = process.wait(_SECONDS)
-            assert code == 0, (self.folder / "engine.log").read_text()
+                process.send_signal(end)
+                process.communicate(timeout=_SECONDS)
+            assert process.returncode == 0, (self.folder / log).read_text()
 
     def is_running(self) -> bool:
         file = self.folder / "warehouse" / "_snapshotter" / "shop" / "status.json"
@@ -92,27 +106,51 @@ class Terminal:
         status = Status.from_json(file.read_text())
         return status.state is EngineState.RUNNING and status.batch is not None
 
+    def insert(self, code: str) -> None:
+        """What mongosh would do with ``db.getSiblingDB("d").c.insertOne({…})``."""
+        (call,) = re.findall(r'^db\.getSiblingDB\("(\w+)"\)\.(\w+)\.insertOne\((.*)\)\s*$', code, re.DOTALL)
+        with MongoClient[dict[str, Any]](self.environment["MONGODB_URI"]) as client:
+            client[call[0]][call[1]].insert_one(parse_document(call[2]))
 
-def test_the_tour_works_by_copy_and_paste(tmp_path: Path, mongo_uri: str, shop: None) -> None:
-    """Every command of it succeeds, tables equal collections, and the client and the engine in a program do as well."""
+    def follow(self, kind: str, code: str) -> str:
+        """Do what one block says; what it prints."""
+        match kind:
+            case "toml":
+                (self.folder / "shop.toml").write_text(code)
+            case "js":
+                self.insert(code)
+            case "sh":
+                return "".join(self.run("sh", "-c", line) for line in code.splitlines())
+            case _:
+                assert kind == "python", f"nobody tries blocks of {kind}"
+                return self.run(sys.executable, "-c", code)
+        return ""
+
+
+def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
+    """Every block of it, in its order: all commands succeed, every signal is carried out, whatever it came by, and
+    tables equal collections. What a block starts in a terminal of its own runs beside those behind it."""
     tour = blocks()
-    (configuration,) = [code for kind, code in tour if kind == "toml"]
-    (tmp_path / "shop.toml").write_text(configuration)
-    lines = [line for kind, code in tour if kind == "sh" for line in code.splitlines()]
-    commands = [line for line in lines if line.startswith("snapshotter ")]
-    programs = [code for kind, code in tour if kind == "python"]
-    (asking,) = [code for code in programs if "SnapshotClient" in code]
-    (embedding,) = [code for code in programs if "Snapshotter(" in code]
-    start = next(line for line in commands if line.startswith("snapshotter run "))
-    before, after = commands[: commands.index(start)], commands[commands.index(start) + 1 :]
-    terminal = Terminal(tmp_path, mongo_uri)
-    for command in before:
-        terminal.run("sh", "-c", command)
-    with terminal.engine(start):
-        for command in after:
-            terminal.run("sh", "-c", command)
-        assert "completed" in terminal.run(sys.executable, "-c", asking)
-    terminal.run(sys.executable, "-c", embedding)
-    for name in ("orders", "customers"):
-        assert difference(mongo_uri, "shop", name, tmp_path / "warehouse" / "state" / "shop" / name) == []
-    assert len(after) >= 12
+    (kind, sandbox), *tour = tour
+    assert kind == "sh"
+    at = next(n for n, (_, code) in enumerate(tour) if "snapshotter run" in code)
+    *checks, start = tour[at][1].splitlines()
+    before, after, (last_kind, embedding) = tour[:at], tour[at + 1 : -1], tour[-1]
+    assert (last_kind, "with Snapshotter(" in embedding) == ("python", True)
+    terminal = Terminal(tmp_path)
+    with terminal.sandbox(sandbox):
+        for kind, code in (*before, ("sh", "\n".join(checks))):
+            terminal.follow(kind, code)
+        with terminal.engine(start):
+            said = "".join(terminal.follow(kind, code) for kind, code in after)
+            assert re.search(r"^nightly (stopped|completed) ", said, re.MULTILINE)
+            assert "the nightly one is stopped at" in (tmp_path / "engine.log").read_text()
+            for row in ("by-document completed 2000", "by-file completed 100", "by-kafka completed 100"):
+                assert row in said
+        shown = terminal.follow("python", embedding)
+        assert re.search(r"\|\s*paid\|\s*\d+\|", shown)
+        assert re.search(r"\|by-kafka\|\s*COMPLETED\|", shown)
+        for name in ("orders", "customers"):
+            table = tmp_path / "warehouse" / "state" / "shop" / name
+            assert difference(terminal.environment["MONGODB_URI"], "shop", name, table) == []
+    assert {kind for kind, _ in after} == {"sh", "js", "python"}

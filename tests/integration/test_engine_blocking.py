@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from snapshotter.core.progress import TaskState
 from snapshotter.landing.batch_lane import HOLD_SECONDS
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.status import RequestState, Status
+from streaming.namespaces import Namespace
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.tables import rows
 
@@ -35,17 +35,26 @@ def kinds(engine: Snapshotter, request: str) -> list[str]:
 
 
 def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads) -> None:
-    """Asked for in the signal collection. Both collections are read whole, as of the position at which the stream
-    stands; a change that comes meanwhile lands after all of it, and nothing of our own is written beside the
-    signals."""
+    """Asked for in the signal collection. Both collections are read whole, side by side, as of the position at which
+    the stream stands; a change that comes meanwhile lands after all of it, and nothing of our own is written beside
+    the signals."""
     prepared(lab)
-    found: dict[int, Any] = {}
+    lab.tune = limits(3, 6)  # four chunks of one collection leave room for another
+    found: dict[str, int] = {}
+    begun: set[Namespace] = set()
+    side_by_side = threading.Event()
 
     def change(number: int, job: ReadJob) -> None:
         if number == 0:
             lab.collection("orders").update_one({"_id": 11}, {"$set": {"total": -1}})
             lab.collection("orders").insert_one({"_id": 100})
             found["signals"] = lab.signals.count_documents({})
+        is_first = job.namespace not in begun
+        begun.add(job.namespace)
+        if len(begun) == 2:
+            side_by_side.set()
+        elif is_first:
+            found["side by side"] = side_by_side.wait(SECONDS)
 
     reads.before = change
     with lab.running() as engine:
@@ -58,6 +67,7 @@ def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads
         )
         done = engine.wait("b", SECONDS)
         assert [t.state for t in done.tasks] == [TaskState.DONE] * 2
+        assert found["side by side"], "the second collection was read after the first"
         assert all(part.exact for job in reads.jobs for part in job.ranges)
         assert found["signals"] == 1
         assert kinds(engine, "b")[-1] == "COMPLETED"
@@ -98,6 +108,7 @@ def test_a_blocking_snapshot_goes_on_after_a_restart(lab: Lab, reads: Reads) -> 
     """It fails in the middle, and the engine is started again: it goes on behind what has landed. No initial load
     begins once more, though the mode has one."""
     prepared(lab, "cluster_time", mode="initial")
+    lab.tune = limits(4, 2)
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
         first = len(reads.jobs)
@@ -113,13 +124,13 @@ def test_a_blocking_snapshot_goes_on_after_a_restart(lab: Lab, reads: Reads) -> 
         lab.collection("people").delete_one({"_id": 5})
         engine.catch_up(SECONDS)
     landed = {t.namespace: t.chunks for t in failed.tasks}
-    assert 0 < sum(landed.values()) < 8
+    assert 0 < sum(landed.values()) < 6
     read = len(reads.jobs)
     with lab.running() as engine:
         engine.resume("b")
         done = engine.wait("b", SECONDS)
-        assert [(t.state, t.chunks) for t in done.tasks] == [(TaskState.DONE, 4)] * 2
-        assert len(reads.jobs) - read <= 8 - sum(landed.values())
+        assert [(t.state, t.chunks) for t in done.tasks] == [(TaskState.DONE, 3)] * 2
+        assert len(reads.jobs) - read <= 6 - sum(landed.values())
         run = engine.engine.run_state
         assert run is not None
         assert {r.id for r in run.known()} == {"initial", "b"}
@@ -164,12 +175,12 @@ def test_blocking_snapshots_one_after_the_other_while_changes_come(lab: Lab, rea
     with lab.running() as engine:
         for name in ("one", "two"):
             engine.execute_snapshot(lab.name("orders"), lab.name("people"), blocking=True, request_id=name)
-        few = {lab.name("people"): '{"total": {"$lt": 0}}'}
+        few = {lab.name("people"): '{"_id": {"$lt": 5}}'}
         engine.execute_snapshot(lab.name("people"), filters=few, blocking=True, request_id="three")
         done = [engine.wait(name, SECONDS) for name in ("one", "two", "three")]
         engine.catch_up(SECONDS)
         ends = [a.request_id for a in engine.engine.telling.told if a.kind == "COMPLETED"]
     assert ends == ["one", "two", "three"]
     assert all(task.rows + task.dropped >= DOCUMENTS for request in done[:2] for task in request.tasks)
-    assert [(task.rows, task.last) for task in done[2].tasks] == [(0, None)]
+    assert [task.rows + task.dropped for task in done[2].tasks] == [5]
     lab.assert_equal("orders", "people")

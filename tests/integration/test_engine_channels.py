@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from signals import SnapshotClient, SnapshotRejected
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
 from snapshotter.core.progress import TaskState
 from snapshotter.status import Status
 from snapshotter.testing.kafka import KafkaBroker
-from snapshotter.testing.processes import free_port
-from tests.support.engines import SECONDS, Lab, lab
+from snapshotter.testing.processes import free_port, wait_until
+from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads
 
-__all__ = ["lab"]
+__all__ = ["lab", "reads"]
 
 pytestmark = pytest.mark.slow  # every backfill waits for batches
 DOCUMENTS = 20
@@ -30,7 +31,8 @@ def prepared(lab: Lab, bootstrap: str, **options: object) -> Path:
     file = lab.folder / "signals.jsonl"
     lab.options |= {
         "topic.prefix": "shop",
-        "signal.enabled.channels": "kafka,file",
+        "signal.enabled.channels": "source,kafka,file",
+        "signal.data.collection": lab.name("signals"),
         "signal.kafka.bootstrap.servers": bootstrap,
         "signal.file": str(file),
         **options,
@@ -71,17 +73,21 @@ def starts(engine: Snapshotter, name: str) -> int:
     return sum(a.kind == "STARTED" and a.request_id == name for a in engine.engine.telling.told)
 
 
-def test_kafka_and_a_file_start_backfills(lab: Lab, kafka: KafkaBroker, topic: str) -> None:
+def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBroker, topic: str) -> None:
     """A message and a line each do. An id that comes by both, and by the program's own queue, runs once; what is no
-    signal is refused by its place. After a restart nothing is carried out again, and what came meanwhile is, also where
-    the engine is to end by itself.
+    signal is refused by its place. The client over Kafka asks, waits, is refused, pauses, resumes and stops. After a
+    restart nothing is carried out again, and what came meanwhile is, also where the engine is to end by itself.
     """
     file = prepared(lab, kafka.bootstrap, **{"signal.kafka.topic": topic})
     orders, people = lab.name("orders"), lab.name("people")
+    client = SnapshotClient.over_kafka(
+        kafka.bootstrap, topic, "shop", client=lab.client, signal_collection=lab.name("signals")
+    )
     with lab.running() as engine:
         both = asking("both", orders)
         engine.engine.in_process.send(ExecuteSnapshot("both", (orders,)))
-        kafka.send(topic, "shop", both, b"{", asking("by-kafka", people))
+        kafka.send(topic, "shop", both, b"{")
+        client.execute(people, id="by-kafka")
         append(file, both, asking("by-file", people))
         for name in ("by-kafka", "by-file", "both"):
             completed(engine, name)
@@ -89,23 +95,53 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, kafka: KafkaBroker, topic: s
         ((refused, why),) = engine.engine.refused
         assert refused.startswith(f"{topic}/0/")
         assert "is not JSON" in why
+        steered(client, reads, orders, lab.name("no_such"))
         told(engine, lab, "the channels to work", lambda trouble: trouble is None)
         assert health(lab) == dict.fromkeys(("inbox", "in-process", "kafka", "file"))
-    kafka.send(topic, "shop", asking("meanwhile", orders))
+    client.execute(orders, id="meanwhile")
     again = lab.engine().engine
     again.run(once=True)
     assert {a.request_id for a in again.telling.told if a.kind == "STARTED"} == {"meanwhile"}
     assert [a.kind for a in again.telling.told][-1] == "COMPLETED"
     assert again.refused == []
+    assert client.wait("meanwhile", 1).rows == DOCUMENTS
     lab.assert_equal("orders", "people")
 
 
+def state_of(client: SnapshotClient, request: str) -> str | None:
+    status = client.status(request)
+    return status.state if status is not None else None
+
+
+def steered(client: SnapshotClient, reads: Reads, orders: str, nothing: str) -> None:
+    """A request that is held up while it reads, and one that waits behind it: the second is paused, the first is
+    stopped, and the second resumed."""
+    done = client.wait("by-kafka", SECONDS)
+    assert (done.state, done.rows) == ("completed", DOCUMENTS)
+    with pytest.raises(SnapshotRejected, match="no captured collection"):
+        client.wait(client.execute(nothing, id="nothing"), SECONDS)
+    gate = Gate(lambda number, job: True)
+    reads.before = gate
+    client.execute(orders, id="held")
+    assert gate.ready.wait(SECONDS)
+    try:
+        client.execute(orders, id="later")
+        client.pause(["later"])
+        wait_until(lambda: state_of(client, "later") == "paused", "the pause", seconds=SECONDS)
+        client.stop(requests=["held"])
+        assert client.wait("held", SECONDS).state == "stopped"
+    finally:
+        gate.go.set()
+    client.resume(["later"])
+    assert (client.wait("later", SECONDS).state, client.wait("later", 1).rows) == ("completed", DOCUMENTS)
+
+
 def test_a_broker_that_is_away_disturbs_nothing(lab: Lab) -> None:
-    """From the start on: the stream flows, other channels are obeyed, and the status says what is wrong with which
-    broker."""
+    """From the start on: the stream flows, other channels are obeyed while the source is idle, and the status says what
+    is wrong with which broker."""
     address = f"127.0.0.1:{free_port()}"
-    file = prepared(lab, address)
-    with lab.running() as engine:
+    file = prepared(lab, address, **{"signal.poll.interval.ms": 200})
+    with Snapshotter(lab.settings(), lab.spark) as engine:
         append(file, asking("by-file", lab.name("orders"), lab.name("people")))
         tasks = engine.wait("by-file", SECONDS).tasks
         assert [task.state for task in tasks] == [TaskState.DONE] * 2

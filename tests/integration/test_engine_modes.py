@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from snapshotter.api import Snapshotter
+from snapshotter.configuration.snapshot_modes import GROUP
 from snapshotter.core.progress import RequestProgress, TaskState
 from snapshotter.errors import ConfigurationError
 from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo_errors import Kind, classify
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.oplogs import forget, short_oplog
+from tests.support.packages import install
 
 __all__ = ["lab", "reads"]
 
@@ -59,6 +62,37 @@ def test_always_reads_at_every_start(lab: Lab, reads: Reads) -> None:
     with lab.running() as engine:
         done = engine.wait("initial-2", SECONDS)
         assert done.tasks[0].rows == 20
+    lab.assert_equal("orders")
+
+
+NIGHTLY = """
+class Nightly:
+    def should_snapshot_data(self, offset_exists, snapshot_in_progress):
+        return offset_exists and not snapshot_in_progress
+
+    def should_stream(self):
+        return False
+
+    def should_snapshot_on_data_error(self):
+        return False
+"""
+
+
+def test_switches_and_a_mode_of_ones_own(
+    lab: Lab, reads: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``configuration_based`` with nothing but ``start.stream``: nothing is read, changes land. Then a class that a
+    package brings, which reads everything at later starts, and does not stream: the engine ends by itself."""
+    prepared(lab, "configuration_based", snapshot__mode__configuration__based__start__stream="true")
+    with lab.running() as engine:
+        lab.collection("orders").insert_one({"_id": 100})
+        engine.catch_up(SECONDS)
+    assert reads.jobs == []
+    assert [row["_id"] for row in lab.rows("orders")] == [100]
+    install(tmp_path, monkeypatch, "our_modes", NIGHTLY, GROUP, {"nightly": "Nightly"})
+    lab.with_options("cluster_time", snapshot__mode="custom", snapshot__mode__custom__name="nightly")
+    ended = to_its_end(lab)
+    assert known(ended)["initial"].tasks[0].state is TaskState.DONE
     lab.assert_equal("orders")
 
 
@@ -136,12 +170,21 @@ def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:
     assert [row["_id"] for row in lab.rows("orders")] == [100]
 
 
-def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads) -> None:
+def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     """``snapshot.delay.ms``: nothing is read before it is over, and nobody has to wait for it to stop the engine."""
     prepared(lab, "initial", snapshot__delay__ms=3_600_000)
     engine = lab.engine()
+    waits, begun = engine.engine._stop.wait, threading.Event()
+
+    def wait(seconds: float | None = None) -> bool:
+        if seconds == 3_600:
+            begun.set()
+        return waits(seconds)
+
+    monkeypatch.setattr(engine.engine._stop, "wait", wait)
     thread = threading.Thread(target=engine.engine.run)
     thread.start()
+    assert begun.wait(SECONDS)
     engine.engine.stop()
     thread.join(SECONDS)
     assert not thread.is_alive()

@@ -37,6 +37,7 @@ TASKS = st.builds(
     range=st.none() | st.builds(KeyRange, BOUNDS, st.none() | BOUNDS, st.just(True)),
     reconcile=st.booleans(),
     resumed=st.integers(0, 9),
+    deleted=COUNTS,
 )
 TIMES = st.builds(ClusterTime, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 REQUESTS = st.builds(
@@ -48,6 +49,7 @@ REQUESTS = st.builds(
     st.text(max_size=3),
     st.booleans(),
     st.none() | COUNTS,
+    st.booleans(),
 )
 PROGRESS = st.builds(
     Progress,

@@ -7,9 +7,11 @@ Each test runs a hundred cases in the ordinary profile and two thousand in the t
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import bson
+from bson.errors import BSONError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +34,7 @@ from signals.parsing import parse_signal, parse_signal_document, parse_signal_te
 from signals.patterns import BadPattern, compile_pattern
 from signals.selection import expand, matches_name, unmatched
 from signals.values import load_json
+from tests.support.bson_documents import documents
 
 MESSAGE_MAX = 2_500  # An id of 1,024 characters is shown whole, escaped at worst in part.
 
@@ -233,3 +236,20 @@ def test_what_is_sent_is_what_is_read(action: Action) -> None:
     assert parse_signal(signal_id, kind, data) == action
     assert parse_signal_text(to_json(action)) == action
     assert decode(bson.encode({"_id": signal_id, "type": kind, "data": data})).parse() == action
+
+
+@given(documents(), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3))
+def test_any_document_of_the_signal_collection_is_read_or_refused(
+    raw: bytes, damage: list[tuple[int, int]]
+) -> None:
+    """Whatever BSON, also with damaged bytes: an action, or one of the two errors that the engine refuses it with, and
+    an id to refuse it under."""
+    from signals.source_channel import decode, id_of
+
+    damaged = bytearray(raw)
+    for at, byte in damage:
+        damaged[at % len(damaged)] = byte
+    for text in (raw, bytes(damaged)):
+        with suppress(SignalError, BSONError):
+            decode(text).parse()
+        assert isinstance(id_of(text), str)

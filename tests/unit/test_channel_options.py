@@ -61,6 +61,13 @@ def test_without_options_only_the_collection_is_read() -> None:
     assert open_enabled(ChannelConfig("shop", ("source", "inbox", "in-process")), MemoryStorage()) == []
 
 
+@pytest.mark.parametrize(("given", "every"), [(None, 1_000), ("200", 200), ("5000", 1_000)])
+def test_how_often_channels_are_looked_into(given: str | None, every: int) -> None:
+    """``signal.poll.interval.ms``, but every second at least, as its description says."""
+    options = {} if given is None else {"signal.poll.interval.ms": given}
+    assert assembly.engine_config(made(**options)).poll_ms == every
+
+
 def test_channels_are_opened_as_they_are_enabled() -> None:
     """In their order. The broker need not be there."""
     settings = made(**{**KAFKA, ENABLED: "kafka,file", "signal.kafka.bootstrap.servers": "127.0.0.1:1"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import bson
 import pytest
@@ -156,7 +157,8 @@ def test_announcements_become_notifications() -> None:
 
 
 def test_the_origin_gives_the_aggregate_type() -> None:
-    """The first start is an initial snapshot; what a rename brought is an incremental one; so is what is not known."""
+    """The first start is an initial snapshot, and so is a blocking one; what a rename brought is an incremental one,
+    and so is what is not known."""
     announced = Announce("COMPLETED", "x")
     types = {
         origin: notification_of(announced, request(DONE, origin=origin), "shop", AT).aggregate_type
@@ -164,6 +166,8 @@ def test_the_origin_gives_the_aggregate_type() -> None:
     }
     assert types[Origin.INITIAL] == "Initial Snapshot"
     assert types[Origin.SIGNAL] == types[Origin.RENAME] == "Incremental Snapshot"
+    blocking = replace(request(DONE), blocking=True)
+    assert notification_of(announced, blocking, "shop", AT).aggregate_type == "Initial Snapshot"
     assert notification_of(announced, None, "shop", AT).aggregate_type == "Incremental Snapshot"
 
 

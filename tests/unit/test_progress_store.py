@@ -142,7 +142,7 @@ def test_decisions_of_an_earlier_version_are_found() -> None:
 
 
 def test_every_part_of_a_request_comes_back() -> None:
-    """Single ids, a range, what it reconciles, how urgent it is, and what it said."""
+    """Single ids, a range, what it reconciles, how urgent it is, whether the stream waits for it, and what it said."""
     storage = MemoryStorage()
     low = Bound(b"\x01a", "a")
     parts = (
@@ -150,6 +150,8 @@ def test_every_part_of_a_request_comes_back() -> None:
         Wanted(Namespace("shop", "people"), range=KeyRange(low, None, closed=True)),
     )
     request = SnapshotRequest("r9", parts, Origin.SIGNAL, priority=3, digest="abc")
+    blocking = SnapshotRequest("r10", (Wanted(ORDERS),), blocking=True)
     Journal(storage).add(request)
-    assert Journal(storage).requests == (request,)
+    Journal(storage).add(blocking)
+    assert Journal(storage).requests == (request, blocking)
     assert Journal(storage).digest_of("r9") == "abc"

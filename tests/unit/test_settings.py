@@ -311,15 +311,31 @@ def test_sizes_reach_the_core() -> None:
         engine_windows_in_flight="2",
         engine_commit_target_rows="11",
         engine_chunk_target_bytes="13",
+        snapshot_max_threads="3",
     ).limits()
     assert (limits.chunk_docs, limits.windows_in_flight) == (7, 2)
     assert (limits.commit_rows_target, limits.chunk_bytes_target) == (11, 13)
+    assert limits.tasks_ahead == 3
 
 
 def test_code_in_filters_is_off() -> None:
     """Unless it is allowed in so many words, and then the engine knows."""
     assert not engine_config(made()).allow_code
     assert engine_config(made(engine_filters_allow_code="true")).allow_code
+
+
+def test_code_in_configured_filters_is_refused() -> None:
+    """Where the settings are read, unless it is allowed."""
+    option = "snapshot.collection.filter.overrides"
+    filtered: dict[str, object] = {
+        **LEAST,
+        option: "shop.orders",
+        f"{option}.shop.orders": '{"$where": "sleep(1000)"}',
+    }
+    with pytest.raises(ConfigurationError, match=r"shop\.orders.*\$where"):
+        Settings.from_options(filtered, environ={})
+    allowed = Settings.from_options({**filtered, "engine.filters.allow.code": "true"}, environ={})
+    assert "$where" in allowed.snapshot.filters["shop.orders"]
 
 
 def test_settings_are_frozen() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Window, WindowId
+from snapshotter.core.window import Edge, Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
+E = TypeVar("E", bound=eff.Effect)
 ORDERS = Namespace("shop", "orders")
 ITEMS = Namespace("shop", "items")
 
@@ -59,3 +63,19 @@ def machine(*, in_stream: bool = True, progress: Progress | None = None, **limit
 
 def arrived(number: int, end: int, **told: object) -> inp.BatchArrived:
     return inp.BatchArrived(number, at(0), at(end), **told)  # type: ignore[arg-type]
+
+
+def only(kind: type[E], said: tuple[eff.Effect, ...]) -> list[E]:
+    return [effect for effect in said if isinstance(effect, kind)]
+
+
+def closing(it: Machine, *windows: WindowId) -> None:
+    """Bring windows to the point at which the next batch closes them."""
+    for window in windows:
+        it.step(inp.LowWritten(window, at(12)))
+        it.step(inp.ChunkRead(window, at(13), 2))
+        it.step(inp.HighWritten(window, at(14)))
+
+
+def seen(*windows: WindowId) -> tuple[Sighting, ...]:
+    return tuple(Sighting(w, edge, at(t)) for w in windows for edge, t in ((Edge.LOW, 12), (Edge.HIGH, 14)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -16,16 +16,11 @@ from snapshotter.core import inputs as inp
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, TaskState
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Edge, Sighting, WindowId, WindowMisuse, WindowState
+from snapshotter.core.window import WindowId, WindowMisuse, WindowState
 
-from .some import ITEMS, ORDERS, arrived, at, bound, chunk, ids, machine, request
+from .some import ITEMS, ORDERS, arrived, at, bound, chunk, closing, ids, machine, only, request, seen
 
-E = TypeVar("E", bound=eff.Effect)
 W1, W2, W3 = (WindowId("a", n) for n in (1, 2, 3))
-
-
-def only(kind: type[E], said: tuple[eff.Effect, ...]) -> list[E]:
-    return [effect for effect in said if isinstance(effect, kind)]
 
 
 def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **told: Any) -> Machine:
@@ -39,18 +34,6 @@ def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **
     it.step(inp.BatchLanded(1))
     it.step(inp.ChunksPlanned("q1", ORDERS, tuple(map(bound, ends)), exhausted=False))
     return it
-
-
-def closing(it: Machine, *windows: WindowId) -> None:
-    """Bring windows to the point at which the next batch closes them."""
-    for window in windows:
-        it.step(inp.LowWritten(window, at(12)))
-        it.step(inp.ChunkRead(window, at(13), 2))
-        it.step(inp.HighWritten(window, at(14)))
-
-
-def seen(*windows: WindowId) -> tuple[Sighting, ...]:
-    return tuple(Sighting(w, edge, at(t)) for w in windows for edge, t in ((Edge.LOW, 12), (Edge.HIGH, 14)))
 
 
 def state(it: Machine) -> dict[str, Any]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from snapshotter.core import queue
 from snapshotter.core.progress import Progress, RequestProgress
+from streaming.namespaces import Namespace
 
 from .some import ITEMS, ORDERS, request
 
@@ -36,3 +40,29 @@ def test_a_task_is_found_and_replaced() -> None:
     assert queue.task_of(after, "q1", ORDERS) == queue.task_of(progress, "q1", ORDERS)
     with pytest.raises(ValueError, match=r"no task for shop\.items in request 'q9'"):
         queue.task_of(progress, "q9", ITEMS)
+
+
+def turns(*requests: RequestProgress) -> list[tuple[str, str]]:
+    return [(r.id, t.namespace.collection) for r, t in queue.active(accepted(*requests))]
+
+
+def some(name: str, *wanted: Namespace, **more: Any) -> RequestProgress:
+    return RequestProgress.accepted(replace(request(name, *wanted), **more))
+
+
+def test_the_more_urgent_goes_first_and_of_equals_the_earlier() -> None:
+    """A higher priority wins the collection, and comes first; of the same priority whoever was accepted first does."""
+    low, high, late = some("low"), some("high", priority=5), some("late", priority=5)
+    assert turns(low, high, late) == [("high", "orders")]
+    assert turns(low, some("other", ITEMS, priority=-1)) == [("low", "orders"), ("other", "items")]
+    assert turns(some("other", ITEMS, priority=-1), low) == [("low", "orders"), ("other", "items")]
+    assert turns(some("first"), some("second")) == [("first", "orders")]
+
+
+def test_a_blocking_request_has_the_turn_alone() -> None:
+    """Before all others, whatever their priority; of several the first. One that is paused keeps nobody waiting."""
+    urgent = some("urgent", ITEMS, priority=9)
+    first, second = (some(name, ORDERS, ITEMS, blocking=True) for name in ("b1", "b2"))
+    assert turns(urgent, first, second) == [("b1", "orders"), ("b1", "items")]
+    assert turns(urgent, replace(first, paused=True), second) == [("b2", "orders"), ("b2", "items")]
+    assert turns(urgent, replace(first, paused=True)) == [("urgent", "items")]

@@ -1,0 +1,64 @@
+"""`core.requesting`: how collections that are read side by side share the windows in flight."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from snapshotter.core import effects as eff
+from snapshotter.core import inputs as inp
+
+from .some import ITEMS, ORDERS, arrived, bound, closing, machine, only, request, seen
+
+
+def two_scans(urgent: int) -> list[list[str]]:
+    """What two requests, of which the second is so urgent, get of four windows at each of these points: the chunks of
+    ORDERS are planned, then those of ITEMS, then the two first windows of each have landed, those of ITEMS read to
+    its end."""
+    it = machine(windows_in_flight=4)
+    it.step(inp.RequestReceived(request("q1", ORDERS)))
+    it.step(inp.RequestReceived(replace(request("q2", ITEMS), priority=urgent)))
+    it.step(arrived(0, 10))
+    it.step(inp.BatchLanded(0))
+    for name, namespace, last in (("q1", ORDERS, "k9"), ("q2", ITEMS, "k3")):
+        it.step(inp.CollectionOpened(name, namespace, bound(last)))
+    it.step(arrived(1, 11))
+    it.step(inp.BatchLanded(1))
+    orders = tuple(map(bound, ("k1", "k2", "k3", "k4", "k5", "k6")))
+    items = tuple(map(bound, ("k1", "k2", "k3")))
+    got = [
+        it.step(inp.ChunksPlanned("q1", ORDERS, orders, exhausted=False)),
+        it.step(inp.ChunksPlanned("q2", ITEMS, items, exhausted=True)),
+    ]
+    flying = list(it.windows)
+    closing(it, *flying)
+    got.append(it.step(arrived(2, 20, sightings=seen(*flying))))
+    return [[low.namespace.collection for low in only(eff.WriteLow, said)] for said in got]
+
+
+def test_collections_share_the_windows_in_flight() -> None:
+    """The one that is planned first leaves the other its share; what that has no use for goes to the first."""
+    assert two_scans(urgent=0) == [["orders"] * 2, ["items"] * 2, ["orders", "orders", "items", "orders"]]
+
+
+def test_the_more_urgent_request_takes_all_windows() -> None:
+    """It shares with nobody. The other one has a single window until the source has said what is urgent, and then
+    what that leaves."""
+    assert two_scans(urgent=1) == [["orders"], ["items"] * 3, ["orders"] * 4]
+
+
+def test_small_chunks_leave_room_for_large_ones() -> None:
+    """Chunks of 2 and of 20 documents, 40 documents in flight: twenty windows or two, and half of each side by side."""
+    it = machine(chunk_docs=None, chunk_docs_start=20, windows_in_flight=1, rows_in_flight=40)
+    it.step(inp.RequestReceived(request("q1", ORDERS, ITEMS)))
+    it.step(arrived(0, 10))
+    it.step(inp.BatchLanded(0))
+    for namespace in (ORDERS, ITEMS):
+        it.step(inp.CollectionOpened("q1", namespace, bound("k99")))
+    it.step(arrived(1, 11))
+    it.step(inp.BatchLanded(1))
+    it.scans["q1", ORDERS].docs = 2
+    ends = tuple(bound(f"k{n:02}") for n in range(1, 40))
+    said = [it.step(inp.ChunksPlanned("q1", n, ends, exhausted=False)) for n in (ORDERS, ITEMS)]
+    assert [len(only(eff.WriteLow, effects)) for effects in said] == [10, 1]
+    assert Counter(w.namespace for w in it.windows.values()) == {ORDERS: 10, ITEMS: 1}
