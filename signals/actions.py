@@ -103,7 +103,16 @@ class Log:
     message: str
 
 
-Action = ExecuteSnapshot | StopSnapshot | PauseSnapshot | ResumeSnapshot | Log
+@dataclass(frozen=True, slots=True)
+class CustomAction:
+    """What another package does at a signal of its own ``type`` (`signals.action_plugins`). ``data`` is a JSON text."""
+
+    id: str
+    type: str
+    data: str = "{}"
+
+
+Action = ExecuteSnapshot | StopSnapshot | PauseSnapshot | ResumeSnapshot | Log | CustomAction
 
 TYPE_NAMES: Mapping[type[Action], str] = {
     ExecuteSnapshot: "execute-snapshot",
@@ -124,6 +133,8 @@ def fields_of(action: Action) -> tuple[str, str, dict[str, object]]:
     back.
     """
     data: dict[str, object] = {}
+    if isinstance(action, CustomAction):
+        return action.id, action.type, json.loads(action.data)
     match action:
         case ExecuteSnapshot():
             data = _execute_fields(action)

@@ -13,14 +13,16 @@ No clock, no server, nothing that is remembered.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from bson import ObjectId
 
-from signals.actions import TYPE_NAMES, WATERMARK_TYPES, Action
+from signals.action_plugins import custom_types
+from signals.actions import TYPE_NAMES, WATERMARK_TYPES, Action, CustomAction
 from signals.errors import MalformedSignal, NotASignal, UnknownSignal, listed, shown
 from signals.filters import filter_text
-from signals.payload_fields import id_problem
+from signals.payload_fields import data_document, id_problem
 from signals.payloads import PARSERS
 from signals.values import load_json
 
@@ -43,8 +45,11 @@ def parse_signal(id: object, type: object, data: object = None) -> Action:
     kind = type.strip()
     if kind in WATERMARK_TYPES:
         raise NotASignal(f"document {signal_id!r} of type {kind!r} bounds a snapshot window; it is no signal")
+    if kind in custom_types():
+        fields = data_document(f"signal {signal_id!r}", data)
+        return CustomAction(signal_id, kind, json.dumps(dict(fields), ensure_ascii=False))
     if kind not in PARSERS:
-        known = ", ".join(sorted(TYPE_NAMES.values()))
+        known = ", ".join(sorted({*TYPE_NAMES.values(), *custom_types()}))
         raise UnknownSignal(f"signal {signal_id!r}: unknown type {shown(type)}; known are {known}")
     return PARSERS[kind](signal_id, data)
 

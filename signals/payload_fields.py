@@ -40,7 +40,8 @@ def id_problem(text: str) -> str | None:
     return None
 
 
-def data_fields(where: str, data: object, *known: str) -> Mapping[str, Any]:
+def data_document(where: str, data: object) -> Mapping[str, Any]:
+    """The data of a signal: a document, the JSON text of one, or nothing. Raises MalformedSignal."""
     if isinstance(data, str):
         data = load_json(data, f"{where}: data") if data.strip() else None
     if data is None:
@@ -48,6 +49,12 @@ def data_fields(where: str, data: object, *known: str) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise MalformedSignal(f"{where}: data must be a document, got {shown(data)}")
     check_value(data, f"{where}: data")
+    return data
+
+
+def data_fields(where: str, data: object, *known: str) -> Mapping[str, Any]:
+    """The same, with no fields but those that are known."""
+    data = data_document(where, data)
     if _ONE_FOR_ALL in data and _ONE_FOR_ALL not in known:
         raise MalformedSignal(
             f"{where}: data has the unknown field '{_ONE_FOR_ALL}', one filter for all collections, which is no "

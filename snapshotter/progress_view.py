@@ -232,7 +232,8 @@ def _request_lines(request: RequestReport) -> list[Text]:
     if request.state is RequestState.COMPLETED:
         return []
     urgent = f", priority {request.priority}" if request.priority else ""
-    return [Text(f"request {request.id} is {request.state}{urgent}", style=_STYLES[request.state])]
+    since = f" for {duration(request.paused_seconds)}" if request.state is RequestState.PAUSED else ""
+    return [Text(f"request {request.id} is {request.state}{since}{urgent}", style=_STYLES[request.state])]
 
 
 def stream_text(status: Status) -> str:

@@ -87,7 +87,7 @@ class CollectionReport(_Report):
 
 class RequestReport(_Report):
     """One snapshot request, by the id of its signal. ``completed_at`` is when it ended, however it did; ``next_step``
-    what to do about its error."""
+    what to do about its error; ``paused_seconds`` how long it has been paused in this life of the engine."""
 
     id: str
     type: str = "incremental"
@@ -98,6 +98,7 @@ class RequestReport(_Report):
     error: str | None = None
     next_step: str | None = None
     priority: int = 0
+    paused_seconds: float = 0.0
 
 
 class WindowReport(_Report):

@@ -1,15 +1,12 @@
 """Dry runs that came as signals: estimated beside everything else, one after another, and answered: in a file, and to
 whoever tells what becomes of signals.
 
-A signal comes on the thread of a batch or of the control loop, and counting may take seconds, so it is done on a thread
-of its own; that ends when nothing waits. Nothing about a dry run is durable but its answer: one that waits when the
-engine ends is not answered, and may be sent again.
+Counting may take seconds, so it is done beside everything else. Nothing about a dry run is durable but its answer: one
+that waits when the engine ends is not answered, and may be sent again.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +14,7 @@ from functools import partial
 import structlog
 
 from snapshotter.control.answers import DryRun, write_answer
+from snapshotter.control.beside import Beside
 from snapshotter.control.catalogue import RequestRefused
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.errors import describe
@@ -31,9 +29,7 @@ class DryRuns:
     """``submit`` from any thread."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[SnapshotRequest, Storage, Estimate, Callable[[DryRun], None]]] = deque()
-        self._guard = threading.Lock()
-        self._works = False
+        self._beside = Beside("dry-runs", WAITING_MAX)
 
     def submit(
         self,
@@ -43,29 +39,21 @@ class DryRuns:
         told: Callable[[DryRun], None],
     ) -> None:
         """Answer in time. Raises RequestRefused where too many wait already."""
-        with self._guard:
-            if len(self._waiting) >= WAITING_MAX:
-                raise RequestRefused(
-                    f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"
-                )
-            self._waiting.append((request, storage, estimate, told))
-            if not self._works:
-                self._works = True
-                threading.Thread(target=self._work, name="dry-runs", daemon=True).start()
+        if not self._beside.submit(partial(_tell, request, storage, estimate, told)):
+            raise RequestRefused(
+                f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"
+            )
 
-    def _work(self) -> None:
-        while True:
-            with self._guard:
-                if not self._waiting:
-                    self._works = False
-                    return
-                request, storage, estimate, told = self._waiting.popleft()
-            answer = _answer(request, estimate)
-            for tell in (partial(write_answer, storage), told):
-                try:
-                    tell(answer)
-                except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
-                    _log.error("the answer to a dry run cannot be written", id=request.id, error=str(error))
+
+def _tell(
+    request: SnapshotRequest, storage: Storage, estimate: Estimate, told: Callable[[DryRun], None]
+) -> None:
+    answer = _answer(request, estimate)
+    for tell in (partial(write_answer, storage), told):
+        try:
+            tell(answer)
+        except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
+            _log.error("the answer to a dry run cannot be written", id=request.id, error=str(error))
 
 
 def _answer(request: SnapshotRequest, estimate: Estimate) -> DryRun:

@@ -65,6 +65,21 @@ class Speed:
         return (newest - first) / (last - then) if last > then else 0.0
 
 
+class Stopwatch:
+    """How long something was so, as far as it was looked at."""
+
+    def __init__(self) -> None:
+        self._total = 0.0
+        self._since: float | None = None
+
+    def at(self, now: float, *, runs: bool) -> float:
+        """Seconds up to now; from here on they are counted if it ``runs``."""
+        if self._since is not None:
+            self._total += now - self._since
+        self._since = now if runs else None
+        return self._total
+
+
 @dataclass(slots=True)
 class StatusWriter:
     """Gathers, writes at most once a second (changes of state at once), and shows.
@@ -82,6 +97,7 @@ class StatusWriter:
     _speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
     _accepted: dict[str, datetime] = field(default_factory=dict)
     _ended: dict[str, datetime] = field(default_factory=dict)
+    _pauses: dict[str, Stopwatch] = field(default_factory=dict)
 
     def write(
         self,
@@ -150,6 +166,7 @@ class StatusWriter:
         """An engine lives for long: of requests that nobody remembers nothing is kept here, either."""
         self._accepted = {i: at for i, at in self._accepted.items() if i in known}
         self._ended = {i: at for i, at in self._ended.items() if i in known}
+        self._pauses = {i: pause for i, pause in self._pauses.items() if i in known}
         self._speeds = {i: speed for i, speed in self._speeds.items() if i[0] in known or i == _EVENTS}
 
     def _request(self, request: RequestProgress, now: float) -> RequestReport:
@@ -159,6 +176,7 @@ class StatusWriter:
         else:
             self._ended.pop(request.id, None)  # it failed, and goes on
         collections = tuple(self._collection(request.id, task, now) for task in request.tasks)
+        paused = self._pauses.setdefault(request.id, Stopwatch())
         errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
         return RequestReport(
             id=request.id,
@@ -170,6 +188,7 @@ class StatusWriter:
             error="; ".join(errors) or None,
             next_step=after_failure(request) if errors else None,
             priority=request.priority,
+            paused_seconds=round(paused.at(now, runs=request.paused and not request.ended), 1),
         )
 
     def _collection(self, request_id: str, task: TaskProgress, now: float) -> CollectionReport:

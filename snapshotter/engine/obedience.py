@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, assert_never
 
 import structlog
@@ -18,6 +19,7 @@ from pymongo import MongoClient
 from signals.actions import (
     TYPE_NAMES,
     Action,
+    CustomAction,
     ExecuteSnapshot,
     Log,
     PauseSnapshot,
@@ -28,6 +30,7 @@ from signals.errors import SignalError
 from signals.selection import expand
 from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import Asked, IdReused, RequestRefused, digest_of, resolve
+from snapshotter.control.custom_actions import CustomActions
 from snapshotter.control.dry_runs import DryRuns
 from snapshotter.control.estimates import estimate
 from snapshotter.core.controls import COMMANDS_KEPT
@@ -61,7 +64,7 @@ _KINDS: dict[type[Command], str] = {
 class Obeyed:
     """What became of a signal that is no request: ``met`` are the requests that a command made a difference to,
     ``unknown`` the ids that it named and that no request has. ``again``: it was obeyed before. ``answer`` is that to a
-    dry run, ``message`` what is to be logged."""
+    dry run, ``message`` what is to be logged, ``custom`` what is to be carried out by another package."""
 
     id: str
     kind: str
@@ -70,6 +73,7 @@ class Obeyed:
     again: bool = False
     answer: DryRun | None = None
     message: str | None = None
+    custom: CustomAction | None = None
 
 
 class Obeying(Protocol):
@@ -112,6 +116,7 @@ class Obedience:
         self._engine = engine
         self.one_at_a_time = threading.RLock()
         self._dry_runs = DryRuns()
+        self._custom_actions = CustomActions()
 
     def obey(self, *actions: Action) -> None:
         """Signals that came together, in their order. Whatever is wrong with one is said where operators look. All of
@@ -164,6 +169,8 @@ class Obedience:
                 self._command(self._command_of(action, delivery), delivery)
             case Log():
                 self._log(action, delivery)
+            case CustomAction():
+                self._custom(action, delivery)
             case _:
                 assert_never(action)
 
@@ -180,7 +187,11 @@ class Obedience:
             _log.info("request accepted", id=request.id, collections=names[:_SHOWN], of=len(names))
         for outcome in delivery.commands:
             _say(outcome)
-            engine.obeyed(outcome)
+            if outcome.custom is None:
+                engine.obeyed(outcome)
+            elif not outcome.again:  # what became of it then, only that life knew: nothing is said of it now
+                told = partial(engine.obeyed, outcome), partial(engine.refuse, outcome.id)
+                self._custom_actions.submit(outcome.custom, engine.config.name, *told)
 
     def _accept(self, action: ExecuteSnapshot, delivery: _Delivery) -> None:
         if self._is_known(action.id, digest_of(action), delivery):
@@ -219,6 +230,13 @@ class Obedience:
             delivery.taking.remember(action.id, digest)
         message = action.message.replace("{}", str(self._progress().position))
         delivery.commands.append(Obeyed(action.id, TYPE_NAMES[Log], again=again, message=message))
+
+    def _custom(self, action: CustomAction, delivery: _Delivery) -> None:
+        digest = digest_of(action)
+        again = self._again(action.id, digest, delivery)
+        if not again:
+            delivery.taking.remember(action.id, digest)
+        delivery.commands.append(Obeyed(action.id, action.type, again=again, custom=action))
 
     def _again(self, signal_id: str, digest: str, delivery: _Delivery) -> bool:
         """Whether a signal that is no request has been obeyed before; if not, there is room for it."""
@@ -296,6 +314,9 @@ def _say(outcome: Obeyed) -> None:
         return
     if outcome.message is not None:
         _log.info(outcome.message, id=outcome.id)
+        return
+    if outcome.custom is not None:
+        _log.info("a signal of another package came", id=outcome.id, type=outcome.kind)
         return
     if outcome.unknown:
         unknown = list(outcome.unknown[:_SHOWN])

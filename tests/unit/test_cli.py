@@ -353,13 +353,13 @@ def test_status_shows_the_queue_and_what_to_do(config: Path, state: LocalStorage
     report(
         state,
         requests=(
-            RequestReport(id="q1", state=RequestState.PAUSED, priority=5),
+            RequestReport(id="q1", state=RequestState.PAUSED, priority=5, paused_seconds=5.2),
             RequestReport(id="q2", state=RequestState.FAILED, error="gone", next_step="look for it"),
             RequestReport(id="q3", state=RequestState.STOPPED),
         ),
     )
     shown = invoke("status", "-c", config).stdout
-    assert "request q1 is paused, priority 5" in shown
+    assert "request q1 is paused for 5s, priority 5" in shown
     assert "request q2 failed: gone" in shown
     assert "next: look for it" in shown
     assert "request q3 is stopped" in shown

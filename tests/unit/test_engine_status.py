@@ -196,3 +196,35 @@ def test_speed_is_of_the_last_seconds() -> None:
     for second in range(11, 41):
         last = speed.at(float(second), 300)
     assert last == 0.0
+
+
+def test_pauses_are_counted(clock: Clock) -> None:
+    """All of a request's pauses together, to the second that is looked at; not what comes after its end."""
+    storage = MemoryStorage()
+    writer = StatusWriter("shop", OWNER, storage)
+    found = []
+    stopped = replace(half_done(0).with_task(half_done(0).tasks[0].stopped()), paused=True)
+    ended = stopped.with_task(stopped.tasks[1].stopped())
+    for paused, seconds in ((False, 5), (True, 30), (False, 7), (True, 2.5)):
+        writer.write(
+            EngineState.RUNNING, run_of(Progress(requests=(replace(half_done(0), paused=paused),))), (), ()
+        )
+        found.append(written(storage).requests[0].paused_seconds)
+        clock.now += seconds
+    for _ in range(2):
+        writer.write(EngineState.RUNNING, run_of(Progress(requests=(ended,))), (), ())
+        found.append(written(storage).requests[0].paused_seconds)
+        clock.now += 60
+    assert found == [0, 0, 30, 30, 32.5, 32.5]
+
+
+@pytest.mark.parametrize(("rows", "speed"), [(9_989, None), (9_990, 999.0)])
+def test_a_speed_is_believed_from_ten_thousand_documents_on(
+    clock: Clock, rows: int, speed: float | None
+) -> None:
+    """What a dry run estimates by: READs that were dropped have been read too, so they count."""
+    writer = StatusWriter("shop", OWNER, MemoryStorage())
+    for so_far in (0, rows):
+        writer.write(EngineState.RUNNING, run_of(Progress(requests=(half_done(so_far),))), (), ())
+        clock.now += 10
+    assert writer.newest_speed == speed
