@@ -11,6 +11,7 @@ import pytest
 from signals.channel import SignalChannel
 from signals.errors import SignalError
 from tests.support.signal_channels import (
+    CustomRig,
     FileRig,
     InboxRig,
     InProcessRig,
@@ -23,7 +24,7 @@ from tests.support.signal_channels import (
 )
 
 
-@pytest.fixture(params=["inbox", "file", "kafka", "in-process"])
+@pytest.fixture(params=["inbox", "file", "kafka", "custom", "in-process"])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     match request.param:
         case "inbox":
@@ -32,6 +33,8 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
             return FileRig(tmp_path)
         case "kafka":
             return KafkaRig(request.getfixturevalue("kafka"), request.getfixturevalue("topic"))
+        case "custom":
+            return CustomRig()
         case _:
             return InProcessRig()
 

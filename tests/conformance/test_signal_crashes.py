@@ -37,7 +37,15 @@ from snapshotter.state.progress_store import Journal, ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
-from tests.support.signal_channels import FileRig, InboxRig, KafkaRig, Rig
+from tests.support.signal_channels import (
+    CustomRig,
+    FileRig,
+    InboxRig,
+    InProcessRig,
+    KafkaRig,
+    Rig,
+    SentAgainRig,
+)
 
 ORDERS = Namespace("shop", "orders")
 
@@ -247,6 +255,12 @@ def world(channel: str, request: pytest.FixtureRequest, folder: Path) -> World:
         case "file":
             folder.mkdir()
             return World(storage, FileRig(folder, storage))
+        case "in-process":
+            return World(storage, InProcessRig())
+        case "sent-again":
+            return World(storage, SentAgainRig())
+        case "custom" | "custom-shaky":
+            return World(storage, CustomRig(shaky=channel.endswith("shaky")))
         case _:
             broker = request.getfixturevalue("kafka")
             broker.create_topic(folder.name)
@@ -259,6 +273,10 @@ def world(channel: str, request: pytest.FixtureRequest, folder: Path) -> World:
         ("collection", 1),
         ("inbox", 1),
         ("file", 1),
+        ("in-process", 1),
+        ("sent-again", 1),
+        ("custom", 1),
+        ("custom-shaky", 1),
         # Each start takes a moment, for the broker is real.
         pytest.param("kafka", 4, id="kafka-some"),
         pytest.param("kafka", 1, marks=pytest.mark.thorough, id="kafka-all"),

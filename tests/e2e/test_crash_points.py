@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pymongo import MongoClient
+from pymongo import MongoClient, WriteConcern
+from pymongo.database import Database
 from pyspark.sql import SparkSession
 
 from signals.actions import ExecuteSnapshot
@@ -24,6 +25,7 @@ from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
 from snapshotter.landing.batch_lane import BatchLane
 from snapshotter.state.progress_store import ProgressStore
+from snapshotter.state.storages import storage_for
 from snapshotter.testing.processes import wait_until
 from streaming.state_table import StateTable
 from tests.support.engines import SECONDS
@@ -32,6 +34,12 @@ from tests.support.workload import Changes, WorkloadPlan, load
 
 LIVES_MAX = 30
 CHANGES_BETWEEN = 40
+SENT = {
+    2: [("execute", "asked-2")],
+    3: [("execute", "asked-3"), ("pause", "asked-3")],
+    4: [("resume", "asked-3")],
+}
+"""The signals that lives begin with. What is inserted before the very first start is not seen."""
 PLACES = {f"{when} {what}" for when in ("before", "after") for what in ("process", "land", "save")}
 
 
@@ -91,6 +99,7 @@ def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
 ) -> None:
     """Lives that end at their first, second, third... boundary, with writes between, then one that is left in peace: as
     soon as each kind of boundary has been crashed at, or (thorough) when a life's work has no boundary left to end it.
+    Some are sent signals: each request of these is done in the end, and there once.
     """
     plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=60, settled=True)
     load(plan)
@@ -100,6 +109,7 @@ def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
     boundaries = 0
     for life in range(1, LIVES_MAX + 1):
         changes.make(CHANGES_BETWEEN)
+        _send(mongo_client[database], life)
         points.arm(life if to_the_end or set(points.hit) != PLACES else 0)
         crashed = _live(spark, settings)
         boundaries += crashed
@@ -109,6 +119,22 @@ def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
     assert not crashed, "the work was never done"
     assert set(points.hit) == PLACES
     assert differences(spark, settings, database, plan.collections) == []
+    newest = ProgressStore(storage_for(engine_config(settings).state_location, spark)).newest()
+    assert newest is not None
+    asked = [r for r in newest.requests if r.id.startswith("asked-")]
+    found = sorted((r.id, [task.state for task in r.tasks], r.paused) for r in asked)
+    assert found == [(name, [TaskState.DONE], False) for name in ("asked-2", "asked-3")]
+
+
+def _send(database: Database[dict[str, Any]], life: int) -> None:
+    """The signals of this life; a request is for a few documents."""
+    orders = f"{database.name}.orders"
+    some = {"data-collection": orders, "filter": {"k": {"$lt": 10}}}
+    asked = {"data-collections": [orders], "additional-conditions": [some]}
+    for kind, name in SENT.get(life, ()):
+        signal_id, data = (name, asked) if kind == "execute" else (f"{kind}-{name}", {"requests": [name]})
+        document = {"_id": signal_id, "type": f"{kind}-snapshot", "data": data}
+        database["signals"].with_options(write_concern=WriteConcern("majority")).insert_one(document)
 
 
 def _live(spark: SparkSession, settings: Settings) -> bool:
@@ -187,7 +213,11 @@ def test_a_request_that_a_running_engine_accepted_outlives_a_crash(
     monkeypatch.setattr(ProgressStore, "save", crash_before)
     life = threading.Thread(target=live)
     life.start()
-    wait_until(lambda: engine.run_state is not None and engine.run_state.progress.batch_id >= 0, "a batch")
+    wait_until(
+        lambda: engine.run_state is not None and engine.run_state.progress.batch_id >= 0,
+        "a batch",
+        seconds=SECONDS,
+    )
     engine.execute_snapshot(ExecuteSnapshot("asked", (f"{database}.orders",)))
     mongo_client[database]["orders"].insert_one({"_id": 2})
     life.join(SECONDS)

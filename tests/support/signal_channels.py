@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from signals.actions import Action, Log, fields_of
-from signals.channel import Received, SignalChannel
+from signals.channel import Received, SignalChannel, received_text
+from signals.channel_plugins import ForeignChannel
 from signals.file_channel import FileChannel
 from signals.inbox_channel import InboxChannel
 from signals.kafka_channel import KafkaChannel
@@ -126,6 +127,72 @@ class InProcessRig:
 
     def open(self) -> SignalChannel:
         return self._channel
+
+
+class SentAgainRig(InProcessRig):
+    """The program goes down with its engine, and what waits in its queue with it. Whoever sent by it knows that, and
+    sends all of it again under the same ids, not knowing what has been obeyed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sent: list[Action] = []
+
+    def send(self, *actions: Action) -> None:
+        self._sent += actions
+        super().send(*actions)
+
+    def open(self) -> SignalChannel:
+        self._channel = InProcessChannel()
+        super().send(*self._sent)
+        return super().open()
+
+
+class ListChannel:
+    """A channel of somebody else's: a queue outside of the engine, which itself remembers what was acknowledged. Where
+    it is ``shaky``, every other acknowledgement fails."""
+
+    name = "list"
+
+    def __init__(self, waiting: dict[str, bytes], shaky: bool) -> None:
+        self._waiting = waiting
+        self._shaky = shaky
+        self._acks = count()
+
+    def poll(self) -> list[Received]:
+        return [received_text(self.name, name, text, name) for name, text in self._waiting.items()]
+
+    def ack(self, *names: str) -> None:
+        if self._shaky and next(self._acks) % 2 == 0:
+            raise ConnectionError("the queue is away")
+        for name in names:
+            self._waiting.pop(name, None)
+
+    def health(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class CustomRig:
+    """A channel that another package brings, as the engine has it."""
+
+    def __init__(self, shaky: bool = False) -> None:
+        self._shaky = shaky
+        self._waiting: dict[str, bytes] = {}
+        self._numbers = count(1)
+
+    def send(self, *actions: Action) -> None:
+        for action in actions:
+            self._waiting[f"list/{next(self._numbers)}"] = text_of(action)
+
+    def send_nonsense(self) -> int:
+        for text in NONSENSE:
+            self._waiting[f"list/{next(self._numbers)}"] = text
+        return len(NONSENSE)
+
+    def open(self) -> SignalChannel:
+        return ForeignChannel(ListChannel.name, ListChannel(self._waiting, self._shaky))
 
 
 def polled(channel: SignalChannel, enough: int = 1) -> list[Received]:
