@@ -21,8 +21,9 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.write_concern import WriteConcern
 
 from signals.actions import Action, fields_of
-from signals.errors import DuplicateSignal, MalformedSignal
+from signals.errors import DuplicateSignal, MalformedSignal, shown
 from signals.parsing import parse_signal, signal_fields
+from signals.values import SIGNAL_DEPTH_MAX
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -80,7 +81,7 @@ def decode(raw: bytes) -> RawSignal:
     document: dict[str, Any] = bson.decode(raw, codec_options=_OPTIONS)
     signal_id, kind, data = signal_fields(document)
     if not isinstance(kind, str):
-        raise MalformedSignal(f"signal {plain_id(signal_id)!r}: its type must be a string, got {kind!r}")
+        raise MalformedSignal(f"signal {plain_id(signal_id)!r}: its type must be a string, got {shown(kind)}")
     text = data if data is None or isinstance(data, str) else extended_json(data)
     return RawSignal(plain_id(signal_id), kind, text)
 
@@ -105,6 +106,11 @@ def plain_id(value: object) -> str:
 
 
 def extended_json(value: object) -> str:
-    """The value as canonical Extended JSON text."""
-    text: str = dumps(value, json_options=CANONICAL_JSON_OPTIONS, ensure_ascii=False)
+    """The value as canonical Extended JSON text. Raises MalformedSignal where it is nested too deeply for that."""
+    try:
+        text: str = dumps(value, json_options=CANONICAL_JSON_OPTIONS, ensure_ascii=False)
+    except RecursionError as error:
+        raise MalformedSignal(
+            f"it has a value that is nested too deeply: at most {SIGNAL_DEPTH_MAX} levels"
+        ) from error
     return text

@@ -184,9 +184,10 @@ def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads, monkeypatch
     monkeypatch.setattr(engine.engine._stop, "wait", wait)
     thread = threading.Thread(target=engine.engine.run)
     thread.start()
-    assert begun.wait(SECONDS)
+    asked = begun.wait(SECONDS)
     engine.engine.stop()
     thread.join(SECONDS)
+    assert asked, "the engine never asked for the pause"
     assert not thread.is_alive()
     assert reads.jobs == []
     assert not (lab.state / "checkpoint").exists()

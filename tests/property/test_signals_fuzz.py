@@ -34,7 +34,8 @@ from signals.parsing import parse_signal, parse_signal_document, parse_signal_te
 from signals.patterns import BadPattern, compile_pattern
 from signals.selection import expand, matches_name, unmatched
 from signals.values import load_json
-from tests.support.bson_documents import documents
+from tests.support.bson_documents import Value, array, document, documents, values
+from tests.support.bson_documents import text as bson_text
 
 MESSAGE_MAX = 2_500  # An id of 1,024 characters is shown whole, escaped at worst in part.
 
@@ -238,18 +239,75 @@ def test_what_is_sent_is_what_is_read(action: Action) -> None:
     assert decode(bson.encode({"_id": signal_id, "type": kind, "data": data})).parse() == action
 
 
-@given(documents(), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3))
-def test_any_document_of_the_signal_collection_is_read_or_refused(
-    raw: bytes, damage: list[tuple[int, int]]
-) -> None:
-    """Whatever BSON, also with damaged bytes: an action, or one of the two errors that the engine refuses it with, and
-    an id to refuse it under."""
+_shopping = (0x04, array([(0x02, bson_text(b"shop.orders"))]))
+_bson_names = st.sampled_from([name.encode() for name in (*_FIELDS, *_EXTENDED)])
+_bson_words = st.sampled_from([(0x02, bson_text(word.encode())) for word in _ODD if word.isascii()])
+_bson_any: st.SearchStrategy[Value] = st.deferred(
+    lambda: values() | _bson_words | _bson_document(st.tuples(_bson_names, _bson_any))
+)
+
+
+def _bson_document(field: st.SearchStrategy[tuple[bytes, Value]]) -> st.SearchStrategy[Value]:
+    return st.lists(field, max_size=2).map(lambda fields: (0x03, document(fields)))
+
+
+def _bson_array(item: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
+    return st.lists(item, min_size=1, max_size=2).map(lambda items: (0x04, array(items)))
+
+
+_conditions_in_bson = _bson_any.map(
+    lambda value: document([(b"data-collection", (0x02, bson_text(b"shop.orders"))), (b"filter", value)])
+)
+_BSON_SHAPED = {
+    b"keys": _bson_array(_bson_any),
+    b"range": _bson_document(st.tuples(st.sampled_from((b"min", b"max")), _bson_any)),
+    b"additional-conditions": _bson_array(_conditions_in_bson.map(lambda raw: (0x03, raw))),
+    b"requests": _bson_array(_bson_words),
+    b"priority": _bson_any,
+    b"reconcile": _bson_any,
+}
+_bson_field = st.sampled_from(sorted(_BSON_SHAPED)).flatmap(
+    lambda name: st.tuples(st.just(name), _BSON_SHAPED[name] | _bson_any)
+) | st.tuples(_bson_names, _bson_any)
+_bson_data = st.lists(_bson_field, max_size=2).map(
+    lambda more: (0x03, document([(b"data-collections", _shopping), *more]))
+)
+_bson_signals = st.builds(
+    lambda names, *fields: document(list(zip(names, fields, strict=True))),
+    st.sampled_from(((b"_id", b"type", b"data"), (b"_id", b"kind", b"what"))),
+    st.sampled_from([(0x02, bson_text(b"s1")), (0x10, bytes(4)), (0x07, bytes(12)), (0x03, document([]))]),
+    st.sampled_from([(0x02, bson_text(kind.encode())) for kind in (*_KINDS[:1] * 5, *_KINDS)]),
+    _bson_data,
+)
+_damages = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3)
+
+
+def read_or_refused(raw: bytes, damage: list[tuple[int, int]]) -> None:
+    """As the engine does it, with the document as it is and damaged: an action, or one of the two errors that it is
+    refused with, and an id to refuse it under."""
     from signals.source_channel import decode, id_of
 
     damaged = bytearray(raw)
     for at, byte in damage:
         damaged[at % len(damaged)] = byte
-    for text in (raw, bytes(damaged)):
-        with suppress(SignalError, BSONError):
-            decode(text).parse()
-        assert isinstance(id_of(text), str)
+    for read in (raw, bytes(damaged)):
+        with suppress(BSONError):
+            action = outcome(lambda document: decode(document).parse(), read)
+            assert action is None or parse_signal(*fields_of(action)) == action
+        assert isinstance(id_of(read), str)
+
+
+@given(documents(), _damages)
+def test_any_document_of_the_signal_collection_is_read_or_refused(
+    raw: bytes, damage: list[tuple[int, int]]
+) -> None:
+    """Whatever BSON, also with damaged bytes; hardly anything of it is a signal."""
+    read_or_refused(raw, damage)
+
+
+@given(_bson_signals, _damages)
+def test_a_document_that_is_almost_a_signal_is_read_or_refused(
+    raw: bytes, damage: list[tuple[int, int]]
+) -> None:
+    """The fields of a signal with values of any BSON type, by name or by position; some of it is one."""
+    read_or_refused(raw, damage)

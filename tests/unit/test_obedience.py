@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,11 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
+from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import IdReused, digest_of
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.taking import Met
+from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.obedience import COMMANDS_AT_ONCE, Obedience, Obeyed, Obeying
+from snapshotter.state.process import Owner
 from snapshotter.state.progress_store import Journal, ProgressStore
 from snapshotter.state.storage import MemoryStorage, StorageError
 from streaming.namespaces import Namespace
@@ -33,6 +37,7 @@ class Around:
     run_state: None = None
     client: Any = None
     config: Any = None
+    status: Any = None
     outcomes: list[Obeyed] = field(default_factory=list)
     names: list[Namespace] | None = None
 
@@ -213,6 +218,25 @@ def test_no_more_requests_wait_than_are_allowed(around: Around, obedience: Obedi
     huge = tuple(f'"{n}{"x" * 900}"' for n in range(10_000))
     obedience.obey(ExecuteSnapshot("huge", ("shop.orders",), keys=huge))
     assert "characters of state" in around.refused["huge"]
+
+
+def test_a_dry_run_is_estimated_at_the_speed_that_was_measured(
+    around: Around, obedience: Obedience, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the newest one that the status knows when the question comes; at none before there is one."""
+    around.names, around.client = [ORDERS], object()
+
+    def estimate(request: SnapshotRequest, client: object, speed: float | None) -> DryRun:
+        assert client is around.client
+        return DryRun(id=request.id, answered_at=datetime.now(UTC), rows_per_second=speed)
+
+    monkeypatch.setattr("snapshotter.engine.obedience.estimate", estimate)
+    around.status = StatusWriter("shop", Owner("host", 42, "place", "start"), around.storage)
+    found = []
+    for speed in (None, 2_000.0, 500.0):
+        around.status.newest_speed = speed
+        found.append(obedience.dry_run(ExecuteSnapshot("d", ("shop.orders",), dry_run=True)).rows_per_second)
+    assert found == [None, 2_000.0, 500.0]
 
 
 def test_commands_have_a_limit(around: Around, obedience: Obedience) -> None:

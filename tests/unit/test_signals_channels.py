@@ -8,12 +8,15 @@ from datetime import UTC, datetime
 import bson
 import pytest
 from bson import json_util
+from bson.errors import BSONError
 
 from signals.actions import Condition, ExecuteSnapshot, PauseSnapshot
-from signals.errors import DuplicateSignal, MalformedSignal
+from signals.errors import DuplicateSignal, MalformedSignal, SignalError
 from signals.inbox_channel import InboxChannel
-from signals.source_channel import decode
+from signals.source_channel import decode, id_of
 from snapshotter.state.storage import MemoryStorage
+from tests.support.bson_documents import document as bson_document
+from tests.support.bson_documents import text
 
 AWARE = json_util.JSONOptions(tz_aware=True)
 ORDERS = ExecuteSnapshot("orders again", ("shop.orders",))
@@ -122,3 +125,19 @@ def test_a_raw_document_of_another_shape_is_refused() -> None:
         decode(bson.encode({"_id": "x", "type": 5, "data": {}}))
     with pytest.raises(MalformedSignal, match="an id, a type, and data"):
         decode(bson.encode({"_id": "x", "value": 5}))
+
+
+@pytest.mark.parametrize("levels", [200, 400, 600, 900, 2_000, 20_000])
+@pytest.mark.parametrize("field", ["_id", "type", "data"])
+def test_a_raw_document_of_any_depth_is_refused(field: str, levels: int) -> None:
+    """With one of the two errors that the engine expects, a short reason, and an id; also where neither the driver nor
+    JSON could go as deep."""
+    value = (0x0A, b"")
+    for _ in range(levels):
+        value = (0x03, bson_document([(b"a", value)]))
+    fields = {"_id": (0x02, text(b"s1")), "type": (0x02, text(b"pause-snapshot"))} | {field: value}
+    raw = bson_document([(name.encode(), found) for name, found in fields.items()])
+    with pytest.raises((SignalError, BSONError)) as refused:
+        decode(raw).parse()
+    assert 0 < len(str(refused.value)) < 2_500
+    assert id_of(raw)
