@@ -115,9 +115,11 @@ def check_snapshot(snapshot: SnapshotOptions, *, allow_code: bool = False) -> It
             yield Problem(option, f"has no effect: {FILTERS} does not name this collection", query)
         try:
             query_document(query)
-            refuse_code(query, allowed=allow_code, where=option)
         except ValueError as error:
             yield Problem(option, f"is no query document: {error}", query)
+            continue
+        try:
+            refuse_code(query, allowed=allow_code, where="the filter")
         except SignalError as error:
             yield Problem(option, str(error), query)
 
