@@ -127,6 +127,10 @@ def exit_code(error: BaseException) -> int:
     return describe(error).exit_code
 
 
+_SAID_WHOLE = {"LockError", "MongoUnavailableError", "KafkaUnavailableError", "ServerStartError"}
+"""Errors that say themselves what to do: of the lock, and of the servers that the demo and the sandbox start."""
+
+
 def describe(error: BaseException) -> Description:
     """Any exception for a person: class, message without credentials, next step, exit code."""
     kind = type(error).__name__
@@ -139,13 +143,7 @@ def describe(error: BaseException) -> Description:
     names = {c.__name__ for c in type(error).__mro__}
     if "SignalError" in names:
         return Description(kind, message, None, EXIT_CONFIGURATION, True)
-    if names & {
-        "MongoUnavailableError",
-        "KafkaUnavailableError",
-        "ServerStartError",
-    }:  # of the demo's servers
-        return Description(kind, message, None, EXIT_DEFINITE, True)
-    if "LockError" in names:
+    if names & _SAID_WHOLE:
         return Description(kind, message, None, EXIT_DEFINITE, True)
     if "StorageError" in names:
         next_step = "check delta.warehouse, and the permission to read and write there"

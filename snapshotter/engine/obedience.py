@@ -224,19 +224,21 @@ class Obedience:
         delivery.commands.append(Obeyed(command.id, _KINDS[type(command)], met, unknown, again))
 
     def _log(self, action: Log, delivery: _Delivery) -> None:
-        digest = digest_of(action)
-        again = self._again(action.id, digest, delivery)
-        if not again:
-            delivery.taking.remember(action.id, digest)
+        again = self._remembered(action, delivery)
         message = action.message.replace("{}", str(self._progress().position))
         delivery.commands.append(Obeyed(action.id, TYPE_NAMES[Log], again=again, message=message))
 
     def _custom(self, action: CustomAction, delivery: _Delivery) -> None:
+        again = self._remembered(action, delivery)
+        delivery.commands.append(Obeyed(action.id, action.type, again=again, custom=action))
+
+    def _remembered(self, action: Log | CustomAction, delivery: _Delivery) -> bool:
+        """Whether a signal that decides nothing about requests came before; from now on it has."""
         digest = digest_of(action)
         again = self._again(action.id, digest, delivery)
         if not again:
             delivery.taking.remember(action.id, digest)
-        delivery.commands.append(Obeyed(action.id, action.type, again=again, custom=action))
+        return again
 
     def _again(self, signal_id: str, digest: str, delivery: _Delivery) -> bool:
         """Whether a signal that is no request has been obeyed before; if not, there is room for it."""

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from signals.actions import ExecuteSnapshot
 from snapshotter.configuration.settings import Settings
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
 from snapshotter.landing.batch_lane import BatchLane
@@ -174,13 +174,7 @@ def test_a_request_that_ended_in_a_replayed_batch_is_not_forgotten(
     with pytest.raises(Crash):
         engine.run(once=True)
     monkeypatch.undo()
-    again = Engine(spark, engine_config(settings))
-    again.run(once=True)
-    newest = again.store.newest()
-    assert newest is not None
-    request = newest.request("nothing-to-read")
-    assert request is not None
-    assert request.ended
+    assert _after_another_life(spark, settings, "nothing-to-read").ended
 
 
 @pytest.mark.slow
@@ -223,13 +217,19 @@ def test_a_request_that_a_running_engine_accepted_outlives_a_crash(
     life.join(SECONDS)
     assert died.is_set()
     monkeypatch.undo()
+    request = _after_another_life(spark, settings, "asked")
+    assert [task.state for task in request.tasks] == [TaskState.DONE]
+
+
+def _after_another_life(spark: SparkSession, settings: Settings, name: str) -> RequestProgress:
+    """The request as it is saved once another engine has caught up; it has to be known."""
     again = Engine(spark, engine_config(settings))
     again.run(once=True)
     newest = again.store.newest()
     assert newest is not None
-    request = newest.request("asked")
+    request = newest.request(name)
     assert request is not None
-    assert [task.state for task in request.tasks] == [TaskState.DONE]
+    return request
 
 
 def _settings(uri: str, database: str, folder: Path) -> Settings:
