@@ -2,7 +2,7 @@
 # PYTHON=/path/to/python chooses the interpreter for it.
 
 PYTEST := .venv/bin/python -m pytest
-PURE := tests/unit tests/property tests/simulation tests/tidy
+PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -22,6 +22,7 @@ test: .venv/.installed ## all tests, on a real MongoDB and Spark (about 35 minut
 
 test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches
 	@$(PYTEST) -m thorough --hypothesis-profile thorough
+	@$(PYTEST) -q tests/property --hypothesis-profile thorough
 
 check: .venv/.installed ## lint, types, import rules and the pure tests, in less than two minutes
 	@$(MAKE) --no-print-directory lint

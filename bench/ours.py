@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.clock import ticking
 from bench.measurement import ROUNDS, Measurement, measurement
 from bench.peers.process import Round, run_rounds
+from streaming.positions import ClusterTime
 
 NAME = "snapshotter"
 ROOT = Path(__file__).parents[1]
@@ -25,11 +26,20 @@ def backfill(
 
 
 def streaming(
-    uri: str, db: str, coll: str, events: int, folder: Path, *, rounds: int = ROUNDS
+    uri: str,
+    db: str,
+    coll: str,
+    events: int,
+    folder: Path,
+    *,
+    rounds: int = ROUNDS,
+    start: ClusterTime | None = None,
 ) -> Measurement:
-    """The engines of `backfill` go on through `events` that came after it; start of the engine to last commit."""
+    """The engines of `backfill` go on through `events` that came after it, or new ones through what came after `start`;
+    start of the engine to last commit."""
+    options = {} if start is None else {"capture.start.op.time": start.to_int()}
     with ticking(uri):
-        found = _run("stream", uri, db, coll, events, folder, rounds)
+        found = _run("stream", uri, db, coll, events, folder, rounds, options=options)
     return _figure(f"{NAME}, change stream", "stream", events, found)
 
 

@@ -15,6 +15,7 @@ from bench import ours
 from bench.measurement import Measurement
 from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
+from streaming.mongo import connect, majority_time
 
 DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000000"))
 CHANGES = int(os.environ.get("BENCH_CHANGES", "200000"))
@@ -65,4 +66,16 @@ def test_memory(benchmark: BenchmarkFixture, tmp_path: Path, documents: int) -> 
         load_orders(mongodb.uri, DATABASE, COLLECTION, documents)
         arguments = (mongodb.uri, DATABASE, COLLECTION, documents, tmp_path)
         figure = benchmark.pedantic(ours.backfill, arguments, {"rounds": 1})
+    shown(benchmark, figure)
+
+
+@pytest.mark.parametrize("events", [DOCUMENTS // 5, 2 * DOCUMENTS])
+def test_memory_of_catching_up(benchmark: BenchmarkFixture, tmp_path: Path, events: int) -> None:
+    """The same peaks of a stream that has so many events before it. Batches are of `engine.batch.max.events`, however
+    long the backlog."""
+    with start_mongodb() as mongodb:
+        start = majority_time(connect(mongodb.uri))
+        load_orders(mongodb.uri, DATABASE, COLLECTION, events)
+        arguments = (mongodb.uri, DATABASE, COLLECTION, events, tmp_path)
+        figure = benchmark.pedantic(ours.streaming, arguments, {"rounds": 1, "start": start})
     shown(benchmark, figure)

@@ -59,6 +59,11 @@ class EngineConfig:
     def state_location(self) -> str:
         return f"{self.warehouse.rstrip('/')}/_snapshotter/{self.name}"
 
+    @property
+    def tells_transactions(self) -> bool:
+        """Whether the source is asked which transactions events are part of."""
+        return self.source_options.get("provide.transaction.metadata", "false").lower() == "true"
+
     def loads_initially(self, namespace: Namespace) -> bool:
         """``snapshot.include.collection.list`` narrows the initial load, not the stream."""
         return self.initial_collections is None or self.initial_collections.admits(str(namespace))

@@ -16,11 +16,12 @@
 | wall_time | when the server applied it; null before MongoDB 6.0 |
 | lsid, txn_number | the transaction: BSON of the session's id, and its number |
 | renamed_to | "database.collection": the new name, in a rename |
-| trailer | JSON, only in the trailer: `{"end", "token", "events", "bytes", "namespaces", "part", "parts"}` |
+| trailer | JSON, only in the trailer: what `RowBuilder.trailer` says |
 
 A batch that is read in several shares has a trailer for each; ``part`` of ``parts`` it is.
 
-Under `columns=state` before, update_description, lsid and txn_number stay null.
+Under `columns=state` before and update_description stay null; lsid and txn_number, too, unless
+`provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that have them.
 
 Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
 stream may hold a million events, but never all of them at once.
@@ -83,10 +84,18 @@ _OPERATIONS = {
 class RowBuilder:
     """Turns events into Arrow batches of ``ARROW_SCHEMA``, numbers and counts them."""
 
-    def __init__(self, captures: Callable[[Namespace], bool], wide: bool = True, part: int = 0) -> None:
+    def __init__(
+        self,
+        captures: Callable[[Namespace], bool],
+        wide: bool = True,
+        part: int = 0,
+        transactions: bool = False,
+    ) -> None:
         """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``part``
         numbers the share of the batch that this is."""
         self.events = 0
+        self._transactional = 0
+        self._transactions = transactions or wide
         self._part = part
         self.bytes = 0
         self._captures = captures
@@ -108,7 +117,8 @@ class RowBuilder:
             yield self._flush()
 
     def trailer(self, end: ClusterTime, token: bytes | None, parts: int = 1) -> pa.RecordBatch:
-        """The last row: how far the share reached, and what was in it. ``token`` is a raw resume token."""
+        """The last row: how far the share reached, and what was in it: ``{"end", "token", "events", "bytes",
+        "namespaces", "transactional", "part", "parts"}``. ``token`` is a raw resume token."""
         namespaces: Counter[str] = Counter()
         for place, count in self._counts.items():
             database, collection, _ = self._places[place]
@@ -119,6 +129,7 @@ class RowBuilder:
             "events": self.events,
             "bytes": self.bytes,
             "namespaces": dict(sorted(namespaces.items())),
+            "transactional": self._transactional,
             "part": self._part,
             "parts": parts,
         }
@@ -154,11 +165,13 @@ class RowBuilder:
         self._wall.append(None if wall is None else integer_of(wall) * 1000)
         self._renamed.append(renamed_to)
         if self._wide:
-            transaction = get(b"txnNumber")
             self._before.append(get(b"fullDocumentBeforeChange"))
             self._update.append(get(b"updateDescription"))
+        if self._transactions:
+            number = get(b"txnNumber")
             self._lsid.append(get(b"lsid"))
-            self._txn.append(None if transaction is None else integer_of(transaction))
+            self._txn.append(None if number is None else integer_of(number))
+            self._transactional += number is not None
         self._counts[place] += 1
         self._size += size
 

@@ -14,6 +14,7 @@
 | cursor.max.await.time.ms | 0: 1000 | how long one request waits for events, through mongos |
 | trailer | false | a last row for each batch, with its end, token and counts |
 | columns | full | or state: without what a state table does not need |
+| provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
 | hints.file | | see `streaming.hints` |
 
 The start position counts for a new query; one that has a checkpoint goes on from it. Unknown options are
@@ -62,6 +63,7 @@ OPTIONS = (
     "cursor.max.await.time.ms",
     "trailer",
     "columns",
+    "provide.transaction.metadata",
     "hints.file",
 )
 
@@ -79,6 +81,7 @@ class ChangeOptions:
     readers: int
     trailer: bool
     wide: bool
+    transactions: bool
     hints_file: str | None
 
     @property
@@ -119,8 +122,9 @@ class ChangeOptions:
             start_token=start_token,
             max_events=_number(given, "engine.batch.max.events", 200_000, least=1),
             readers=_number(given, "engine.stream.readers", 1, least=1),
-            trailer=_choice(given, "trailer", ("true", "false"), "false") == "true",
+            trailer=_flag(given, "trailer"),
             wide=_choice(given, "columns", ("full", "state"), "full") == "full",
+            transactions=_flag(given, "provide.transaction.metadata"),
             hints_file=given.get("hints.file", "").strip() or None,
         )
 
@@ -138,6 +142,10 @@ def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], defau
     if value not in choices:
         raise ConfigurationError(f"{name}={given[name]!r}: expected one of {', '.join(choices)}")
     return value
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    return _choice(given, name, ("true", "false"), "false") == "true"
 
 
 def _number(given: Mapping[str, str], name: str, default: int, least: int) -> int:

@@ -163,7 +163,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
         options = self._options
-        rows = RowBuilder(options.stream.scope.captures, options.wide, part=partition.part)
+        captures = options.stream.scope.captures
+        rows = RowBuilder(captures, options.wide, partition.part, options.transactions)
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):

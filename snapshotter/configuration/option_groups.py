@@ -113,6 +113,11 @@ class CaptureOptions(Group):
         ge=-1,
         lt=1 << 63,
     )
+    transactions: Flag = option(
+        "provide.transaction.metadata",
+        "tell the begin and the end of transactions in the Delta table transactions, beside the engine's state",
+        False,
+    )
     cursor_max_await_time_ms: WholeNumber = option(
         "cursor.max.await.time.ms", "how long the server waits for changes; 0 is its own default", 0, ge=0
     )

@@ -19,7 +19,6 @@ cursor.pipeline                            | | further stages of the change stre
 cursor.pipeline.order                      | internal_first | order of these stages
 cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
 cursor.oversize.skip.threshold             | 0 | size over which events are skipped
-provide.transaction.metadata               | false | BEGIN and END of transactions
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 guardrail.collections.max                  | 0 | most collections that may be captured
 guardrail.collections.limit.action         | warn | what happens above that
@@ -62,7 +61,7 @@ topic.creation.*                           | | there are no topics
 topic.naming.strategy                      | DefaultTopicNamingStrategy | there are no topics
 topic.delimiter                            | . | there are no topics
 topic.cache.size                           | 10000 | there are no topics
-topic.transaction                          | transaction | there are no topics
+topic.transaction                          | transaction | transactions are a Delta table beside the state
 topic.heartbeat.prefix                     | __debezium-heartbeat | the position moves by itself
 topic.heartbeat.name                       | | the position moves by itself
 heartbeat.topics.prefix                    | __debezium-heartbeat | the position moves by itself

@@ -17,6 +17,7 @@ from tempfile import mkdtemp
 
 from bson import ObjectId
 from pymongo import MongoClient
+from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
 from snapshotter.configuration.settings import Settings
@@ -59,12 +60,15 @@ class Summary:
         ]
 
 
-def run_demo(documents: int, view: View, *, rate: int = 500, keep: bool = False) -> int:
-    """Run it; returns 0 if collection and table are equal in the end, else 1. ``rate``: changes a second."""
+def run_demo(
+    documents: int, view: View, *, rate: int = 500, keep: bool = False, spark: SparkSession | None = None
+) -> int:
+    """Run it; returns 0 if collection and table are equal in the end, else 1. ``rate``: changes a second. ``spark``:
+    a session to run on, which is left as it is; None starts one, and stops it."""
     folder = Path(mkdtemp(prefix="snapshotter-demo-"))
     try:
         with start_mongodb() as mongodb:
-            summary = _demo(mongodb.uri, documents, rate, folder, view)
+            summary = _demo(mongodb.uri, documents, rate, folder, view, spark)
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -89,12 +93,14 @@ def settings_for(uri: str, folder: Path) -> Settings:
     )
 
 
-def _demo(uri: str, documents: int, rate: int, folder: Path, view: View) -> Summary:
+def _demo(
+    uri: str, documents: int, rate: int, folder: Path, view: View, given: SparkSession | None
+) -> Summary:
     view.message(f"loading {documents:,} orders into {_ORDERS} at {uri}")
     for _ in load(uri, documents):
         pass
     settings = settings_for(uri, folder)
-    spark = assembly.spark_session(settings)
+    spark = given or assembly.spark_session(settings)
     try:
         engine = Snapshotter(settings, spark, view)
         writer = Writer(uri, documents, rate)
@@ -121,7 +127,8 @@ def _demo(uri: str, documents: int, rate: int, folder: Path, view: View) -> Summ
             result.documents, task.rows, task.dropped, task.chunks, seconds, changes, lag_max, result.equal
         )
     finally:
-        spark.stop()
+        if given is None:
+            spark.stop()
 
 
 class _Lag:

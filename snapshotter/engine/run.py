@@ -32,6 +32,7 @@ from snapshotter.engine_config import EngineConfig
 from snapshotter.landing.batch_lane import HOLD_SECONDS, BatchLane
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.tables import Tables
+from snapshotter.landing.transactions import FOLDER, TransactionTable
 from snapshotter.notifying.telling import Telling
 from snapshotter.notifying.window_log import WindowLog
 from snapshotter.reading.chunk_reader import Buffer
@@ -113,6 +114,7 @@ class Run:
             tables=world.tables,
             captures=config.scope.captures,
             landers=config.landers,
+            transactions=self._transactions(),
         )
         self.lane.start()
 
@@ -152,6 +154,13 @@ class Run:
             self._machine, self._before = machine, progress
             requests = [*self.world.first_requests(progress), *self.world.journal.requests]
             self.report(SignalsTaken(tuple(requests), controls))
+
+    def _transactions(self) -> TransactionTable | None:
+        world = self.world
+        if not world.config.tells_transactions:
+            return None
+        path = f"{world.config.state_location}/{FOLDER}"
+        return TransactionTable(world.spark, path, world.tables.application_id)
 
     # What the lanes and the control loop call
 

@@ -12,8 +12,9 @@ A collection that is dropped, renamed away or replaced sends no deletes: of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,6 +38,7 @@ from snapshotter.core.window import Sighting, WindowId
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.landing.tables import Tables
+from snapshotter.landing.transactions import TransactionTable
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -90,6 +92,7 @@ class BatchLane:
     tables: Tables
     captures: Callable[[Namespace], bool]
     landers: int = 4
+    transactions: TransactionTable | None = None
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     first: bool = True
     streams: bool = False
@@ -115,13 +118,14 @@ class BatchLane:
         arrived = self._arrived(batch_id, trailer, sightings, incomplete, changed)
         landing = self._landing(self.host.step(arrived))
         landed: dict[Namespace, LandedTable] = {}
-        while True:
-            try:
-                self._land(events, trailer, landing, token, landed)
-                break
-            except BuffersGone as gone:
-                _log.warning("READ buffers lost", windows=[str(w) for w in gone.windows], batch=batch_id)
-                landing = self._landing(self.host.step(BuffersLost(batch_id, gone.windows)))
+        with self._transactions_beside(events, trailer, batch_id, token):
+            while True:
+                try:
+                    self._land(events, trailer, landing, token, landed)
+                    break
+                except BuffersGone as gone:
+                    _log.warning("READ buffers lost", windows=[str(w) for w in gone.windows], batch=batch_id)
+                    landing = self._landing(self.host.step(BuffersLost(batch_id, gone.windows)))
         for namespace in landing.keep:
             if namespace in landed and landed[namespace].keys.num_rows:
                 self.keys.keep(namespace, batch_id, landing.end, landed[namespace].keys)
@@ -279,8 +283,37 @@ class BatchLane:
         for future in futures.values():
             future.result()
 
-    def _land_one(self, batch: TableBatch) -> LandedTable:
+    @contextmanager
+    def _transactions_beside(
+        self, events: DataFrame, trailer: BatchTrailer, batch_id: int, token: int
+    ) -> Iterator[None]:
+        """The batch's transactions land while the tables do; joined at the end."""
+        if self.transactions is None or not trailer.transactional:
+            yield
+            return
+        captured = events if self.signals is None else events.where(~_of(self.signals))
+        metadata = self._metadata(trailer, batch_id, token)
+        with ThreadPoolExecutor(1, "transactions", self._in_landing_pool) as pool:
+            landed = pool.submit(self.transactions.land, captured, batch_id, metadata)
+            yield
+        landed.result()
+
+    def _in_landing_pool(self) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
+
+    def _metadata(self, trailer: BatchTrailer, batch_id: int, token: int) -> dict[str, Any]:
+        """What every commit of a batch says of it."""
+        return {
+            "engine": self.engine,
+            "run": self.host.machine.run,
+            "fencing_token": token,
+            "batch": batch_id,
+            "position": trailer.end.to_json(),
+            "resume_token": trailer.token,
+        }
+
+    def _land_one(self, batch: TableBatch) -> LandedTable:
+        self._in_landing_pool()
         if self._came_and_went(batch):
             return LandedTable(batch.namespace, KEYS_SCHEMA.empty_table())
         with self.tables.landing(batch.namespace) as opened:
@@ -322,12 +355,7 @@ class BatchLane:
             buffers=self.host.buffers,
             kept=tuple(self.keys.asked(namespace)) if closings else (),
             metadata={
-                "engine": self.engine,
-                "run": self.host.machine.run,
-                "fencing_token": token,
-                "batch": landing.batch_id,
-                "position": landing.end.to_json(),
-                "resume_token": trailer.token,
+                **self._metadata(trailer, landing.batch_id, token),
                 "windows": [str(c.window.id) for c in closings],
             },
         )

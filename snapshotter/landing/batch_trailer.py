@@ -13,13 +13,15 @@ from streaming.positions import ClusterTime
 
 @dataclass(frozen=True, slots=True)
 class BatchTrailer:
-    """``token`` is the resume token behind the batch, in base64; ``parts`` are the shares that it was read in."""
+    """``token`` is the resume token behind the batch, in base64; ``transactional`` are events of transactions, where
+    the source was asked about them; ``parts`` are the shares that the batch was read in."""
 
     end: ClusterTime
     token: str | None
     events: int
     size_bytes: int
     namespaces: Mapping[Namespace, int]
+    transactional: int = 0
     parts: int = 1
 
     @classmethod
@@ -41,5 +43,6 @@ class BatchTrailer:
             events=sum(value["events"] for value in found),
             size_bytes=sum(value["bytes"] for value in found),
             namespaces=namespaces,
+            transactional=sum(value["transactional"] for value in found),
             parts=parts,
         )

@@ -46,7 +46,8 @@ class OpenTable:
 
 
 class Tables:
-    """``sample`` looks at a collection, to plan the columns of a table that does not exist yet."""
+    """``sample`` looks at a collection, to plan the columns of a table that does not exist yet. ``app_id`` names
+    the checkpoint that batches are counted by, once a batch has begun."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Tables:
     ) -> None:
         self._spark = spark
         self._warehouse = warehouse
-        self._app_id = app_id
+        self.application_id = app_id
         self._sample = sample
         self._lock = threading.Lock()
         self._open: dict[Namespace, OpenTable] = {}
@@ -73,7 +74,7 @@ class Tables:
         with self._lock:
             if namespace not in self._open:
                 path = under(self._warehouse, state_path(namespace))
-                table = StateTable(self._spark, path, namespace, self._app_id())
+                table = StateTable(self._spark, path, namespace, self.application_id())
                 self._open[namespace] = OpenTable(table, table.open())
             return self._open[namespace]
 

@@ -44,6 +44,8 @@ def test_a_backfill_survives_the_loss_of_a_worker(
         report = engine.until("the backfill's end", lambda: ended(engine, request))
         print(f"{workload.stop()} documents written")
         assert report == "completed"
+        log = engine.log.read_text(errors="replace")
+        assert "READ buffers lost" in log or "window given up" in log, "no window lost what it had read"
         assert engine.terminate() == 0
         assert engine.start("--once").wait() == 0
     assert differences(spark, engine.settings, database, plan.collections) == []

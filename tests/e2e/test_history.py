@@ -18,15 +18,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.watermark_ids import Strategy
 from streaming.mongo import majority_time
 from tests.support.equality import differences
-from tests.support.history import (
-    Change,
-    State,
-    TableVersion,
-    changes_since,
-    states_at,
-    table_state,
-    table_versions,
-)
+from tests.support.history import TableVersion, changes_since, judge, table_versions
 from tests.support.workload import Workload, WorkloadPlan, load
 
 DOCUMENTS = 240
@@ -34,7 +26,7 @@ DOCUMENTS = 240
 
 @pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.parametrize("strategy", [Strategy.INSERT_INSERT, Strategy.CLUSTER_TIME])
+@pytest.mark.parametrize("strategy", Strategy)
 def test_every_version_is_the_collection_at_its_position(
     strategy: Strategy,
     spark: SparkSession,
@@ -78,7 +70,7 @@ def test_every_version_is_the_collection_at_its_position(
         changes = changes_since(mongo_client, collection, start)
         versions = versions_of(engine, name)
         print(f"{name}: {written} writes, {len(changes)} changes, {len(versions)} versions")
-        judge(path_of(engine, name), versions[loaded[name] - 1 :], changes)
+        judge(path_of(engine, name), versions[loaded[name] - 1 :], changes, DOCUMENTS)
     assert differences(spark, engine.settings, database, plan.collections) == []
 
 
@@ -88,45 +80,3 @@ def path_of(engine: Snapshotter, name: str) -> Path:
 
 def versions_of(engine: Snapshotter, name: str) -> list[TableVersion]:
     return table_versions(path_of(engine, name))
-
-
-def judge(path: Path, versions: list[TableVersion], changes: list[Change]) -> None:
-    """Rules on the versions from the first complete one on."""
-    positions = [version.position for version in versions]
-    assert positions == sorted(set(positions)), "positions do not ascend"
-    assert any(version.windows for version in versions[1:]), "no version closed a window"
-    found = [table_state(path, version.version) for version in versions]
-    never_back(found)
-    no_half_transaction(found, versions, changes)
-    wanted = states_at(dict.fromkeys(range(DOCUMENTS), 1), changes, positions)
-    for version, state, held in zip(versions, wanted, found, strict=True):
-        wrong = {
-            k: (state.get(k), held.get(k)) for k in state.keys() | held.keys() if state.get(k) != held.get(k)
-        }
-        assert not wrong, (
-            f"{version} is not the collection at {version.position}: (collection, table) {wrong}"
-        )
-
-
-def never_back(found: list[State]) -> None:
-    """No number goes back to an older version, not even across a delete."""
-    newest: State = {}
-    for state in found:
-        older = {k: (newest[k], v) for k, v in state.items() if newest.get(k, 0) > v}
-        assert not older, f"(before, after): {older}"
-        newest |= state
-
-
-def no_half_transaction(found: list[State], versions: list[TableVersion], changes: list[Change]) -> None:
-    """Where one change of a transaction shows in a version, every other one of it does, or something newer."""
-    transactions: dict[tuple[Any, ...], list[Change]] = {}
-    for change in changes:
-        if change.tx is not None and change.v is not None:
-            transactions.setdefault(change.tx, []).append(change)
-    assert any(len(parts) > 1 for parts in transactions.values())
-    deleted_at = [(c.k, c.time) for c in changes if c.v is None]
-    for state, version in zip(found, versions, strict=True):
-        gone = {k for k, time in deleted_at if time <= version.position}
-        for parts in transactions.values():
-            shown = [state.get(c.k, 0) >= (c.v or 0) for c in parts if c.k not in gone]
-            assert all(shown) or not any(shown), f"version {version.version} shows half of {parts}"

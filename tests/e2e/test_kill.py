@@ -1,7 +1,7 @@
 """An engine that is killed, again and again, while everything is written to: no row is lost, doubled or stale.
 
 The moments are random (see the seed) and of every kind: before its first batch, in the middle of a batch, right after
-a table's commit, right after its progress was saved.
+a table's commit, right after its progress was saved. With post-images every version of a table is judged, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.testing.processes import wait_until
+from streaming.mongo import majority_time
+from streaming.positions import ClusterTime
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
+from tests.support.history import changes_since, judge, table_versions
 from tests.support.kills import moments
 from tests.support.workload import Workload, WorkloadPlan, load
 
@@ -57,14 +60,22 @@ def test_killed_engine_loses_and_doubles_nothing(
     strategy: Strategy,
     mongo_uri: str,
     database: str,
+    mongo_client: MongoClient[dict[str, Any]],
     tmp_path: Path,
     rng: random.Random,
     spark: SparkSession,
 ) -> None:
-    """Killed again and again in backfills under writes: in the end tables equal collections, to the last field."""
+    """Killed again and again in backfills under writes: in the end tables equal collections, to the last field. Each
+    version of a table that is loaded is the collection at its position, so none shows half a transaction, and no
+    document goes back to what it was in an earlier one."""
     plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=600, rate=40, settled=True)
+    for name in plan.collections:
+        mongo_client[database].create_collection(name, changeStreamPreAndPostImages={"enabled": True})
     load(plan)
-    engine = EngineProcess(tmp_path, options(mongo_uri, database, strategy))
+    before = majority_time(mongo_client)
+    images = {"capture.mode.full.update.type": "post_image", "collection.exclude.list": ".*history.end"}
+    engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy), **images})
+    loaded: ClusterTime | None = None
     in_between = 0
     with Workload(plan) as workload:
         for number, moment in enumerate(moments(rng, KILLS), 1):
@@ -74,6 +85,7 @@ def test_killed_engine_loses_and_doubles_nothing(
             engine.kill(alone=moment.alone)
             gap = engine.batches() != [] and between_commit_and_save(engine, plan)
             in_between += gap
+            loaded = loaded or loaded_at(engine)
             print(f"kill {number}: {moment}, batch {max(engine.batches(), default=-1)}, in between: {gap}")
         workload.stop()
     print(f"{workload.written} documents written, {in_between} kills between a commit and the save after it")
@@ -85,6 +97,18 @@ def test_killed_engine_loses_and_doubles_nothing(
     assert states
     assert {state for _, _, state in states} == {"done"}, states
     assert differences(spark, engine.settings, plan.database, plan.collections) == []
+    assert loaded is not None, "killed so often that the initial load never ended"
+    for name in plan.collections:
+        changes = changes_since(mongo_client, mongo_client[database][name], before)
+        complete = [v for v in table_versions(engine.table(database, name)) if v.position > loaded]
+        print(f"{name}: {len(changes)} changes, {len(complete)} versions since the initial load")
+        judge(engine.table(database, name), complete, changes, plan.documents)
+
+
+def loaded_at(engine: EngineProcess) -> ClusterTime | None:
+    """Where the stream was when the initial load had ended, as far as is saved."""
+    progress = engine.progress()
+    return ClusterTime.from_json(progress["position"]) if progress and ended(engine, "initial") else None
 
 
 def ask_if_idle(engine: EngineProcess, plan: WorkloadPlan) -> None:

@@ -130,6 +130,24 @@ def test_a_transaction_is_one_cluster_time(
     assert read(source, start, end.previous()) == []
 
 
+@pytest.mark.parametrize(("asked", "told"), [("true", 2), ("false", 0)])
+def test_events_of_state_tables_tell_their_transaction_when_asked(
+    mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime, asked: str, told: int
+) -> None:
+    """`provide.transaction.metadata`: those of a transaction carry its session and its number, and the trailer counts
+    them."""
+    items = mongo_client[database].create_collection("items")
+    items.insert_one({"_id": "before"})
+    with mongo_client.start_session() as session, session.start_transaction():
+        items.insert_many([{"_id": "a"}, {"_id": "b"}], session=session)
+    options = {"columns": "state", "provide__transaction__metadata": asked, "trailer": "true"}
+    rows = read_since(mongo_uri, start, database__include__list=database, **options)
+    events = rows[:-1]
+    assert trailer(rows)["transactional"] == told
+    assert [row["txn_number"] is not None for row in events] == [False, told > 0, told > 0]
+    assert [row["lsid"] is not None for row in events] == [False, told > 0, told > 0]
+
+
 def test_several_databases_and_collections_in_one_stream(
     mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime
 ) -> None:
@@ -209,7 +227,7 @@ def test_an_empty_range_reads_nothing(mongo_uri: str, database: str, start: Clus
     for begin in (start, ClusterTime(0, 0)):
         assert read(source, begin, start) == []
         content = trailer(read(with_trailer, begin, start))
-        nothing = {"token": None, "events": 0, "bytes": 0, "namespaces": {}}
+        nothing = {"token": None, "events": 0, "bytes": 0, "namespaces": {}, "transactional": 0}
         assert content == {"end": start.to_json(), **nothing, "part": 0, "parts": 1}
 
 

@@ -37,7 +37,7 @@ def test_twenty_ids_in_chunks_of_one_two_and_three(lab: Lab, strategy: str) -> N
     lab.assert_equal(*(f"of_{size}" for size in sizes))
 
 
-@pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES, ["insert_insert", "cluster_time"]))
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_streams_in_a_window_beats_what_it_read(lab: Lab, reads: Reads, strategy: str) -> None:
     """Changes between the low and the high watermark supersede the READs, before and after the cursor alike; what is
     deleted does not come back."""

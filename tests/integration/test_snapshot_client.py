@@ -93,11 +93,18 @@ def test_steering_through_the_client(lab: Lab, reads: Reads) -> None:
         engine.until("paused", lambda: shows("paused"), SECONDS)
         client.resume()
         assert reached[1].wait(SECONDS)
+        # The third chunk is read while the second one lands, and a stop would find it on its way.
+        engine.until("two chunks to have landed", lambda: rows_of(client, "q") == 6, SECONDS)
         client.stop()
         stopped = client.wait("q", SECONDS)
         gates[1].set()
     assert (stopped.state, stopped.error) == ("stopped", None)
     assert stopped.rows == 6
+
+
+def rows_of(client: SnapshotClient, request: str) -> int:
+    status = client.status(request)
+    return status.rows if status is not None else 0
 
 
 def test_what_no_signal_can_say_is_refused_at_once(mongo_client: Client, database: str) -> None:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import bson
+import pytest
 from pyspark.sql import SparkSession
 
+from snapshotter.landing import batch_lane
+from snapshotter.landing.commit import LandedTable
 from snapshotter.landing.tables import Tables
 from snapshotter.testing.processes import wait_until
 from streaming.columns import TablePlan
 from streaming.decode import observe
 from streaming.namespaces import Namespace
+from tests.support.engines import SECONDS, Lab, lab
+
+__all__ = ["lab"]
 
 ORDERS = Namespace("shop", "orders")
 _PATIENCE_S = 60
@@ -36,3 +44,26 @@ def test_a_landing_keeps_no_chunk_waiting_for_the_plan(spark: SparkSession, tmp_
     assert plans == [opened.table.open()] * 2
     assert sampled == [ORDERS]
     assert tables.there() == [ORDERS]
+
+
+def test_the_tables_of_a_batch_land_side_by_side(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each landing of a batch that touches three tables begins before any of them has ended: they wait for each other
+    here."""
+    names = ("orders", "people", "stock")
+    lab.with_options("cluster_time", snapshot__mode="no_data")
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+    for name in names:
+        lab.collection(name).insert_many([{"_id": n} for n in range(3)])
+    real, together = batch_lane.land_table, Barrier(len(names), timeout=_PATIENCE_S)
+    met: list[int] = []
+
+    def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
+        met.append(together.wait())
+        return real(spark, opened, batch)
+
+    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+    assert sorted(met) == [0, 1, 2]
+    lab.assert_equal(*names)

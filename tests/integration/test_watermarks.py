@@ -8,6 +8,12 @@ import pytest
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import BulkWriteError
+from pymongo.monitoring import (
+    CommandFailedEvent,
+    CommandListener,
+    CommandStartedEvent,
+    CommandSucceededEvent,
+)
 
 from snapshotter.core.watermark_ids import Strategy, close_id, open_id
 from snapshotter.core.window import WindowId
@@ -49,6 +55,39 @@ def test_a_window_has_one_low_and_one_high(mongo_client: Client, database: str) 
     assert names == {open_id("e", windows[0]), close_id("e", windows[0])}
     documents = list(mongo_client[database]["signals"].find({}, {"_id": 0}))
     assert {d["type"] for d in documents} == {"snapshot-window-open", "snapshot-window-close"}
+
+
+@pytest.mark.parametrize("strategy", [Strategy.INSERT_INSERT, Strategy.INSERT_DELETE])
+def test_every_watermark_is_a_majority_write(mongo_uri: str, database: str, strategy: Strategy) -> None:
+    """Each write that is a watermark asks for a majority, and for an answer within a time: one that an election can
+    take back would mark nothing."""
+    sent = Sent()
+    with MongoClient[dict[str, Any]](mongo_uri, event_listeners=[sent]) as client:
+        marks = writer(client, database, strategy)
+        windows = [WindowId("a1", 1)]
+        marks.high(windows, marks.low(windows))
+    names = [name for name, _ in sent.writes]
+    assert names == ["insert", "insert" if strategy is Strategy.INSERT_INSERT else "delete"]
+    for _, concern in sent.writes:
+        assert concern["w"] == "majority"
+        assert concern["wtimeout"] > 0
+
+
+class Sent(CommandListener):
+    """The writes that a client sends, with their write concern."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, dict[str, Any]]] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if event.command_name in ("insert", "delete", "update"):
+            self.writes.append((event.command_name, event.command.get("writeConcern", {})))
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        pass
 
 
 def test_documents_are_kept_where_that_is_wanted(mongo_client: Client, database: str) -> None:

@@ -41,6 +41,7 @@ class TableVersion:
 
     version: int
     batch: int
+    app_id: str
     position: ClusterTime
     windows: tuple[str, ...]
 
@@ -108,7 +109,9 @@ def table_versions(path: Path) -> list[TableVersion]:
             if "landing" in mark:
                 landed = mark["metadata"]
                 position = ClusterTime.from_json(landed["position"])
-                found.append(TableVersion(int(file.stem), mark["batch"], position, tuple(landed["windows"])))
+                windows = tuple(landed["windows"])
+                batch = TableVersion(int(file.stem), mark["batch"], mark["app_id"], position, windows)
+                found.append(batch)
     return found
 
 
@@ -118,3 +121,46 @@ def table_state(path: Path, version: int) -> State:
     state = {row["k"]: row["v"] for row in held}
     assert len(state) == len(held), f"version {version} of {path.name} has two rows of one document"
     return state
+
+
+def judge(path: Path, versions: list[TableVersion], changes: list[Change], documents: int) -> None:
+    """Rules on the versions from the first complete one on, with post-images. ``documents`` were loaded before the
+    first change."""
+    positions = [version.position for version in versions]
+    assert positions == sorted(set(positions)), "positions do not ascend"
+    assert any(version.windows for version in versions[1:]), "no version closed a window"
+    found = [table_state(path, version.version) for version in versions]
+    never_back(found)
+    no_half_transaction(found, versions, changes)
+    wanted = states_at(dict.fromkeys(range(documents), 1), changes, positions)
+    for version, state, held in zip(versions, wanted, found, strict=True):
+        wrong = {
+            k: (state.get(k), held.get(k)) for k in state.keys() | held.keys() if state.get(k) != held.get(k)
+        }
+        assert not wrong, (
+            f"{version} is not the collection at {version.position}: (collection, table) {wrong}"
+        )
+
+
+def never_back(found: list[State]) -> None:
+    """No number goes back to an older version, not even across a delete."""
+    newest: State = {}
+    for state in found:
+        older = {k: (newest[k], v) for k, v in state.items() if newest.get(k, 0) > v}
+        assert not older, f"(before, after): {older}"
+        newest |= state
+
+
+def no_half_transaction(found: list[State], versions: list[TableVersion], changes: list[Change]) -> None:
+    """Where one change of a transaction shows in a version, every other one of it does, or something newer."""
+    transactions: dict[tuple[Any, ...], list[Change]] = {}
+    for change in changes:
+        if change.tx is not None and change.v is not None:
+            transactions.setdefault(change.tx, []).append(change)
+    assert any(len(parts) > 1 for parts in transactions.values())
+    deleted_at = [(c.k, c.time) for c in changes if c.v is None]
+    for state, version in zip(found, versions, strict=True):
+        gone = {k for k, time in deleted_at if time <= version.position}
+        for parts in transactions.values():
+            shown = [state.get(c.k, 0) >= (c.v or 0) for c in parts if c.k not in gone]
+            assert all(shown) or not any(shown), f"version {version.version} shows half of {parts}"

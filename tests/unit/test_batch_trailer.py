@@ -21,6 +21,7 @@ def text(part: int, parts: int, seconds: int, **namespaces: int) -> str:
             "events": sum(namespaces.values()),
             "bytes": 10 * sum(namespaces.values()),
             "namespaces": {f"shop.{name}": count for name, count in namespaces.items()},
+            "transactional": 2 + part,
             "part": part,
             "parts": parts,
         }
@@ -31,7 +32,7 @@ def test_shares_add_up_to_the_batch() -> None:
     """Counts are sums; the end and the token are those of the last share, whichever arrived first."""
     found = BatchTrailer.from_texts([text(1, 2, 9, items=2, orders=1), text(0, 2, 5, items=4)], 7)
     assert (found.end, found.token, found.parts) == (ClusterTime(9, 1), "token 1", 2)
-    assert (found.events, found.size_bytes) == (7, 70)
+    assert (found.events, found.size_bytes, found.transactional) == (7, 70, 5)
     assert found.namespaces == {ITEMS: 6, ORDERS: 1}
 
 

@@ -1,0 +1,110 @@
+"""Transactions as rows of a Delta table, ``transactions`` beside the engine's state (``provide.transaction.metadata``).
+
+Each transaction that changed captured collections has two rows, as it has two records in Debezium's transaction topic:
+BEGIN, and END with the number of its events, in all and by collection. Every event of a transaction has one cluster
+time, and a batch never splits one, so both rows come with the batch that lands the events; there END waits for an event
+from outside. The rows of state tables name their transaction by ``_cluster_time``.
+
+Rows are only appended, once for each batch: Delta skips a batch that is sent again. On a sharded cluster each shard's
+part of a transaction has a cluster time, and so a BEGIN and an END, of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import bson
+import pyarrow as pa
+from bson import json_util
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.landing.frames import frame_of
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+from streaming.state_merge import append
+
+FOLDER = "transactions"
+SCHEMA = pa.schema(
+    [
+        ("status", pa.string()),
+        ("id", pa.string()),
+        ("event_count", pa.int64()),
+        (
+            "data_collections",
+            pa.list_(pa.struct([("data_collection", pa.string()), ("event_count", pa.int64())])),
+        ),
+        ("ts_ms", pa.int64()),
+        ("_cluster_time", pa.int64()),
+    ]
+)
+"""``ts_ms``: when the server applied it; whole seconds before MongoDB 6.0. BEGIN has no counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one transaction changed in one collection. ``lsid``: BSON of the session's id."""
+
+    cluster_time: int
+    lsid: bytes
+    txn_number: int
+    namespace: Namespace
+    events: int
+    wall_ms: int | None
+
+
+def rows_of(shares: Iterable[Share]) -> Iterator[dict[str, Any]]:
+    """BEGIN and END of each transaction, by cluster time."""
+    whole = attrgetter("cluster_time", "lsid", "txn_number")
+    ordered = sorted(shares, key=lambda share: (*whole(share), share.namespace))
+    for (time, lsid, number), parts in groupby(ordered, whole):
+        changed = list(parts)
+        walls = [part.wall_ms for part in changed if part.wall_ms is not None]
+        common = {
+            "id": transaction_id(lsid, number),
+            "ts_ms": min(walls, default=ClusterTime.from_int(time).t * 1000),
+            "_cluster_time": time,
+        }
+        yield {"status": "BEGIN", **common}
+        counts = [{"data_collection": str(p.namespace), "event_count": p.events} for p in changed]
+        yield {
+            "status": "END",
+            "event_count": sum(p.events for p in changed),
+            "data_collections": counts,
+            **common,
+        }
+
+
+def transaction_id(lsid: bytes, txn_number: int) -> str:
+    """As Debezium writes it: the session's id as JSON, a colon, and the number of the transaction in the session."""
+    return f"{json_util.dumps(bson.decode(lsid), json_options=json_util.RELAXED_JSON_OPTIONS)}:{txn_number}"
+
+
+class TransactionTable:
+    """The table at ``path``, made by the first transaction. ``app_id`` as for state tables: asked for in a batch."""
+
+    def __init__(self, spark: SparkSession, path: str, app_id: Callable[[], str]) -> None:
+        self._session = spark.newSession()  # settings of landings do not reach it
+        self._session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+        self._path = path
+        self._app_id = app_id
+
+    def land(self, events: DataFrame, batch_id: int, metadata: Mapping[str, Any]) -> None:
+        """Append the transactions of a batch's events. ``metadata`` (JSON values) goes with the commit."""
+        rows = list(rows_of(_shares(events)))
+        if rows:
+            frame = frame_of(self._session, pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
+            append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch_id, json.dumps(metadata))
+
+
+def _shares(events: DataFrame) -> Iterator[Share]:
+    within = events.where(F.col("txn_number").isNotNull())
+    parts = within.groupBy("cluster_time", "lsid", "txn_number", "db", "collection")
+    for row in parts.agg(F.count("*"), F.min(F.unix_millis("wall_time"))).toArrow().to_pylist():
+        time, lsid, number, database, collection, count, wall = row.values()
+        yield Share(time, lsid, number, Namespace(database, collection), count, wall)
