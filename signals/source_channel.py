@@ -87,10 +87,18 @@ def decode(raw: bytes) -> RawSignal:
 
 
 def id_of(raw: bytes) -> str:
-    """The id of a document that is no signal, as far as it can be read: for whoever is told why."""
+    """The id of a document that is no signal, as far as it can be read: for whoever is told why, and asks by the id
+    that the signal would have had."""
     try:
-        return plain_id(bson.decode(raw, codec_options=_OPTIONS).get("_id", "unknown"))
+        document: dict[str, Any] = bson.decode(raw, codec_options=_OPTIONS)
     except (BSONError, ValueError):
+        return "unknown"
+    named = document.get("id")
+    if isinstance(named, str) and named.strip():
+        return named.strip()
+    try:
+        return plain_id(document.get("_id", "unknown"))
+    except MalformedSignal:
         return "unknown"
 
 

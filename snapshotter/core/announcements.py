@@ -4,7 +4,7 @@ Derived, never stored, so that nothing is announced that is not durable. Of a re
 
     STARTED               the first of its collections has been opened
     PAUSED, RESUMED       by an operator; RESUMED also where it goes on after a failure
-    IN_PROGRESS           chunks of a collection have landed
+    IN_PROGRESS           chunks of a collection have landed, its last ones too
     TABLE_SCAN_COMPLETED  a collection has been read: status SUCCEEDED, or EMPTY where there was nothing to read
     FAILED                a collection is given up, with the reason
     ABORTED               collections have been stopped by an operator, ``data_collections``
@@ -84,6 +84,11 @@ def _newly(state: TaskState, was: TaskProgress | None, task: TaskProgress) -> bo
 def _of_task(
     request_id: str, was: TaskProgress | None, task: TaskProgress, queue: dict[str, str]
 ) -> Iterator[Announce]:
+    if task.chunks > (was.chunks if was is not None else 0) and task.state is not TaskState.STOPPED:
+        data = {**queue, "current_collection_in_progress": str(task.namespace)}
+        if task.last is not None and task.frontier is not None:
+            data |= {"maximum_key": task.last.key, "last_processed_key": task.frontier.key}
+        yield Announce("IN_PROGRESS", request_id, task.namespace, data=data)
     if _newly(TaskState.FAILED, was, task):
         yield Announce("FAILED", request_id, task.namespace, task.error or "")
     elif _newly(TaskState.DONE, was, task):
@@ -97,8 +102,3 @@ def _of_task(
         if task.reconcile:
             data["total_rows_deleted"] = str(task.deleted)
         yield Announce("TABLE_SCAN_COMPLETED", request_id, task.namespace, status, data)
-    elif not task.ended and was is not None and task.chunks > was.chunks:
-        data = {**queue, "current_collection_in_progress": str(task.namespace)}
-        if task.last is not None and task.frontier is not None:
-            data |= {"maximum_key": task.last.key, "last_processed_key": task.frontier.key}
-        yield Announce("IN_PROGRESS", request_id, task.namespace, data=data)

@@ -55,12 +55,14 @@ def test_malformed_signals_do_no_harm(lab: Lab) -> None:
         lab.signals.insert_many(
             [odd, broken, late, {"_id": {"a": 1}, "x": 1}, {"_id": b"\1", **signal("x.y")}]
         )
+        lab.signals.insert_one({"id": "named apart", "type": "execute-snapshot", "data": "no JSON"})
         lab.signals.insert_one({"_id": "good", **signal(lab.name("orders"))})
         assert engine.wait("good", SECONDS).tasks[0].rows == 5
         engine.catch_up(SECONDS)
         refused = dict(engine.engine.refused)
         assert bad.keys() <= refused.keys()
         assert all(name in refused[name] for name in bad), "the reason names the signal"
+        assert "named apart" in refused["named apart"], "an id beside _id is the signal's"
         assert "missing" in refused["unknown-collection"]
         assert "orders" in refused["unknown-collection"]
         assert "$nope" in refused["bad-filter"]

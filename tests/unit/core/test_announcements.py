@@ -31,7 +31,10 @@ def test_each_step_is_told_once() -> None:
     assert said(WAITING, opened) == ["STARTED q1"]
     assert said(opened, moved) == ["IN_PROGRESS q1 shop.orders"]
     assert said(moved, moved) == []
-    assert said(moved, done) == ["TABLE_SCAN_COMPLETED q1 shop.orders SUCCEEDED"]
+    assert said(moved, done) == [
+        "IN_PROGRESS q1 shop.orders",
+        "TABLE_SCAN_COMPLETED q1 shop.orders SUCCEEDED",
+    ]
     assert said(done, done.with_task(EMPTY)) == ["TABLE_SCAN_COMPLETED q1 shop.items EMPTY", "COMPLETED q1"]
 
 
@@ -39,6 +42,7 @@ def test_several_steps_at_once_are_told_in_order() -> None:
     """A request that came and went within one batch."""
     assert said(None, WAITING.with_task(DONE).with_task(EMPTY)) == [
         "STARTED q1",
+        "IN_PROGRESS q1 shop.orders",
         "TABLE_SCAN_COMPLETED q1 shop.orders SUCCEEDED",
         "TABLE_SCAN_COMPLETED q1 shop.items EMPTY",
         "COMPLETED q1",
@@ -62,6 +66,7 @@ def test_pause_resume_and_stop() -> None:
     (aborted,) = between(Progress(requests=(running,)), Progress(requests=(half,)))
     assert (aborted.kind, dict(aborted.data)) == ("ABORTED", {"data_collections": "shop.items"})
     assert said(half, half.with_task(DONE)) == [
+        "IN_PROGRESS q1 shop.orders",
         "TABLE_SCAN_COMPLETED q1 shop.orders SUCCEEDED",
         "STOPPED q1",
     ]
