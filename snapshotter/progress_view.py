@@ -191,7 +191,7 @@ def render(status: Status) -> Group:
     lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
     lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
     lines += [line for request in requests for line in _request_lines(request)]
-    lines += [Text(text, style="dim") for text in _more(status)]
+    lines += [Text(text, style="dim") for text in [*_more(status), *_window_texts(status)]]
     lines += [Text(text, style="yellow") for text in _channel_texts(status)]
     if status.error:
         lines.append(Text(f"{status.error.kind}: {status.error.message}", style="red"))
@@ -222,6 +222,17 @@ def _more(status: Status) -> list[str]:
     """How many requests there was no room for."""
     pending = sum(not r.state.ended for r in status.requests)
     return [f"and {pending - _PENDING_SHOWN} more requests wait"] if pending > _PENDING_SHOWN else []
+
+
+def _window_texts(status: Status) -> list[str]:
+    """The windows in flight, a line a collection; of an engine that has ended there are none."""
+    if status.state is not EngineState.RUNNING:
+        return []
+    shown: dict[str, list[str]] = {}
+    for window in status.windows:
+        rows = f" {window.rows:,}" if window.rows else ""
+        shown.setdefault(window.collection, []).append(f"{window.number} {window.state}{rows}")
+    return [f"windows of {name}: {', '.join(texts)}" for name, texts in shown.items()]
 
 
 def _request_lines(request: RequestReport) -> list[Text]:

@@ -55,7 +55,7 @@ def test_initial_only_ends_by_itself(lab: Lab, reads: Reads) -> None:
 
 
 def test_always_reads_at_every_start(lab: Lab, reads: Reads) -> None:
-    """A second start reads all of it again, under an id of its own; a third one as well."""
+    """A second start reads all of it again, under an id of its own."""
     prepared(lab, "always")
     with lab.running() as engine:
         engine.wait("initial", SECONDS)

@@ -68,7 +68,10 @@ def test_a_backfill_is_told_in_order_by_every_channel(lab: Lab, kafka: KafkaBrok
     of_orders = [n for n in told(heard) if n[2].get("scanned_collection") != lab.name("nothing")]
     assert of_orders == [
         ("again-1", "STARTED", both),
-        *(("again-1", "IN_PROGRESS", both | orders | {"last_processed_key": key}) for key in ("9", "19", "29")),
+        *(
+            ("again-1", "IN_PROGRESS", both | orders | {"last_processed_key": key})
+            for key in ("9", "19", "29")
+        ),
         ("again-1", "TABLE_SCAN_COMPLETED", both | scanned),
         ("again-1", "COMPLETED", {"connector_name": "shops"}),
     ]

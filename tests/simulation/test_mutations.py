@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from . import mutations_of_blocking, mutations_of_control, mutations_of_namespaces
+from .decisions import Violation
 from .faults import swarm
 from .mutations import MUTATIONS, Mutation
 from .world import World
@@ -26,7 +29,10 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, monkeypatch: pytest.Monkey
             mutation.plant(patch)
             try:
                 World(scenario).run()
-            except (AssertionError, ValueError, LookupError):
+            except (Violation, ValueError) as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                assert not Path(where.filename).name.startswith("mutations"), "the mutation itself broke"
+                print(f"seed {seed}: {type(error).__name__} in {where.name}: {str(error)[:200]}")
                 break
     else:
         pytest.fail(f"rule {mutation.rule}: nothing noticed {mutation.name} in {_WORLDS_MAX} worlds")

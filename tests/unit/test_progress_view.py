@@ -65,6 +65,20 @@ def test_the_display_has_a_row_a_collection_and_the_stream() -> None:
     assert "shop running · lag=1.3s events/s=100 events=1000 windows=1" in text
 
 
+def test_windows_in_flight_are_shown_by_collection() -> None:
+    """Number, state, and how many READs one holds; an engine that has ended has none."""
+    windows = (
+        WindowReport(collection="shop.orders", number=13, state="read", rows=45_000),
+        WindowReport(collection="shop.people", number=15, state="opening"),
+        WindowReport(collection="shop.orders", number=14, state="open"),
+    )
+    status = RUNNING.model_copy(update={"windows": windows})
+    text = drawn(status)
+    assert "windows of shop.orders: 13 read 45,000, 14 open" in text
+    assert "windows of shop.people: 15 opening" in text
+    assert "windows of" not in drawn(status.model_copy(update={"state": EngineState.STOPPED}))
+
+
 def test_an_estimate_that_was_short_does_not_end_a_collection() -> None:
     """The bar is full when the collection is done, not when the estimate is reached."""
     short = ORDERS.model_copy(update={"estimated_total": 10})
