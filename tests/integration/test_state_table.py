@@ -340,6 +340,7 @@ def test_ranges_are_found_by_spark(table: Table) -> None:
     source.unpersist()
 
 
+@pytest.mark.thorough
 def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
     """Four tables, four threads, one cached batch: each gets its rows and record; repeats are skipped."""
     tables = [Table(spark, str(tmp_path / str(number)), app_id=f"engine-{number}") for number in range(4)]
