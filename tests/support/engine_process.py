@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,14 +53,15 @@ class EngineProcess:
     process: GuardedProcess | None = None
     starts: int = 0
     signals_sent: int = 0
+    settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once: whoever waits for what is on disk asks for its place fifty times a second.
+        self.settings = Settings.from_options(self._all(), environ={})
 
     @property
     def file(self) -> Path:
         return self.folder / "engine.json"
-
-    @property
-    def settings(self) -> Settings:
-        return Settings.from_options(self._all(), environ={})
 
     @property
     def state(self) -> Path:
