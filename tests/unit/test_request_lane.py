@@ -9,14 +9,17 @@ from typing import Any, cast
 import pytest
 from pymongo import errors as driver
 
-from snapshotter.core.effects import WriteHigh, WriteLow
-from snapshotter.core.inputs import Input, LowWritten, WindowFailed
+from snapshotter.core.effects import ReadChunk, WriteHigh, WriteLow
+from snapshotter.core.inputs import ChunkRead, Input, LowWritten, WindowFailed
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.core.window import WindowId
+from snapshotter.reading import request_lane
+from snapshotter.reading.chunk_reader import Buffer, Trailer
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkLost
+from streaming.columns import TablePlan
 from streaming.positions import ClusterTime
-from tests.unit.core.some import ORDERS, at
+from tests.unit.core.some import ORDERS, at, chunk
 
 FIRST, SECOND = WindowId("a", 1), WindowId("a", 2)
 REFUSED = driver.OperationFailure("not authorized on shop", 13, {"code": 13, "errmsg": "not authorized"})
@@ -96,6 +99,40 @@ def test_a_high_watermark_that_fails_waits_in_the_same_row() -> None:
     it.lane._write_highs([WriteHigh(SECOND, ORDERS, at(3))])
     assert it.waits.seconds == [1, 2]
     assert it.told[-1] == WindowFailed(SECOND, "AutoReconnect: gone", definite=False)
+
+
+def test_a_chunk_that_cannot_be_read_waits_in_the_same_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its windows fail together, each time after twice the wait; a chunk that is read begins the row anew. A definite
+    error is reported at once."""
+    it = Watched(None)
+    gone = driver.AutoReconnect("gone")
+    part = Trailer(1, 1, 10, at(6), "k1", "k1", True, TablePlan(), {})
+    outcomes = [gone, gone, gone, Buffer(cast(Any, None), TablePlan(), (part,)), gone, REFUSED]
+    first, second = (ReadChunk(window, ORDERS, chunk(None, "k9"), None, at(5)) for window in (FIRST, SECOND))
+
+    def read(spark: object, job: object) -> Buffer:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(request_lane, "read", read)
+    monkeypatch.setattr(Lane, "_job", lambda lane, effects: None)
+    for seconds in ([1], [1, 2], [1, 2, 4]):
+        before = len(it.told)
+        it.lane._read([first, second])
+        assert it.told[before:] == [
+            WindowFailed(window, "AutoReconnect: gone", definite=False) for window in (FIRST, SECOND)
+        ]
+        assert it.waits.seconds == seconds
+    it.lane._read([first])
+    assert isinstance(it.told[-1], ChunkRead)
+    for _ in range(2):
+        it.lane._read([first])
+    assert it.waits.seconds == [1, 2, 4, 1]
+    last = it.told[-1]
+    assert isinstance(last, WindowFailed)
+    assert last.definite
 
 
 def test_a_definite_error_is_reported_at_once() -> None:
