@@ -43,7 +43,7 @@ def test_a_backfill_survives_the_loss_of_a_worker(
         print(f"worker killed; windows: {windows(engine)}")
         report = engine.until("the backfill's end", lambda: ended(engine, request))
         print(f"{workload.stop()} documents written")
-        assert report == "completed"
+        assert report == "completed", engine.request(request)
         log = engine.log.read_text(errors="replace")
         assert "READ buffers lost" in log or "window given up" in log, "no window lost what it had read"
         assert engine.terminate() == 0
