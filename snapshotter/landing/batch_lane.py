@@ -268,7 +268,8 @@ class BatchLane:
         token: int,
         landed: dict[Namespace, LandedTable],
     ) -> None:
-        """Every table that has something, side by side; all threads are joined before this returns or raises."""
+        """Every table that has something, side by side; all threads are joined before this returns or raises. What all
+        of them have lost is raised together: a table whose events are committed already is not landed again."""
         closing = {c.window.namespace for c in landing.closings}
         wanted = self._streamed(trailer) | closing | landing.emptied.keys()
         work = [n for n in sorted(wanted) if n not in landed]
@@ -277,11 +278,18 @@ class BatchLane:
         with ThreadPoolExecutor(min(self.landers, len(work)), "land") as pool:
             batches = {n: self._table_batch(n, events, trailer, landing, token) for n in work}
             futures = {n: pool.submit(self._land_one, batches[n]) for n in work}
+        lost: set[WindowId] = set()
         for namespace, future in futures.items():
-            if future.exception() is None:
+            error = future.exception()
+            if isinstance(error, BuffersGone):
+                lost |= error.windows
+            elif error is None:
                 landed[namespace] = future.result()
         for future in futures.values():
-            future.result()
+            if not isinstance(future.exception(), BuffersGone):
+                future.result()
+        if lost:
+            raise BuffersGone(frozenset(lost))
 
     @contextmanager
     def _transactions_beside(

@@ -38,7 +38,7 @@ def test_a_backfill_survives_the_loss_of_a_worker(
         )
         engine.start()
         request = engine.execute_snapshot(*(f"{database}.{name}" for name in plan.collections))
-        engine.until("windows that hold READs", lambda: holding(engine))
+        engine.until("all windows to hold their READs, which lie on both workers", lambda: holding(engine))
         cluster.kill_worker(0)
         print(f"worker killed; windows: {windows(engine)}")
         report = engine.until("the backfill's end", lambda: ended(engine, request))
@@ -58,7 +58,11 @@ def windows(engine: EngineProcess) -> list[str]:
 
 def holding(engine: EngineProcess) -> bool:
     status = engine.status()
-    return status is not None and any(w.state in ("read", "closing") for w in status.windows)
+    return (
+        status is not None
+        and len({w.collection for w in status.windows}) == 2
+        and all(w.state in ("read", "closing") for w in status.windows)
+    )
 
 
 def ended(engine: EngineProcess, request_id: str) -> str | None:

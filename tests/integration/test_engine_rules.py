@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -136,26 +137,29 @@ def test_an_update_looked_up_after_its_delete_hides_nothing(lab: Lab) -> None:
 
 
 def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads) -> None:
-    """An executor dies after the window was read: the batch lands without the window, and the chunk is read again
-    instead of being recomputed."""
+    """An executor dies after windows of two collections were read: the batch lands without them, and the chunks are
+    read again instead of being recomputed. Both tables have committed the batch's events by then."""
     lab.with_options(snapshot__mode="no_data")
-    orders = lab.collection("orders")
-    orders.insert_many([{"_id": n, "v": 0} for n in range(10)])
+    names = ("orders", "people")
+    for name in names:
+        lab.collection(name).insert_many([{"_id": n, "v": 0} for n in range(10)])
+    both = Barrier(2, timeout=SECONDS)
 
     def after(number: int, job: Any, buffer: Any) -> None:
-        if number == 0:
+        if number < 2:
             free_checkpoint(buffer.frame)
-            orders.update_one({"_id": 3}, {"$set": {"v": 1}})
+            lab.collection(job.namespace.collection).update_one({"_id": 3}, {"$set": {"v": 1}})
+            both.wait()
 
     reads.after = after
     with lab.running() as engine:
         run = engine.engine.run_state
-        request = engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)
+        request = engine.wait(engine.execute_snapshot(*map(lab.name, names)), SECONDS)
         assert not request.failed
         assert run is engine.engine.run_state, "no restart was needed"
         engine.catch_up(SECONDS)
-    assert len(reads.jobs) == 2
-    lab.assert_equal("orders")
+    assert len(reads.jobs) == 4
+    lab.assert_equal(*names)
 
 
 def _targets(job: Any) -> list[Any]:

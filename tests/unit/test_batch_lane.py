@@ -1,0 +1,53 @@
+"""The batch lane: what it makes of tables that could not be landed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from snapshotter.core.effects import LandBatch
+from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.window import WindowId
+from snapshotter.landing.batch_lane import BatchLane
+from snapshotter.landing.batch_trailer import BatchTrailer
+from snapshotter.landing.commit import BuffersGone
+from streaming.namespaces import Namespace
+from tests.unit.core.some import at
+
+NAMES = [Namespace("shop", name) for name in ("items", "orders", "people", "stock")]
+LOST = {name: frozenset({WindowId("a", number)}) for number, name in enumerate(NAMES[:2], 1)}
+
+
+def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception], landed: dict[Namespace, Any]) -> None:
+    """Land four tables, some of which end in errors; ``landed`` gets those that do not."""
+    nothing = cast(Any, None)
+
+    def land_one(lane: BatchLane, batch: Any) -> str:
+        if batch.namespace in errors:
+            raise errors[batch.namespace]
+        return "landed"
+
+    patch.setattr(BatchLane, "_land_one", land_one)
+    patch.setattr(BatchLane, "_table_batch", lambda lane, namespace, *_: SimpleNamespace(namespace=namespace))
+    lane = BatchLane(nothing, nothing, "e", Strategy.CLUSTER_TIME, None, nothing, lambda namespace: True)
+    trailer = BatchTrailer(at(9), None, 4, 40, dict.fromkeys(NAMES, 1))
+    landing = LandBatch(1, at(5), at(9), closings=(), keep=frozenset(), unreached={})
+    lane._land(nothing, trailer, landing, 1, landed)
+
+
+def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor that dies takes READs of several collections along. A table that has committed its events records the
+    batch, and would pass for landed, without an outcome of its windows, if it were tried once more with them."""
+    landed: dict[Namespace, Any] = {}
+    with pytest.raises(BuffersGone) as raised:
+        land(monkeypatch, {name: BuffersGone(windows) for name, windows in LOST.items()}, landed)
+    assert raised.value.windows == LOST[NAMES[0]] | LOST[NAMES[1]]
+    assert sorted(landed) == NAMES[2:]
+
+
+def test_another_error_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the run, and so every window: what was lost besides does not matter any more."""
+    with pytest.raises(OSError, match="no disk"):
+        land(monkeypatch, {NAMES[0]: BuffersGone(LOST[NAMES[0]]), NAMES[2]: OSError("no disk")}, {})
