@@ -22,7 +22,7 @@ test: .venv/.installed ## all tests, on a real MongoDB and Spark (about 35 minut
 
 test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches
 	@$(PYTEST) -m thorough --hypothesis-profile thorough
-	@$(PYTEST) -q tests/property --hypothesis-profile thorough
+	@$(PYTEST) -q tests/property tests/integration/test_signals_fuzz.py --hypothesis-profile thorough
 
 check: .venv/.installed ## lint, types, import rules and the pure tests, in less than two minutes
 	@$(MAKE) --no-print-directory lint
