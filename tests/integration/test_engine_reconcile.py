@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import bson
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import TaskProgress, TaskState
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.reading.ranges import bound_of
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]
 
 
-def bound(number: int) -> Bound:
-    return bound_of(bson.encode({"_id": number}))
-
-
-def ask(engine: Snapshotter, name: str, part: Wanted) -> TaskProgress:
-    request = SnapshotRequest(name, (part,))
-    run = engine.engine.run_state
-    assert run is not None
-    run.take((request,), engine.engine.journal.controls)
+def ask(lab: Lab, engine: Snapshotter, name: str, **part: object) -> TaskProgress:
+    """By a signal in the collection."""
+    names = [lab.name("orders")]
+    lab.signal("execute-snapshot", name, data__collections=names, reconcile=True, **part)
     (task,) = engine.wait(name, SECONDS).tasks
     assert (task.state, task.error) == (TaskState.DONE, None)
     return task
@@ -34,7 +25,7 @@ def test_a_new_checkpoint_over_an_old_table_is_reconciled(lab: Lab, reads: Reads
     """Documents deleted between two checkpoints leave their rows, at both ends of the table and in its middle: single
     ids, then a range, then all of it are reconciled, and nothing else goes, though documents come and go while windows
     read. In the end the table equals the collection."""
-    lab.with_options("cluster_time", snapshot__mode="initial")
+    lab.with_options("insert_insert", snapshot__mode="initial")
     lab.tune = limits(chunk_docs=4, windows=2)
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "v": 0} for n in range(20)])
@@ -51,14 +42,13 @@ def test_a_new_checkpoint_over_an_old_table_is_reconciled(lab: Lab, reads: Reads
     with lab.running() as engine:
         engine.catch_up(SECONDS)
         assert len(lab.rows("orders")) == 20
-        wanted = lab.namespace("orders")
-        keys = ask(engine, "keys", Wanted(wanted, keys=tuple(map(bound, (5, 6, 77))), reconcile=True))
+        keys = ask(lab, engine, "keys", keys=[5, 6, 77])
         assert (keys.rows, keys.deleted) == (1, 1)
-        part = ask(engine, "part", Wanted(wanted, range=KeyRange(bound(9), bound(11), True), reconcile=True))
+        part = ask(lab, engine, "part", range={"min": 9, "max": 11})
         assert (part.rows, part.deleted) == (1, 2)
         assert {0, 1, 18, 19} <= {row["_id"] for row in lab.rows("orders")}
         reads.after = after
-        whole = ask(engine, "whole", Wanted(wanted, reconcile=True))
+        whole = ask(lab, engine, "whole")
         assert whole.deleted == 4
         engine.catch_up(SECONDS)
     lab.assert_equal("orders")
