@@ -5,7 +5,7 @@ by, and a broker that is away is a matter of its channel alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.progress import TaskState
 from snapshotter.status import Status
 from snapshotter.testing.kafka import KafkaBroker
-from snapshotter.testing.processes import free_port, wait_until
+from snapshotter.testing.processes import wait_until
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
@@ -136,11 +136,21 @@ def steered(client: SnapshotClient, reads: Reads, orders: str, nothing: str) -> 
     assert (client.wait("later", SECONDS).state, client.wait("later", 1).rows) == ("completed", DOCUMENTS)
 
 
-def test_a_broker_that_is_away_disturbs_nothing(lab: Lab) -> None:
+@pytest.fixture
+def away(kafka: KafkaBroker, topic: str) -> Iterator[KafkaBroker]:
+    """A broker that has the topic, and has died; after the test it serves again."""
+    kafka.kill()
+    yield kafka
+    kafka.kill()
+    kafka.start()
+
+
+def test_a_broker_that_is_away_disturbs_nothing_and_is_heard_when_it_is_back(
+    lab: Lab, away: KafkaBroker, topic: str
+) -> None:
     """From the start on: the stream flows, other channels are obeyed while the source is idle, and the status says what
-    is wrong with which broker."""
-    address = f"127.0.0.1:{free_port()}"
-    file = prepared(lab, address, **{"signal.poll.interval.ms": 200})
+    is wrong with which broker. When it serves, under the running engine, its signals start backfills."""
+    file = prepared(lab, away.bootstrap, **{"signal.poll.interval.ms": 200, "signal.kafka.topic": topic})
     with Snapshotter(lab.settings(), lab.spark) as engine:
         append(file, asking("by-file", lab.name("orders"), lab.name("people")))
         tasks = engine.wait("by-file", SECONDS).tasks
@@ -150,6 +160,11 @@ def test_a_broker_that_is_away_disturbs_nothing(lab: Lab) -> None:
         told(
             engine, lab, "the status to say why", lambda trouble: trouble is not None and "refused" in trouble
         )
-        assert f"Kafka at {address}" in (health(lab)["kafka"] or "")
+        assert f"Kafka at {away.bootstrap}" in (health(lab)["kafka"] or "")
         assert [name for name, trouble in health(lab).items() if trouble] == ["kafka"]
+        away.start()
+        away.send(topic, "shop", asking("back", lab.name("people")))
+        completed(engine, "back")
+        assert starts(engine, "back") == 1
+        told(engine, lab, "the channel to work", lambda trouble: trouble is None)
     lab.assert_equal("orders", "people")
