@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,7 +155,7 @@ def test_an_initial_load_may_be_filtered(lab: Lab, reads: Reads) -> None:
 
 def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:
     """``streaming.delay.ms``: the position is taken at once and stands still until the pause is over; then everything
-    since lands."""
+    since lands. A short pause ends by itself."""
     prepared(lab, "no_data", streaming__delay__ms=3_600_000)
     with lab.running() as engine:
         begun = engine.position()
@@ -168,6 +169,13 @@ def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:
         run.streams_at = 0.0
         engine.catch_up(SECONDS)
     assert [row["_id"] for row in lab.rows("orders")] == [100]
+    lab.with_options(streaming__delay__ms=1_500)
+    lab.collection("orders").insert_one({"_id": 101})
+    began = time.monotonic()
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        assert time.monotonic() - began >= 1.5
+    assert sorted(row["_id"] for row in lab.rows("orders")) == [100, 101]
 
 
 def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:

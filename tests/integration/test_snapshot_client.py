@@ -107,6 +107,41 @@ def rows_of(client: SnapshotClient, request: str) -> int:
     return status.rows if status is not None else 0
 
 
+@pytest.mark.slow
+def test_a_failure_is_told_and_mended_through_the_client(lab: Lab, reads: Reads) -> None:
+    """A blocking snapshot that cannot be read raises, where it is waited for, with its reason and what to do; doing
+    that completes it. What changed meanwhile has landed too."""
+    client = prepared(lab, 12)
+    lab.tune = limits(3, 1)
+
+    def broken(number: int, job: ReadJob) -> None:
+        if number == 2:
+            raise RuntimeError("the disk is on fire")
+
+    reads.before = broken
+    with lab.running() as engine:
+        request = client.execute(lab.name("orders"), blocking=True, id="q")
+        with pytest.raises(SnapshotFailed, match=r"on fire.*resume-snapshot"):
+            client.wait(request, SECONDS)
+        failed = client.status(request)
+        assert failed is not None
+        assert (failed.state, failed.ended, failed.collections[0].state) == ("failed", True, "failed")
+        lab.collection("orders").insert_one({"_id": 100})
+        client.resume([request])
+        engine.until("the request to go on", lambda: state(client, request) == "completed", SECONDS)
+        done = client.wait(request, SECONDS)
+        assert done.error is None
+        assert done.rows >= 12
+        assert engine.wait(request, SECONDS).blocking
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders")
+
+
+def state(client: SnapshotClient, request: str) -> str:
+    found = client.status(request)
+    return "" if found is None else found.state
+
+
 def test_what_no_signal_can_say_is_refused_at_once(mongo_client: Client, database: str) -> None:
     """By the engine's own parser, before anything is sent."""
     client = SnapshotClient(mongo_client, f"{database}.signals")
