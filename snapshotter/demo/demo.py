@@ -54,7 +54,7 @@ class Summary:
         lag = f"{self.lag_max_seconds:.0f} s"
         return [
             f"backfilled   {read:,} documents, {self.chunks} windows, {self.seconds:.1f} s: {speed:,.0f}/s",
-            f"READs        {self.rows:,} landed, {self.dropped:,} dropped because a streamed change was newer",
+            f"READs        {self.rows:,} landed, {self.dropped:,} dropped in favour of streamed changes",
             f"meanwhile    {self.changes:,} changes were written; lag of the stream at most {lag}",
             f"verify       {self.documents:,} documents: collection and table are {outcome}",
         ]
