@@ -49,10 +49,6 @@ _NO_NEWS = (
     "org.apache.spark.rdd.MapPartitionsRDD",
     # A batch takes as long as it takes, and the next one begins at once.
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
-    # Batches are not planned anew while they run: Spark has it so for every stream.
-    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
-    # Landings and chunks share the cores evenly, and need no file of weights for that.
-    "org.apache.spark.scheduler.FairSchedulableBuilder",
     # A stream that is stopped may be writing down its next batch, and is interrupted in it: a page of stack trace.
     "org.apache.hadoop.util.Shell",
 )
