@@ -12,6 +12,7 @@ from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
 from snapshotter.control.channels import ChannelConfig
 from snapshotter.core.limits import Limits
+from snapshotter.core.memory import SECONDS
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.namespaces import Namespace
@@ -51,6 +52,7 @@ class EngineConfig:
     allow_code: bool = False
     status_collection: bool = True
     requests_max: int = 1_000
+    remember_seconds: int = SECONDS
     watermarks_keep: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)

@@ -304,6 +304,13 @@ class EngineOptions(Group):
         1_000,
         ge=1,
     )
+    signals_remember_ms: WholeNumber = option(
+        "engine.signals.remember.ms",
+        "how long the id of a signal that was obeyed, or whose snapshot has ended, is known at least; the newest ones "
+        "are known for longer",
+        86_400_000,
+        ge=1_000,
+    )
     watermarks_keep: Flag = option(
         "engine.watermarks.keep",
         "with insert_insert, leave the documents of windows in the signal collection when they have ended",

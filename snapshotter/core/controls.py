@@ -7,9 +7,7 @@ with the same result.
 The journal holds them; a replayed batch, which starts from an older progress, does not undo them.
 
 Invariants
-- ``taken`` remembers the ids of the newest commands with what they said, so that one that is delivered twice is obeyed
-  once, and another one under its id can be told. There is room for all that one delivery may hold, twice over: what a
-  replay delivers again is known.
+- ``taken`` remembers commands by their ids (`core.memory`), so that one that is delivered twice is obeyed once.
 - A fact is let go only once the state that the next replay would start from shows it (``settled``).
 
 Pure: standard library only.
@@ -19,27 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, assert_never
 
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.memory import LONG_AGO, Memory, Moment
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from streaming.namespaces import Namespace
 
 TaskId = tuple[str, Namespace]
-COMMANDS_KEPT = 20_000
 _FINAL = (TaskState.DONE, TaskState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """``resumed``: of each task how often it has been told to go on after a failure. ``taken``: digests by command id,
-    in the order in which they came."""
+    """``resumed``: of each task how often it has been told to go on after a failure."""
 
     paused: frozenset[str] = frozenset()
     stopped: frozenset[TaskId] = frozenset()
     resumed: Mapping[TaskId, int] = field(default_factory=dict)
-    taken: Mapping[str, str] = field(default_factory=dict)
+    taken: Memory = field(default_factory=Memory)
 
     def after(self, command: Command, requests: Iterable[RequestProgress]) -> Controls:
         """What holds once the command is obeyed, for the requests that exist now."""
@@ -62,14 +58,9 @@ class Controls:
             case _:
                 assert_never(command)
 
-    def remembering(self, taken: Mapping[str, str]) -> Controls:
+    def remembering(self, digests: Mapping[str, str], moment: Moment = LONG_AGO) -> Controls:
         """With these commands as the newest, by their ids what they said."""
-        if not taken:
-            return self
-        known = {**self.taken, **taken}
-        for oldest in list(islice(known, max(0, len(known) - COMMANDS_KEPT))):
-            del known[oldest]
-        return replace(self, taken=known)
+        return replace(self, taken=self.taken.remembering(digests, moment)) if digests else self
 
     def applied(self, request: RequestProgress) -> RequestProgress:
         """The request as these decisions leave it. Applied again, nothing changes."""
@@ -115,7 +106,7 @@ class Controls:
             "paused": sorted(self.paused),
             "stopped": [[request_id, str(namespace)] for request_id, namespace in sorted(self.stopped)],
             "resumed": [[i, str(n), count] for (i, n), count in sorted(self.resumed.items())],
-            "taken": dict(self.taken),
+            "taken": self.taken.to_json(),
         }
 
     @classmethod
@@ -124,7 +115,7 @@ class Controls:
             paused=frozenset(value["paused"]),
             stopped=frozenset((i, Namespace.parse(n)) for i, n in value["stopped"]),
             resumed={(i, Namespace.parse(n)): count for i, n, count in value["resumed"]},
-            taken=dict(value["taken"]),
+            taken=Memory.from_json(value["taken"]),
         )
 
 

@@ -2,7 +2,7 @@
 
 Ten thousand of them may come in one batch. What each asks for is worked out on the requests as they stand when the
 first is looked at, and as those before it have left them; the outcome, new requests and what operators have decided, is
-written once (`progress_store.Journal.take`) and then reaches the machine in one step (``inputs.SignalsTaken``).
+written once (`state.journal`) and then reaches the machine in one step (``inputs.SignalsTaken``).
 A request that ends meanwhile does no harm: decisions are facts that a state which has moved on simply shows already.
 
 Invariant: the outcome is what the same signals would have led to one by one.
@@ -12,12 +12,13 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.memory import LONG_AGO, Moment
 from snapshotter.core.progress import RequestProgress, TaskState
 from snapshotter.core.requests import SnapshotRequest
 from streaming.namespaces import Namespace
@@ -38,11 +39,18 @@ class Met:
 
 
 class Taking:
-    """``requests`` and ``controls`` as they are; ``new`` and the property ``controls`` are the outcome."""
+    """``requests`` and ``controls`` as they are at this ``moment``; ``new`` and the property ``controls`` are the
+    outcome."""
 
-    def __init__(self, requests: Iterable[RequestProgress], controls: Controls) -> None:
+    def __init__(
+        self,
+        requests: Iterable[RequestProgress],
+        controls: Controls,
+        moment: Moment = LONG_AGO,
+    ) -> None:
         self.new: list[SnapshotRequest] = []
         self._controls = controls
+        self._moment = moment
         self._taken: dict[str, str] = {}
         self._known = {request.id: request for request in requests}
         self._open = {request.id: request for request in self._known.values() if not request.ended}
@@ -51,7 +59,7 @@ class Taking:
 
     @property
     def controls(self) -> Controls:
-        return self._controls.remembering(self._taken)
+        return self._controls.remembering(self._taken, self._moment)
 
     @property
     def commands(self) -> int:
@@ -73,7 +81,8 @@ class Taking:
 
     def digest_of(self, signal_id: str) -> str | None:
         """What the signal of this id said; None for an id that is not known."""
-        for taken in (self._taken, self._controls.taken):
+        known: tuple[Mapping[str, str], ...] = (self._taken, self._controls.taken)
+        for taken in known:
             if signal_id in taken:
                 return taken[signal_id]
         request = self._known.get(signal_id)

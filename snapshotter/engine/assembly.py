@@ -55,6 +55,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         allow_code=settings.engine.filters_allow_code,
         status_collection=settings.engine.status_collection,
         requests_max=settings.engine.requests_max,
+        remember_seconds=settings.engine.signals_remember_ms // 1_000,
         watermarks_keep=settings.engine.watermarks_keep,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),

@@ -54,9 +54,10 @@ from snapshotter.notifying.telling import Telling
 from snapshotter.notifying.window_log import WindowLog
 from snapshotter.progress_view import SilentView, View
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
+from snapshotter.state.journal import Journal
 from snapshotter.state.lock import EngineLock
 from snapshotter.state.process import this_process
-from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import storage_for
 from snapshotter.status import EngineState
 from streaming.change_stream import MongoChangesDataSource
@@ -81,7 +82,7 @@ class Engine:
         self.storage = storage_for(config.state_location, spark)
         self.client = connect(config.uri)
         self.store = ProgressStore(self.storage)
-        self.journal = Journal(self.storage)
+        self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox = InboxChannel(self.storage)
         self.in_process = InProcessChannel()
         self.obedience = Obedience(self)

@@ -17,7 +17,7 @@ from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.engine_config import EngineConfig
 from snapshotter.state.generation import Generation
-from snapshotter.state.progress_store import Journal
+from snapshotter.state.journal import Journal
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.initial")

@@ -1,7 +1,7 @@
 """What a signal makes the engine do: accept a request, or decide something about requests.
 
 However a signal came, it is obeyed here, and once: its id is remembered with a digest of what it said (how long:
-`state.progress_store`). Delivered again it changes nothing; another content under its id is refused, and that is said.
+`core.memory`). Delivered again it changes nothing; another content under its id is refused, and that is said.
 Everything is durable in the journal before it takes effect.
 """
 
@@ -33,22 +33,24 @@ from snapshotter.control.catalogue import Asked, IdReused, RequestRefused, diges
 from snapshotter.control.custom_actions import CustomActions
 from snapshotter.control.dry_runs import DryRuns
 from snapshotter.control.estimates import estimate
-from snapshotter.core.controls import COMMANDS_KEPT
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.memory import KEPT, ROOM
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.taking import Met, Taking
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.run import Run
 from snapshotter.engine_config import EngineConfig
-from snapshotter.state.progress_store import Journal, ProgressStore, text_of
+from snapshotter.state.journal import Journal, text_of
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import Storage
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.signals")
 
 
-COMMANDS_AT_ONCE = COMMANDS_KEPT // 2
+COMMANDS_AT_ONCE = KEPT // 2
+"""Twice as many are remembered however old they are: what a crash delivers again is known."""
 SIZE_MAX = 16 << 20
 """Characters that the requests which have not ended may take in the journal."""
 _SHOWN = 20
@@ -99,12 +101,13 @@ class Obeying(Protocol):
 
 @dataclass(slots=True)
 class _Delivery:
-    """Signals that came together: what holds by now, what the server has said, how much room is left, and what is to
-    be told once all is durable."""
+    """Signals that came together: what holds by now, what the server has said, how many characters the requests take,
+    for how many more ids there is room, and what is to be told once all is durable."""
 
     taking: Taking
     asked: Asked
     size: int
+    room: int
     commands: list[Obeyed] = field(default_factory=list)
 
 
@@ -155,8 +158,9 @@ class Obedience:
     def _delivery(self) -> _Delivery:
         engine, run = self._engine, self._engine.run_state
         known = run.known() if run is not None else engine.journal.existing(self._progress())
-        taking = Taking(known, engine.journal.controls)
-        return _Delivery(taking, Asked(engine.captured), engine.journal.size)
+        journal = engine.journal
+        taking = Taking(known, journal.controls, journal.moment())
+        return _Delivery(taking, Asked(engine.captured), journal.size, journal.room)
 
     def _carry_out(self, action: Action, delivery: _Delivery) -> None:
         match action:
@@ -209,6 +213,7 @@ class Obedience:
                 f"signal {action.id!r}: with the requests that wait it would take {size:,} characters of state, of "
                 f"{SIZE_MAX:,} at most; ask for fewer keys or collections, or with a shorter filter"
             )
+        _make_room(action.id, delivery)
         delivery.size = size
         delivery.taking.accept(request)
 
@@ -247,6 +252,8 @@ class Obedience:
             raise RequestRefused(
                 f"signal {signal_id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
             )
+        if not again:
+            _make_room(signal_id, delivery)
         return again
 
     def _command_of(
@@ -303,6 +310,16 @@ class Obedience:
 
     def _answered(self, answer: DryRun) -> None:
         self._engine.obeyed(Obeyed(answer.id, DRY_RUN, answer=answer))
+
+
+def _make_room(signal_id: str, delivery: _Delivery) -> None:
+    """For the id of a new signal: no other one is forgotten for it before its time."""
+    if delivery.room < 1:
+        raise RequestRefused(
+            f"signal {signal_id!r}: {ROOM:,} signals are remembered already, so that none is obeyed twice. Send it "
+            f"again when some of them are old enough to be forgotten, or shorten that time (engine.signals.remember.ms)"
+        )
+    delivery.room -= 1
 
 
 def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[Namespace]:

@@ -38,7 +38,8 @@ from snapshotter.notifying.window_log import WindowLog
 from snapshotter.reading.chunk_reader import Buffer
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
-from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")

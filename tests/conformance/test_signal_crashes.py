@@ -33,7 +33,8 @@ from signals.source_channel import decode
 from snapshotter.control.channels import Channels
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
-from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
@@ -241,6 +242,7 @@ class World:
         requests = end.before.requests
         assert sorted((r.id, str(r.tasks[0].state)) for r in requests) == sorted(IDS.items())
         assert end.journal.requests == ()
+        assert all(end.journal.digest_of(name) is not None for name in (*IDS, "p", "s", "l", "r"))
         assert self.refused == {"p"}
 
 

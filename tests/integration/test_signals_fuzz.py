@@ -19,7 +19,8 @@ from pymongo import MongoClient
 from signals.actions import ExecuteSnapshot
 from snapshotter.control.channels import Channels
 from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
-from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace

@@ -12,6 +12,7 @@ from snapshotter.core.chunks import KeyRange
 from snapshotter.core.controls import Controls
 from snapshotter.core.flight import Flight
 from snapshotter.core.machine import Machine
+from snapshotter.core.memory import Memory
 from snapshotter.core.progress import Progress, TaskProgress
 from snapshotter.core.scan import Scan
 from snapshotter.core.taking import Taking
@@ -68,7 +69,7 @@ def a_stop_reaches_requests_that_come_later(patch: pytest.MonkeyPatch) -> None:
 @mutation("control", again=0.1, pauses=0.04, resumes=0.1, stops=0.02)
 def a_command_that_comes_twice_is_obeyed_twice(patch: pytest.MonkeyPatch) -> None:
     original = Controls.after
-    patch.setattr(Controls, "after", lambda self, c, known: original(replace(self, taken={}), c, known))
+    patch.setattr(Controls, "after", lambda self, c, known: original(replace(self, taken=Memory()), c, known))
 
 
 @mutation("control", together=0.9, requests=4)

@@ -68,6 +68,14 @@ def test_how_often_channels_are_looked_into(given: str | None, every: int) -> No
     assert assembly.engine_config(made(**options)).poll_ms == every
 
 
+@pytest.mark.parametrize(
+    ("options", "seconds"), [({}, 86_400), ({"engine.signals.remember.ms": "60000"}, 60)]
+)
+def test_how_long_ids_are_remembered(options: dict[str, str], seconds: int) -> None:
+    """A day, unless another time is stated."""
+    assert assembly.engine_config(made(**options)).remember_seconds == seconds
+
+
 def test_channels_are_opened_as_they_are_enabled() -> None:
     """In their order. The broker need not be there."""
     settings = made(**{**KAFKA, ENABLED: "kafka,file", "signal.kafka.bootstrap.servers": "127.0.0.1:1"})

@@ -17,7 +17,8 @@ from signals.errors import MalformedSignal, UnknownSignal
 from signals.parsing import parse_signal, parse_signal_text
 from snapshotter.control import custom_actions
 from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
-from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace

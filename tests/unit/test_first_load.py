@@ -14,7 +14,7 @@ from snapshotter.core.watermark_ids import Strategy
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine_config import EngineConfig
 from snapshotter.state.generation import Generation
-from snapshotter.state.progress_store import Journal
+from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope

@@ -13,13 +13,15 @@ from structlog.testing import capture_logs
 from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
 from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import IdReused, digest_of
+from snapshotter.core.memory import ROOM
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.taking import Met
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.obedience import COMMANDS_AT_ONCE, Obedience, Obeyed, Obeying
+from snapshotter.state.journal import Journal
 from snapshotter.state.process import Owner
-from snapshotter.state.progress_store import Journal, ProgressStore
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage, StorageError
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -125,11 +127,10 @@ def test_an_id_means_one_thing(around: Around, obedience: Obedience) -> None:
 
 
 def test_a_request_that_has_ended_is_remembered(around: Around, obedience: Obedience) -> None:
-    """By the progress, once the journal has let go of it."""
+    """By the journal, when nobody else knows it: here the progress has forgotten it already."""
     (request,) = around.journal.waiting(Progress())
     for task in request.tasks:
         request = request.with_task(task.stopped())
-    around.store.save(Progress(batch_id=3, position=ClusterTime(5, 1), requests=(request,)))
     around.journal.forget(Progress(requests=(request,)))
     obedience.obey(REQUEST)
     obedience.obey(ExecuteSnapshot("q1", ("shop.people",)))
@@ -245,3 +246,19 @@ def test_commands_have_a_limit(around: Around, obedience: Obedience) -> None:
     assert list(around.refused) == [f"p{COMMANDS_AT_ONCE}"]
     assert len(around.journal.controls.taken) == COMMANDS_AT_ONCE
     assert {o.met for o in around.outcomes} == {Met(("q1",), 1)}
+
+
+def test_where_all_that_is_remembered_is_young_more_is_refused(around: Around, obedience: Obedience) -> None:
+    """Rather than an id forgotten before its time: that signal could be obeyed twice. What is known is known still."""
+    around.names = [ORDERS]
+    moment = around.journal.moment()
+    full = {f"x{n}": "" for n in range(ROOM - 2)}  # one request waits
+    around.journal.decide(around.journal.controls.remembering(full, moment))
+    obedience.obey(PauseSnapshot("p"), ResumeSnapshot("r"), orders("q2"), Log("l", "hello"))
+    assert {
+        name: "engine.signals.remember.ms" in why for name, why in around.refused.items()
+    } == dict.fromkeys(("r", "q2", "l"), True)
+    around.refused.clear()
+    obedience.obey(PauseSnapshot("p"), REQUEST)
+    assert around.refused == {}
+    assert states(around) == [(True, ["waiting", "waiting"])]

@@ -8,8 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.controls import COMMANDS_KEPT, Controls
+from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.memory import KEPT, Memory, Moment, Said
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 
 from .some import ITEMS, ORDERS, bound, request
@@ -73,15 +74,21 @@ def test_one_that_goes_on_and_is_stopped_ends_anew() -> None:
 
 
 def test_a_command_counts_once() -> None:
-    """Delivered again, a pause does not undo the resume that came after it; the newest ids are known."""
+    """Delivered again, a pause does not undo the resume that came after it."""
     controls = Controls().after(PauseReceived("p1", digest="d"), [Q1]).after(ResumeReceived("r1"), [Q1])
     assert controls.after(PauseReceived("p1", digest="d"), [Q1]) is controls
-    assert controls.taken == {"p1": "d", "r1": ""}
-    controls = controls.remembering({f"x{n}": "" for n in range(COMMANDS_KEPT - 1)})
-    assert list(controls.taken)[:2] == ["r1", "x0"]
-    controls = controls.after(ResumeReceived("r2"), [])
-    assert len(controls.taken) == COMMANDS_KEPT
-    assert "r1" not in controls.taken
+    assert dict(controls.taken) == {"p1": "d", "r1": ""}
+
+
+def test_commands_are_remembered_for_the_time_that_is_stated() -> None:
+    """However many come within it; those that are older give way to newer ones, beyond a number."""
+    old, young = ({f"{age}{n}": age for n in range(KEPT)} for age in ("old", "young"))
+    controls = Controls().remembering(old, Moment(1_000, 60)).remembering(young, Moment(1_060, 60))
+    assert len(controls.taken) == 2 * KEPT
+    controls = controls.remembering({"new": ""}, Moment(1_061, 60))
+    assert list(controls.taken) == [*young, "new"]
+    assert [controls.taken.younger(Moment(now, 60)) for now in (1_120, 1_121, 1_122)] == [KEPT + 1, 1, 0]
+    assert controls.remembering({}, Moment(9_999, 60)) is controls
 
 
 def test_a_fact_stays_until_an_older_state_shows_it() -> None:
@@ -125,7 +132,10 @@ TASKS = st.tuples(st.text(max_size=3), st.sampled_from([ORDERS, ITEMS]))
         st.frozensets(st.text(max_size=3)),
         st.frozensets(TASKS),
         st.dictionaries(TASKS, st.integers(1, 9)),
-        st.dictionaries(st.text(max_size=3), st.text(max_size=3)),
+        st.builds(
+            Memory,
+            st.dictionaries(st.text(max_size=3), st.builds(Said, st.text(max_size=3), st.integers(0, 2**40))),
+        ),
     )
 )
 def test_it_survives_json(controls: Controls) -> None:
