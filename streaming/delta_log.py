@@ -67,6 +67,12 @@ class Snapshot:
         marks = (listed.apply(at) for at in range(listed.size()))
         return next((int(mark.version()) for mark in marks if mark.appId() == app_id), None)
 
+    @property
+    def features(self) -> frozenset[str]:
+        """The table features that readers or writers must know, by Delta's names."""
+        names = self._snapshot.protocol().readerAndWriterFeatureNames().mkString(",")
+        return frozenset(names.split(",")) if names else frozenset()
+
     def table_property(self, name: str) -> str | None:
         return cast("str | None", _option(self._snapshot.metadata().configuration().get(name)))
 

@@ -55,11 +55,13 @@ class Known:
     ``rows``: it has no more than so many. The keys of a small one are sent to every executor, and the table's
     need no shuffle in two of the MERGE's three joins. ``distinct``: no key comes twice. ``held``: it is
     checkpointed, so that it gives the same rows however often it is read, and Delta need not write it aside.
+    ``deletes``: exactly so many of its rows are deletes.
     """
 
     rows: int | None = None
     distinct: bool = False
     held: bool = False
+    deletes: int | None = None
 
     @property
     def few(self) -> bool:

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import stamina
@@ -41,10 +42,12 @@ from streaming import state_merge
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.columns import TablePlan
 from streaming.delta_log import Commit, Snapshot, TableLog
+from streaming.delta_transaction import supports
 from streaming.key_ranges import Range
 from streaming.namespaces import Namespace
 from streaming.state_merge import NOTHING_KNOWN, Known
 from streaming.state_schema import missing_columns, state_schema, type_differences
+from streaming.state_upsert import upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -212,6 +215,7 @@ class StateTable:
         key_ranges: Sequence[Range] | None,
         known: Known = NOTHING_KNOWN,
         part: Part = "batch",
+        added: DataFrame | None = None,
     ) -> Landed:
         """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
 
@@ -222,6 +226,8 @@ class StateTable:
         ``key_ranges`` hold all keys of the source (`streaming.key_ranges`, `state_merge.ranges_of`); None
         searches the whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands
         behind the batch's first part, which the caller has landed; `recorded_batch` does not tell of it.
+        ``added``: rows of keys that are new and none of the source's, inserted beside a merge; only where
+        `takes_added` says so.
 
         Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
         raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
@@ -234,6 +240,12 @@ class StateTable:
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
         rows = self._fitting(source, before)
+        upserts = how == "merge" and self._upserts(before, known, adds=added is not None)
+        if added is not None and not upserts:
+            raise LandingError(
+                f"batch {batch_id} of {self.namespace} has rows beside a merge that takes none"
+            )
+        beside = None if added is None else self._fitting(added, before)
         token = uuid.uuid4().hex
         mark = {
             "engine": _ENGINE,
@@ -244,8 +256,26 @@ class StateTable:
         }
         # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
         user_metadata = json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
-        vectors = self._vectors and before.size > self._small_bytes
-        self._write(rows, app_id, batch_id, user_metadata, how, key_ranges, known, vectors)
+        if upserts:
+            write = partial(
+                upsert, self._session, self.path, rows, key_ranges, known, app_id, batch_id, beside
+            )
+        elif how == "append":
+            write = partial(state_merge.append, self.path, rows, app_id, batch_id, user_metadata)
+        else:
+            write = partial(
+                state_merge.merge,
+                self._session,
+                self.path,
+                rows,
+                key_ranges,
+                known,
+                updates=how != "insert",
+                replaces=how == "replace",
+                vectors=self._marks(before),
+            )
+        with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
+            _try(write)
         commit = self._commit_of(token, before.version)
         if commit is None:
             raise LandingError(
@@ -255,35 +285,19 @@ class StateTable:
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
 
-    def _write(
-        self,
-        rows: DataFrame,
-        app_id: str,
-        batch_id: int,
-        user_metadata: str,
-        how: How,
-        ranges: Sequence[Range] | None,
-        known: Known,
-        vectors: bool,
-    ) -> None:
-        for attempt in stamina.retry_context(
-            on=_PASSING_CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None
-        ):
-            with attempt:
-                if how == "append":
-                    state_merge.append(self.path, rows, app_id, batch_id, user_metadata)
-                else:
-                    with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
-                        state_merge.merge(
-                            self._session,
-                            self.path,
-                            rows,
-                            ranges,
-                            known,
-                            updates=how != "insert",
-                            replaces=how == "replace",
-                            vectors=vectors,
-                        )
+    def takes_added(self, known: Known) -> bool:
+        """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
+        return self._upserts(self._existing(), known, adds=True)
+
+    def _upserts(self, table: Snapshot, known: Known, *, adds: bool) -> bool:
+        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables that nothing
+        is added to: their few files are written anew."""
+        fits = known.held and known.distinct and known.deletes is not None and self._vectors
+        return fits and (adds or table.files == 0 or self._marks(table)) and supports(table)
+
+    def _marks(self, table: Snapshot) -> bool:
+        """Whether old rows are marked in deletion vectors: a small table's files are written anew."""
+        return self._vectors and table.size > self._small_bytes
 
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version
@@ -326,6 +340,13 @@ class StateTable:
         missing = missing_columns(table.schema, plan)
         if missing:
             self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({', '.join(missing)})")
+
+
+def _try(write: Callable[[], None]) -> None:
+    """Again, some times, where another writer was quicker."""
+    for attempt in stamina.retry_context(on=_PASSING_CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None):
+        with attempt:
+            write()
 
 
 def _mark_of(commit: Commit) -> dict[str, Any] | None:

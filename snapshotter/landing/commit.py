@@ -8,7 +8,7 @@ key, the latest streamed event that lands something, else the READ of the window
     MERGE (rows ∪ reads)
 
 Where the READs' ranges are proven new, their keys are held against all that streamed since the windows were registered,
-and the reads are appended behind a MERGE of the rows.
+and the reads are inserted beside a merge of the rows: in the same commit, or (a small table) in one behind it.
 
 Where the batch emptied the collection (`core.namespace_changes`), the MERGE deletes every row that its source has not:
 still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows that it
@@ -88,12 +88,14 @@ class TableBatch:
 
 @dataclass(slots=True)
 class LandedTable:
-    """``keys``: key and cluster time of every event of the batch that landed, for windows that close later."""
+    """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
+    of these are deletes."""
 
     namespace: Namespace
     keys: pa.Table
     outcomes: dict[WindowId, Outcome] = field(default_factory=dict)
     events: int = 0
+    deletes: int = 0
     wrote: bool = False
 
 
@@ -101,12 +103,12 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
     """One commit or two, or none if nothing is left to write. Raises ``BuffersGone`` before any READ is written."""
     rows: DataFrame | None = None
     gone: GoneRows | None = None
-    keys = KEYS_SCHEMA.empty_table()
+    keys, deletes = KEYS_SCHEMA.empty_table(), 0
     try:
         if batch.events is not None:
             rows = _decoded(opened, batch)
-            keys = _keys_of(rows)
-        landed = LandedTable(batch.namespace, keys, events=keys.num_rows)
+            keys, deletes = _keys_of(rows)
+        landed = LandedTable(batch.namespace, keys, events=keys.num_rows, deletes=deletes)
         recorded = opened.table.recorded_batch()
         if recorded is not None and recorded >= batch.landing.batch_id:
             return landed
@@ -115,6 +117,9 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
         if appends:
             streamed = _always_newer(streamed)
         reads = _reads(spark, opened.grow(TablePlan()), batch, streamed)
+        if reads is not None:
+            cores = spark.sparkContext.defaultParallelism
+            reads = reads.coalesce(_files(sum(c.window.rows for c in batch.closings), cores))
         if reads is None and keys.num_rows == 0 and not batch.emptied:
             landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
             return landed
@@ -122,7 +127,7 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
             gone = gone_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
         written = _table_rows(rows) if rows is not None and (keys.num_rows or batch.emptied) else None
         if reads is not None and appends:
-            return _append(spark, opened, batch, written, reads, landed)
+            return _append(opened, batch, written, reads, landed)
         return _commit(opened, batch, written, reads, gone, landed)
     except Exception as error:
         if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
@@ -158,9 +163,11 @@ def _table_rows(rows: DataFrame) -> DataFrame:
     return rows.where("_trailer is null").drop("_trailer")
 
 
-def _keys_of(rows: DataFrame) -> pa.Table:
-    table = _table_rows(rows).select("_key", "_cluster_time").toArrow()
-    return table.cast(KEYS_SCHEMA)
+def _keys_of(rows: DataFrame) -> tuple[pa.Table, int]:
+    """Key and cluster time of each row, and how many of them are deletes."""
+    table = _table_rows(rows).select("_key", "_cluster_time", "_op").toArrow()
+    deletes = pc.sum(pc.equal(table["_op"], "d")).as_py() or 0
+    return table.drop_columns("_op").cast(KEYS_SCHEMA), deletes
 
 
 def _always_newer(keys: pa.Table) -> pa.Table:
@@ -211,27 +218,32 @@ def _commit(
         spans += gone.spans
         beside += gone.total
         kept_rows -= gone.total
-    done = _merge(opened, batch, source, spans, _known(landed, beside, parts), landed)
+    known = _known(landed, beside, parts, gone=gone.total if gone is not None else 0)
+    done = _merge(opened, batch, source, spans, known, landed)
     landed.wrote = done.wrote
     _share_out(batch, kept_rows + done.source_rows, landed, gone.counts if gone is not None else {})
     return landed
 
 
 def _append(
-    spark: SparkSession,
     opened: OpenTable,
     batch: TableBatch,
     events: DataFrame | None,
     reads: DataFrame,
     landed: LandedTable,
 ) -> LandedTable:
-    """Append READs that are proven new, behind a MERGE of the events. Between the two commits the table lacks READs of
-    ranges that a first load has not reached yet, and nothing else."""
+    """Insert READs that are proven new beside the events, or append them behind a MERGE of these. Between the two
+    commits the table then lacks READs of ranges that a first load has not reached yet, and nothing else."""
+    known = _known(landed, 0, [])
+    if events is not None and opened.table.takes_added(known):
+        done = _merge(opened, batch, [events], [], known, landed, added=reads)
+        landed.wrote = done.wrote
+        _share_out(batch, done.source_rows - landed.events, landed, {})
+        return landed
     if events is not None:
-        _merge(opened, batch, [events], [], _known(landed, 0, []), landed, windows=False)
-    files = _files(sum(c.window.rows for c in batch.closings), spark.sparkContext.defaultParallelism)
+        _merge(opened, batch, [events], [], known, landed, windows=False)
     done = opened.table.land(
-        reads.coalesce(files),
+        reads,
         batch_id=batch.landing.batch_id,
         metadata=dict(batch.metadata),
         how="append",
@@ -244,7 +256,7 @@ def _append(
 
 
 def _files(rows: int, cores: int) -> int:
-    """How many files an append is written to: work for every core, but none of a few rows, however small the chunks."""
+    """How many files READs are written to: work for every core, but none of a few rows, however small the chunks."""
     return max(1, rows // _FILE_ROWS_MAX, min(cores, rows // _FILE_ROWS_MIN))
 
 
@@ -269,6 +281,7 @@ def _merge(
     landed: LandedTable,
     *,
     windows: bool = True,
+    added: DataFrame | None = None,
 ) -> Landed:
     """The batch's first part; ``spans`` hold all keys but the events'. Without ``windows``: their READs follow in a
     commit of their own, which names them."""
@@ -279,15 +292,16 @@ def _merge(
         how="replace" if batch.emptied else "merge",
         key_ranges=None if batch.emptied else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
+        added=added,
     )
 
 
-def _known(landed: LandedTable, reads: int, parts: Sequence[Trailer]) -> Known:
+def _known(landed: LandedTable, reads: int, parts: Sequence[Trailer], gone: int = 0) -> Known:
     """That no key comes twice is looked at, not believed: the events' keys lie here, the READs' parts told their first
     and last, and no READ stands beside an event of its key, nor a row that is gone beside either. All of it is
-    checkpointed. ``reads``: how many rows there are beside the events'."""
+    checkpointed. ``reads``: how many rows there are beside the events', ``gone`` of them deletes."""
     apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(parts)
-    return Known(rows=landed.events + reads, distinct=apart, held=apart)
+    return Known(rows=landed.events + reads, distinct=apart, held=apart, deletes=landed.deletes + gone)
 
 
 def _disjoint(parts: Sequence[Trailer]) -> bool:

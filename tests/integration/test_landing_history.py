@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,20 +11,33 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from snapshotter.core.inputs import Outcome
+from streaming.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow
 
+thorough = partial(pytest.param, marks=pytest.mark.thorough)
+AT_ONCE: dict[str, str] = {}
+APART = {DELETION_VECTORS: "false"}
+"""READs that are proven new land with a batch's events, or (no deletion vectors) in a commit of their own."""
+
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
-@pytest.mark.parametrize("shares", [1, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("settings", [AT_ONCE, thorough(APART)], ids=["at once", "apart"])
+@pytest.mark.parametrize("shares", [1, thorough(3)])
 def test_a_history_lands_as_the_rule_says(
-    spark: SparkSession, tmp_path: Path, rng: random.Random, shares: int, first_load: bool
+    spark: SparkSession,
+    tmp_path: Path,
+    rng: random.Random,
+    shares: int,
+    settings: dict[str, str],
+    first_load: bool,
 ) -> None:
     """Batch after batch the table is what the plain rule makes of the same events and READs, with one row a key; once
     every window has closed, it is the collection. Columns appear while windows are open. The events of a batch come
     in one share, or in three that hold events of the same keys."""
     history = generate(rng, keys=150, batches=4, events=120)
-    follow(Landings(spark, tmp_path / "table", first_load=first_load, shares=shares), history)
+    landings = Landings(spark, tmp_path / "table", first_load=first_load, shares=shares, settings=settings)
+    follow(landings, history)
 
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
@@ -54,22 +68,27 @@ def test_an_append_only_where_keys_are_proven_new(spark: SparkSession, tmp_path:
     assert len(landings.rows()) == total > 0
 
 
-def test_reads_of_a_first_load_are_appended_behind_the_events(spark: SparkSession, tmp_path: Path) -> None:
-    """Two commits of one batch: the events are merged, and the READs appended, but those whose keys have streamed since
-    their window was registered. Repeated, the batch lands neither part again."""
+@pytest.mark.parametrize(
+    ("settings", "together"), [(AT_ONCE, ["MERGE"]), (APART, ["MERGE", "WRITE"])], ids=["at once", "apart"]
+)
+def test_reads_of_a_first_load_land_with_the_events_or_behind_them(
+    spark: SparkSession, tmp_path: Path, settings: dict[str, str], together: list[str]
+) -> None:
+    """In one commit where the table takes that, else in two: the events are merged, and the READs inserted, but those
+    whose keys have streamed since their window was registered. Repeated, the batch lands nothing again."""
     history = generate(random.Random(8), keys=120, batches=4, events=60)
-    landings = Landings(spark, tmp_path / "table", first_load=True)
+    landings = Landings(spark, tmp_path / "table", first_load=True, settings=settings)
     both = 0
     for batch in range(4):
         before = landings.opened.table.version()
-        landings.land(history, batch)
+        landed = landings.land(history, batch)
         operations = _operations(landings.path, landings.opened.table.version() - before)
-        assert operations in ([], ["MERGE"], ["WRITE"], ["MERGE", "WRITE"])
-        both += operations == ["MERGE", "WRITE"]
+        assert operations in ([], ["MERGE"], ["WRITE"], together)
+        both += operations == together and any(o.kept for o in landed.outcomes.values())
         landings.open([p for p in history.windows if p.opens == batch])
     assert both, "the history never tried the rule"
     rows, version = landings.rows(), landings.opened.table.version()
-    again = Landings(spark, tmp_path / "table", first_load=True)
+    again = Landings(spark, tmp_path / "table", first_load=True, settings=settings)
     again.buffers = landings.buffers
     assert not again.land(history, 3).wrote
     assert (landings.rows(), landings.opened.table.version()) == (rows, version)

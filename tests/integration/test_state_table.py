@@ -87,7 +87,7 @@ def table(spark: SparkSession, path: str) -> Table:
     return Table(spark, path)
 
 
-EVERYTHING = Known(rows=4, distinct=True, held=True)
+EVERYTHING = Known(rows=4, distinct=True, held=True, deletes=2)
 KNOWN = [NOTHING_KNOWN, Known(rows=4), Known(distinct=True), Known(held=True), EVERYTHING]
 
 

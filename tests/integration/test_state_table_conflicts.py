@@ -12,6 +12,7 @@ import pytest
 
 from streaming.columns import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
+from streaming.state_merge import Known
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, StateTable
 
@@ -72,28 +73,41 @@ def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], o
     return result
 
 
+SMALL, LARGE = {"small_bytes": 1 << 30}, {"small_bytes": 0}
+BOTH = pytest.mark.parametrize("size", [SMALL, LARGE], ids=["merge", "upsert"])
+
+
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> StateTable:
     """A table with two files, so that OPTIMIZE has something to do."""
-    state = StateTable(spark, str(tmp_path / "orders"), NAMESPACE, "engine-1")
+    state = opened(spark, str(tmp_path / "orders"))
     state.create(PLAN)
     for batch, key in enumerate("ab"):
         state.land(rows(spark, (key, 0, "c")), batch_id=batch, metadata={}, how="append", key_ranges=None)
     return state
 
 
+def opened(spark: SparkSession, path: str, size: dict[str, int] = SMALL) -> StateTable:
+    return StateTable(spark, path, NAMESPACE, "engine-1", **size)
+
+
 def content(spark: SparkSession, table: StateTable) -> dict[str, int]:
     return {row["_key"]: row["n"] for row in spark.read.format("delta").load(table.path).collect()}
 
 
+@BOTH
 def test_a_landing_survives_a_concurrent_optimize(
-    spark: SparkSession, table: StateTable, tmp_path: Path
+    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, int]
 ) -> None:
-    """OPTIMIZE takes away the files that the MERGE read: the landing is done again, as one batch."""
+    """OPTIMIZE takes away the files that the landing read: it is done again, as one batch."""
+    table = opened(spark, table.path, size)
+    known = Known(3, distinct=True, held=True, deletes=1)
     source = held(rows(spark, ("a", 1, "u"), ("b", 0, "d"), ("c", 1, "c")), tmp_path)
     landed = while_landing(
         tmp_path,
-        lambda: table.land(source, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "c")]),
+        lambda: table.land(
+            source, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "c")], known=known
+        ),
         lambda: spark.sql(f"OPTIMIZE delta.`{table.path}` FULL"),
     )
     assert (landed.wrote, landed.inserted, landed.updated, landed.deleted) == (True, 1, 1, 1)
@@ -103,18 +117,24 @@ def test_a_landing_survives_a_concurrent_optimize(
     assert table.recorded_batch() == 2
 
 
+@BOTH
 def test_of_two_engines_on_one_table_one_learns_that_it_did_not_write(
-    spark: SparkSession, table: StateTable, tmp_path: Path
+    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, int]
 ) -> None:
     """Both land batch 2 under one application id: the slower one fails, and its rows are not in the table."""
-    other = StateTable(spark, table.path, NAMESPACE, "engine-1")
+    table, other = opened(spark, table.path, size), opened(spark, table.path, size)
+    known = Known(1, distinct=True, held=True, deletes=0)
     source = held(rows(spark, ("a", 1, "u")), tmp_path)
     quick = rows(spark, ("a", 2, "u"))
     with pytest.raises(Exception, match=r"(?i)another one, with the same|ConcurrentTransaction"):
         while_landing(
             tmp_path,
-            lambda: table.land(source, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "a")]),
-            lambda: other.land(quick, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "a")]),
+            lambda: table.land(
+                source, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "a")], known=known
+            ),
+            lambda: other.land(
+                quick, batch_id=2, metadata={}, how="merge", key_ranges=[("a", "a")], known=known
+            ),
         )
     assert content(spark, table) == {"a": 2, "b": 0}
     assert table.version() == 3

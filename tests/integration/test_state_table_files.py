@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from streaming.columns import Column, Scalar, TablePlan
 from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_merge import DELETION_VECTORS
+from streaming.state_merge import DELETION_VECTORS, NOTHING_KNOWN, Known
 from streaming.state_schema import state_schema
 from streaming.state_table import SMALL_BYTES, StateTable
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
+KNOWN = Known(3, distinct=True, held=True, deletes=0)
 
 
 def added(path: Path) -> list[dict[str, Any]]:
@@ -27,15 +28,16 @@ def added(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("small_bytes", "settings", "marked"),
+    ("small_bytes", "settings", "known", "marked"),
     [
-        pytest.param(SMALL_BYTES, {}, 0, id="small"),
-        pytest.param(0, {}, 1, id="larger"),
-        pytest.param(0, {DELETION_VECTORS: "false"}, 0, id="larger, but switched off"),
+        pytest.param(SMALL_BYTES, {}, KNOWN, 0, id="small"),
+        pytest.param(0, {}, KNOWN, 1, id="larger"),
+        pytest.param(0, {}, NOTHING_KNOWN, 1, id="larger, of which nothing is known"),
+        pytest.param(0, {DELETION_VECTORS: "false"}, KNOWN, 0, id="larger, but switched off"),
     ],
 )
 def test_old_rows_go_with_their_file_or_by_deletion_vector(
-    spark: SparkSession, tmp_path: Path, small_bytes: int, settings: dict[str, str], marked: int
+    spark: SparkSession, tmp_path: Path, small_bytes: int, settings: dict[str, str], known: Known, marked: int
 ) -> None:
     """A change to one of three rows: a small table has its file written anew, with all three rows; a larger one keeps
     its file, marks the row in it, and gets a file of one row. Its rows are the same, and so is what is counted."""
@@ -48,7 +50,7 @@ def test_old_rows_go_with_their_file_or_by_deletion_vector(
         values = [tuple(({"_cluster_time": batch} | row).get(name) for name in schema.names) for row in rows]
         source = spark.createDataFrame(values, schema).coalesce(1)
         keys = key_ranges(row["_key"] for row in rows)
-        return table.land(source, batch_id=batch, metadata={}, how="merge", key_ranges=keys)
+        return table.land(source, batch_id=batch, metadata={}, how="merge", key_ranges=keys, known=known)
 
     land(0, *({"_key": key, "n": 0, "_op": "c"} for key in "abc"))
     landed = land(1, {"_key": "b", "n": 1, "_op": "u"})

@@ -95,7 +95,14 @@ class Landings:
     """One table, landed batch after batch, as the batch lane does it. Where it is no first load, as a large one is."""
 
     def __init__(
-        self, spark: SparkSession, path: Path, *, first_load: bool, shares: int = 1, reconcile: bool = False
+        self,
+        spark: SparkSession,
+        path: Path,
+        *,
+        first_load: bool,
+        shares: int = 1,
+        reconcile: bool = False,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.spark = spark
         self.reconcile = reconcile
@@ -103,7 +110,7 @@ class Landings:
         self.path = path
         self.first_load = first_load
         small_bytes = SMALL_BYTES if first_load else 0
-        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1", small_bytes=small_bytes)
+        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1", settings, small_bytes)
         self.opened = OpenTable(table, None)
         self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
         self.buffers: dict[WindowId, Buffer] = {}

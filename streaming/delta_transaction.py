@@ -1,0 +1,178 @@
+"""A transaction on a Delta table, from the parts that Delta's own MERGE is made of.
+
+Delta has one public way to change rows by key, MERGE, which goes through the table's keys three times and takes some
+twenty jobs. These are its parts: which files a condition may meet, deletion vectors for rows of them, new files, the
+commit with its check for conflicts. They are reached by py4j and are no public interface, so Delta's version is
+pinned, and `supports` says of a table whether all that it asks of its writers is done here.
+
+Invariant: what was read through `files` is what the commit's check for conflicts looks at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streaming.delta_log import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, SparkSession
+
+_FEATURES = frozenset(
+    ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
+)
+_PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
+_METRICS = (
+    *("operationNumSourceRows", "numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
+    *("numTargetRowsMatchedUpdated", "numTargetRowsNotMatchedBySourceUpdated", "numTargetRowsDeleted"),
+    *("numTargetRowsMatchedDeleted", "numTargetRowsNotMatchedBySourceDeleted", "numTargetRowsCopied"),
+    *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetDeletionVectorsAdded"),
+    *("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved", "executionTimeMs"),
+)
+
+
+def supports(table: Snapshot) -> bool:
+    """Whether a table has deletion vectors, and asks nothing of its writers that would be missing here (a change data
+    feed, say)."""
+    return table.table_property("delta.enableDeletionVectors") == "true" and table.features <= _FEATURES
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Rows that were taken out, with how many files all of whose rows they were, and how many deletion vectors are new,
+    or take the place of others. ``deletes``: how many of the rows nothing takes the place of."""
+
+    rows: int = 0
+    files: int = 0
+    vectors: int = 0
+    other_vectors: int = 0
+    deletes: int = 0
+
+
+class Transaction:
+    """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads."""
+
+    def __init__(self, session: SparkSession, path: str, app_id: str) -> None:
+        self._session = session
+        self._jvm = cast(Any, session._jvm)  # py4j has no types
+        self._delta = self._jvm.org.apache.spark.sql.delta
+        self._none = _module(self._jvm.scala, "None")
+        self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
+        self._transaction = self._log.startTransaction(self._none, self._none)
+        self._snapshot = self._transaction.snapshot()
+        # Whoever commits under this id meanwhile is a conflict, and not only who changes what was read.
+        self._transaction.readTxn().addOne(app_id)
+        self._app_id = app_id
+        self._actions: list[Any] = []
+        self._began = time.monotonic()
+
+    def recorded(self) -> int | None:
+        """The newest batch that the application has committed, as of the transaction's beginning."""
+        return Snapshot(self._snapshot).recorded(self._app_id)
+
+    def files(self, condition: Column | None) -> Any:
+        """The files that may hold rows of this condition on the table's columns, as Delta's list of them."""
+        if condition is None:
+            return self._transaction.filterFiles()
+        of_no_file = self._rows(self._seq([])).where(condition)
+        resolved = of_no_file._jdf.queryExecution().analyzed().condition()
+        return self._transaction.filterFiles(self._seq([resolved]), True)
+
+    def places(self, files: Any, column: str) -> DataFrame:
+        """This column of all rows in these files, and where each of them lies."""
+        place = F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX)
+        return self._rows(files).select(column, *place)
+
+    def remove(self, files: Any, found: DataFrame) -> Removed:
+        """Take out the rows whose places are ``found`` in these files."""
+        commands, spark = self._delta.commands, self._session._jsparkSession
+        every = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
+        columns = [self._jvm.scala.Option.apply(F.col(name)._jc) for name in (_PATH, _INDEX)]
+        vectors = _module(
+            commands, "DeletionVectorBitmapGenerator"
+        ).buildRowIndexSetsForFilesMatchingCondition(
+            spark, self._transaction, True, found._jdf, files, every, *columns
+        )
+        helper = _module(commands, "DMLWithDeletionVectorsHelper")
+        by_path = helper.generateCandidateFileMap(self._log.dataPath(), files)
+        touched = helper.findFilesWithMatchingRows(self._transaction, by_path, vectors)
+        metadata = self._transaction.metadata()
+        longest = _module(self._delta.stats, "StatsCollectionUtils").getDataSkippingStringPrefixLength(
+            spark, metadata
+        )
+        done = helper.processUnmodifiedData(spark, touched, self._snapshot, longest)
+        self._add(done._1())
+        counts = done._2()
+        names = ("numModifiedRows", "numRemovedFiles", "numDeletionVectorsAdded", "numDeletionVectorsUpdated")
+        return Removed(*(int(counts.apply(name)) for name in names))
+
+    def write(self, rows: DataFrame) -> tuple[int, int]:
+        """Write new files; how many, and with how many rows."""
+        written = self._transaction.writeFiles(rows._jdf)
+        self._add(written)
+        files = [written.apply(at) for at in range(written.size())]
+        return len(files), sum(int(file.numPhysicalRecords().get()) for file in files)
+
+    def commit(self, version: int, metrics: Mapping[str, int]) -> None:
+        """All of it, as batch ``version`` of the application, with these figures in the table's history."""
+        at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
+        mark = self._delta.actions.SetTransaction(self._app_id, version, at)
+        self._measure({**metrics, "executionTimeMs": int((time.monotonic() - self._began) * 1_000)})
+        self._transaction.commit(self._seq([*self._actions, mark]), self._operation())
+
+    def _rows(self, files: Any) -> DataFrame:
+        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
+
+    def _operation(self) -> Any:
+        clause = getattr(self._delta, "DeltaOperations$MergePredicate")
+        matched = [
+            clause(self._jvm.scala.Option.apply("s._op = 'd'"), "delete"),
+            clause(self._none, "update"),
+        ]
+        new = [clause(self._jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
+        merge = getattr(self._delta, "DeltaOperations$Merge")
+        clauses = (self._seq(matched), self._seq(new), self._seq([]))
+        return merge(self._none, self._none, self._none, self._none, *clauses)
+
+    def _measure(self, figures: Mapping[str, int]) -> None:
+        metrics = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics
+        context, made = self._session.sparkContext._jsc.sc(), {}
+        for name in _METRICS:
+            made[name] = metrics.createMetric(context, name)
+            made[name].set(figures.get(name, 0))
+        known = self._jvm.PythonUtils.toScalaMap(made)
+        self._transaction.registerSQLMetrics(self._session._jsparkSession, known)
+
+    def _add(self, actions: Any) -> None:
+        self._actions += [actions.apply(at) for at in range(actions.size())]
+
+    def _seq(self, values: Sequence[Any]) -> Any:
+        return self._jvm.PythonUtils.toSeq(list(values))
+
+
+@contextmanager
+def active(session: SparkSession) -> Iterator[None]:
+    """Delta's parts look for their session in the thread they run in."""
+    sessions = cast(Any, session._jvm).org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _module(package: Any, name: str) -> Any:
+    """Scala's singleton of this name."""
+    return getattr(package, f"{name}$").__getattr__("MODULE$")

@@ -1,0 +1,93 @@
+"""Rows by key into a large state table, in one commit and few jobs: what a MERGE writes, without its joins.
+
+A MERGE looks for the source's keys in the table, joins the two again to write what changes, and once more to mark the
+old rows. Our sources need less: each of their rows is a whole new row (or a delete), whatever the old one was.
+
+    files    that may hold keys of the source                       (Delta's data skipping, by literal ranges)
+    found    where those keys lie in them: one join
+    vectors  that mark the rows found
+    write    the source's rows but for deletes, and rows ``added``, whose keys are proven new
+             (the guard of `state_merge` is in this plan: a key outside the ranges fails it)
+    commit   all of it
+
+So READs that are proven new land with the batch's events in one version of the table. Each frame's rows come into files
+of their own: those of changes, whose keys lie far apart, would widen the ranges of the READs' files.
+
+Invariants: the source is read twice, so it is `Known` to be held and distinct. The keys of ``added`` are in neither
+the table nor the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from streaming.column_names import KEY, OP
+from streaming.delta_transaction import Removed, Transaction, active
+from streaming.state_merge import Known, guarded, within
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streaming.key_ranges import Range
+
+_OP = "_snapshotter_op"
+
+
+def upsert(
+    session: SparkSession,
+    path: str,
+    source: DataFrame,
+    ranges: Sequence[Range] | None,
+    known: Known,
+    app_id: str,
+    batch_id: int,
+    added: DataFrame | None = None,
+) -> None:
+    """Update, insert or delete (``_op`` "d") the rows of the source's keys, and insert the rows ``added``; one commit,
+    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table."""
+    assert known.deletes is not None, "who calls this knows how many deletes the source holds"
+    with active(session):
+        transaction = Transaction(session, path, app_id)
+        if (recorded := transaction.recorded()) is not None and recorded >= batch_id:
+            return
+        removed = _remove(transaction, source, ranges, known)
+        rows = [guarded(source, ranges, distinct=True).where(F.col(OP) != "d")]
+        if added is not None:
+            rows.append(added)
+        files, written = transaction.write(reduce(DataFrame.unionByName, rows))
+        updated = removed.rows - removed.deletes
+        figures = {
+            "operationNumSourceRows": written + known.deletes,
+            "numSourceRows": written + known.deletes,
+            "numTargetRowsInserted": written - updated,
+            "numTargetRowsUpdated": updated,
+            "numTargetRowsMatchedUpdated": updated,
+            "numTargetRowsDeleted": removed.deletes,
+            "numTargetRowsMatchedDeleted": removed.deletes,
+            "numTargetFilesAdded": files,
+            "numTargetFilesRemoved": removed.files,
+            "numTargetDeletionVectorsAdded": removed.vectors,
+            "numTargetDeletionVectorsUpdated": removed.other_vectors,
+        }
+        transaction.commit(batch_id, figures)
+
+
+def _remove(
+    transaction: Transaction, source: DataFrame, ranges: Sequence[Range] | None, known: Known
+) -> Removed:
+    """Take out what the table has of the source's keys."""
+    files = transaction.files(None if ranges is None else within(F.col(KEY), ranges))
+    if files.isEmpty():
+        return Removed()
+    keys = source.select(KEY, F.col(OP).alias(_OP))
+    found = transaction.places(files, KEY).join(F.broadcast(keys) if known.few else keys, KEY)
+    deletes = Observation()
+    found = found.observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
+    removed = transaction.remove(files, found)
+    return replace(removed, deletes=int(deletes.get["count"]))

@@ -1,0 +1,179 @@
+"""`streaming.state_upsert`: rows by key in one commit of few jobs, held against what a MERGE would have done."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming.columns import Column, Scalar, TablePlan
+from streaming.key_ranges import key_ranges
+from streaming.namespaces import Namespace
+from streaming.state_merge import DELETION_VECTORS, OUTSIDE, Known
+from streaming.state_schema import state_schema
+from streaming.state_table import Landed, LandingError, StateTable
+from tests.support import tables
+
+PLAN = TablePlan((Column("n", Scalar("long")),))
+SCHEMA = state_schema(PLAN)
+Change = tuple[str, int | None, str]
+"""Key, value, operation."""
+
+
+class Table:
+    """A state table that is written as a large one is, by a caller who knows its source."""
+
+    def __init__(self, spark: SparkSession, path: Path, settings: dict[str, str] | None = None) -> None:
+        self.spark, self.path = spark, path
+        self.state = StateTable(spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes=0)
+        self.state.create(PLAN)
+
+    def frame(self, changes: Iterable[Change]) -> DataFrame:
+        return self.spark.createDataFrame(
+            [(k, n, None, 1, None, op) for k, n, op in changes], SCHEMA
+        ).coalesce(1)
+
+    def land(
+        self, batch: int, *changes: Change, added: Iterable[Change] | None = None, ranges: Any = None
+    ) -> Landed:
+        return self.state.land(
+            self.frame(changes),
+            batch_id=batch,
+            metadata={},
+            how="merge",
+            key_ranges=ranges or key_ranges(key for key, _, _ in changes),
+            known=Known(
+                len(changes), distinct=True, held=True, deletes=sum(op == "d" for _, _, op in changes)
+            ),
+            added=None if added is None else self.frame(added),
+        )
+
+    def content(self) -> dict[str, int]:
+        """As another reader sees it, which knows nothing of Spark."""
+        found = tables.rows(self.path, "_key, n")
+        rows = {row["_key"]: row["n"] for row in found}
+        assert len(rows) == len(found), "two rows of one key"
+        return rows
+
+    def actions(self, kind: str) -> list[dict[str, Any]]:
+        """Of the newest version."""
+        newest = max((self.path / "_delta_log").glob("*.json"))
+        actions = map(json.loads, newest.read_text().splitlines())
+        return [action[kind] for action in actions if kind in action]
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Table:
+    return Table(spark, tmp_path / "ord ers")
+
+
+def test_updates_inserts_deletes_and_what_is_added_are_one_commit(table: Table) -> None:
+    """Counted as a MERGE counts them, in the table's history too; a delete of a key that nobody has does nothing. The
+    old rows are marked, and what is added lies in a file of its own."""
+    assert table.land(0, ("a", 1, "c"), ("b", 2, "c"), ("c", 3, "c")) == Landed(True, 1, 3, inserted=3)
+    landed = table.land(
+        1,
+        ("a", 10, "u"),
+        ("b", None, "d"),
+        ("d", 4, "c"),
+        ("x", None, "d"),
+        added=[("k", 7, "r"), ("l", 8, "r")],
+    )
+    assert landed == Landed(True, 2, source_rows=6, inserted=3, updated=1, deleted=1)
+    assert table.content() == {"a": 10, "c": 3, "d": 4, "k": 7, "l": 8}
+    (said,) = table.actions("commitInfo")
+    assert (said["operation"], said["operationMetrics"]["numTargetDeletionVectorsAdded"]) == ("MERGE", "1")
+    (marked,) = [add for add in table.actions("add") if add.get("deletionVector")]
+    assert marked["deletionVector"]["cardinality"] == 2
+    assert json.loads(marked["stats"])["minValues"]["_key"] == "a"
+    lowest = [
+        json.loads(a["stats"])["minValues"]["_key"] for a in table.actions("add") if "deletionVector" not in a
+    ]
+    assert sorted(lowest) == ["a", "k"]
+    assert table.state.recorded_batch() == 1
+
+
+def test_batch_after_batch_it_is_what_the_changes_say(table: Table, rng: random.Random) -> None:
+    """Old marks are kept when new ones come; a file whose last row goes is taken out. Of few keys, so that the rows of
+    a file go one after the other."""
+    keys = [f"k{n:02}" for n in range(20)]
+    expected: dict[str, int] = {}
+    removed = 0
+    for batch in range(8):
+        some = rng.sample(keys, rng.randrange(1, 12))
+        changes: list[Change] = [(key, batch, rng.choice("uud")) for key in some]
+        fresh: list[Change] = [(f"new{batch}{n}", n, "r") for n in range(rng.randrange(3))]
+        before = dict(expected)
+        expected |= {key: n for key, n, op in (*changes, *fresh) if op != "d" and n is not None}
+        gone = {key for key, _, op in changes if op == "d"}
+        expected = {key: n for key, n in expected.items() if key not in gone}
+        landed = table.land(batch, *changes, added=fresh or None)
+        kept = [key for key, _, op in changes if op != "d"]
+        assert landed == Landed(
+            True,
+            batch + 1,
+            source_rows=len(changes) + len(fresh),
+            inserted=sum(key not in before for key in kept) + len(fresh),
+            updated=sum(key in before for key in kept),
+            deleted=len(gone & before.keys()),
+        )
+        assert table.content() == expected
+        removed += len(table.actions("remove")) > len(
+            [a for a in table.actions("add") if a.get("deletionVector")]
+        )
+    assert removed, "no file's last row ever went"
+
+
+def test_a_batch_of_deletes_alone(table: Table) -> None:
+    """Of all rows, which takes their file out; and of none, which is a commit all the same: it records the batch."""
+    table.land(0, ("a", 1, "c"), ("b", 2, "c"))
+    assert table.land(1, ("a", None, "d"), ("b", None, "d")) == Landed(True, 2, 2, deleted=2)
+    assert (table.content(), table.actions("add")) == ({}, [])
+    assert table.land(2, ("a", None, "d")) == Landed(True, 3, 1)
+    assert table.state.recorded_batch() == 2
+
+
+def test_a_key_outside_the_ranges_is_refused(table: Table) -> None:
+    """It would be inserted beside its old row. Nothing of the batch is in the table."""
+    table.land(0, ("a", 0, "c"), ("m", 0, "c"))
+    with pytest.raises(Exception, match=OUTSIDE):
+        table.land(1, ("a", 1, "u"), ("m", 1, "u"), ranges=[("a", "b")])
+    assert table.content() == {"a": 0, "m": 0}
+    assert table.state.recorded_batch() == 0
+
+
+def test_a_batch_that_is_recorded_is_left_out(table: Table, spark: SparkSession) -> None:
+    """By another process too, which begins with what the log says."""
+    table.land(7, ("a", 1, "c"))
+    again = Table(spark, table.path)
+    assert again.land(7, ("b", 1, "c"), added=[("c", 1, "r")]) == Landed(False, 1)
+    assert again.content() == {"a": 1}
+
+
+def test_a_change_data_feed_is_written_by_delta_itself(table: Table, spark: SparkSession) -> None:
+    """A table that asks more of its writers than is done here gets Delta's MERGE: the feed has every change."""
+    table.land(0, ("a", 1, "c"), ("b", 1, "c"))
+    name = f"delta.`{table.path}`"
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    assert not table.state.takes_added(Known(9, distinct=True, held=True, deletes=0))
+    table.land(1, ("a", 2, "u"), ("b", None, "d"))
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 3)
+    changes = feed.load(str(table.path)).where("_change_type <> 'update_preimage'").collect()
+    assert sorted((row["_key"], row["_change_type"]) for row in changes) == [
+        ("a", "update_postimage"),
+        ("b", "delete"),
+    ]
+
+
+def test_where_it_can_not_be_done_at_once_that_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    """Deletion vectors are switched off: rows beside a merge have a commit of their own, or none."""
+    table = Table(spark, tmp_path / "orders", {DELETION_VECTORS: "false"})
+    assert not table.state.takes_added(Known(9, distinct=True, held=True, deletes=0))
+    with pytest.raises(LandingError, match="beside a merge that takes none"):
+        table.land(0, ("a", 1, "c"), added=[("b", 1, "r")])
+    assert table.land(0, ("a", 1, "c")).wrote
