@@ -240,40 +240,21 @@ class StateTable:
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
         rows = self._fitting(source, before)
-        upserts = how == "merge" and self._upserts(before, known, adds=added is not None)
-        if added is not None and not upserts:
-            raise LandingError(
-                f"batch {batch_id} of {self.namespace} has rows beside a merge that takes none"
-            )
-        beside = None if added is None else self._fitting(added, before)
         token = uuid.uuid4().hex
-        mark = {
-            "engine": _ENGINE,
-            "landing": token,
-            "app_id": app_id,
-            "batch": batch_id,
-            "metadata": metadata,
-        }
-        # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
-        user_metadata = json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
-        if upserts:
+        user_metadata = _marking(token, app_id, batch_id, metadata)
+        if how == "append":
+            write = partial(state_merge.append, self.path, rows, app_id, batch_id, user_metadata)
+        elif how == "merge" and self._upserts(before, known, adds=added is not None):
+            beside = None if added is None else self._fitting(added, before)
             write = partial(
                 upsert, self._session, self.path, rows, key_ranges, known, app_id, batch_id, beside
             )
-        elif how == "append":
-            write = partial(state_merge.append, self.path, rows, app_id, batch_id, user_metadata)
-        else:
-            write = partial(
-                state_merge.merge,
-                self._session,
-                self.path,
-                rows,
-                key_ranges,
-                known,
-                updates=how != "insert",
-                replaces=how == "replace",
-                vectors=self._marks(before),
+        elif added is not None:
+            raise LandingError(
+                f"batch {batch_id} of {self.namespace} has rows beside a merge that takes none"
             )
+        else:
+            write = partial(self._merge, rows, key_ranges, known, how, vectors=self._marks(before))
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
             _try(write)
         commit = self._commit_of(token, before.version)
@@ -298,6 +279,13 @@ class StateTable:
     def _marks(self, table: Snapshot) -> bool:
         """Whether old rows are marked in deletion vectors: a small table's files are written anew."""
         return self._vectors and table.size > self._small_bytes
+
+    def _merge(
+        self, rows: DataFrame, ranges: Sequence[Range] | None, known: Known, how: How, *, vectors: bool
+    ) -> None:
+        updates, replaces = how != "insert", how == "replace"
+        merge = partial(state_merge.merge, self._session, self.path, rows, ranges, known)
+        merge(updates=updates, replaces=replaces, vectors=vectors)
 
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version
@@ -340,6 +328,13 @@ class StateTable:
         missing = missing_columns(table.schema, plan)
         if missing:
             self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({', '.join(missing)})")
+
+
+def _marking(token: str, app_id: str, batch_id: int, metadata: Mapping[str, Any]) -> str:
+    """What a commit's ``userMetadata`` says, so that a landing knows it again."""
+    mark = {"engine": _ENGINE, "landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
+    # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
+    return json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
 
 
 def _try(write: Callable[[], None]) -> None:
