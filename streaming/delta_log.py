@@ -87,7 +87,7 @@ class TableLog:
 
     def newest(self) -> Snapshot | None:
         """The newest version; None when no table is there."""
-        none = getattr(self._jvm.scala, "None$").__getattr__("MODULE$")
+        none = singleton(self._jvm.scala, "None")
         snapshot = Snapshot(self._delta_log().update(False, none, none))
         return None if snapshot.version == _NO_TABLE else snapshot
 
@@ -134,6 +134,11 @@ class TableLog:
 
     def _delta_log(self) -> Any:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
+
+
+def singleton(package: Any, name: str) -> Any:
+    """Scala's object of this name in a package of py4j's."""
+    return getattr(package, f"{name}$").__getattr__("MODULE$")
 
 
 def _option(value: Any) -> Any:

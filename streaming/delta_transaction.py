@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from streaming.delta_log import Snapshot
+from streaming.delta_log import Snapshot, singleton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Transaction:
         self._session = session
         self._jvm = cast(Any, session._jvm)  # py4j has no types
         self._delta = self._jvm.org.apache.spark.sql.delta
-        self._none = _module(self._jvm.scala, "None")
+        self._none = singleton(self._jvm.scala, "None")
         self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
         self._transaction = self._log.startTransaction(self._none, self._none)
         self._snapshot = self._transaction.snapshot()
@@ -96,16 +96,16 @@ class Transaction:
         commands, spark = self._delta.commands, self._session._jsparkSession
         every = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
         columns = [self._jvm.scala.Option.apply(F.col(name)._jc) for name in (_PATH, _INDEX)]
-        vectors = _module(
+        vectors = singleton(
             commands, "DeletionVectorBitmapGenerator"
         ).buildRowIndexSetsForFilesMatchingCondition(
             spark, self._transaction, True, found._jdf, files, every, *columns
         )
-        helper = _module(commands, "DMLWithDeletionVectorsHelper")
+        helper = singleton(commands, "DMLWithDeletionVectorsHelper")
         by_path = helper.generateCandidateFileMap(self._log.dataPath(), files)
         touched = helper.findFilesWithMatchingRows(self._transaction, by_path, vectors)
         metadata = self._transaction.metadata()
-        longest = _module(self._delta.stats, "StatsCollectionUtils").getDataSkippingStringPrefixLength(
+        longest = singleton(self._delta.stats, "StatsCollectionUtils").getDataSkippingStringPrefixLength(
             spark, metadata
         )
         done = helper.processUnmodifiedData(spark, touched, self._snapshot, longest)
@@ -171,8 +171,3 @@ def active(session: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
-
-
-def _module(package: Any, name: str) -> Any:
-    """Scala's singleton of this name."""
-    return getattr(package, f"{name}$").__getattr__("MODULE$")

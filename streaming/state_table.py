@@ -283,9 +283,8 @@ class StateTable:
     def _merge(
         self, rows: DataFrame, ranges: Sequence[Range] | None, known: Known, how: How, *, vectors: bool
     ) -> None:
-        updates, replaces = how != "insert", how == "replace"
-        merge = partial(state_merge.merge, self._session, self.path, rows, ranges, known)
-        merge(updates=updates, replaces=replaces, vectors=vectors)
+        given = {"updates": how != "insert", "replaces": how == "replace", "vectors": vectors}
+        state_merge.merge(self._session, self.path, rows, ranges, known, **given)
 
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version

@@ -8,7 +8,8 @@ key, the latest streamed event that lands something, else the READ of the window
     MERGE (rows ∪ reads)
 
 Where the READs' ranges are proven new, their keys are held against all that streamed since the windows were registered,
-and the reads are inserted beside a merge of the rows: in the same commit, or (a small table) in one behind it.
+and the reads are inserted beside a merge of the rows: in the same commit, or (where the table takes no deletion
+vectors) in one behind it.
 
 Where the batch emptied the collection (`core.namespace_changes`), the MERGE deletes every row that its source has not:
 still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows that it
