@@ -266,9 +266,9 @@ class Engine:
             _log.warning("the source is not reachable", error=str(error)[:200])
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
-        if not (run.started and run.machine.progress.position >= target and run.machine.finished):
+        if not (run.started and run.progress.position >= target and run.machine.finished):
             return False
-        known = {request.id for request in run.machine.progress.requests}
+        known = {request.id for request in run.progress.requests}
         return all(request.id in known for request in self.journal.requests) and self._channels.quiet()
 
     def _drain(self, run: Run, query: StreamingQuery) -> None:

@@ -173,8 +173,9 @@ class Run:
 
     @property
     def progress(self) -> Progress:
-        machine = self._machine
-        return machine.progress if machine is not None else Progress()
+        """As far as the machine has come, with all that its last step led to: a batch that it counts is saved."""
+        with self._lock:
+            return self._machine.progress if self._machine is not None else Progress()
 
     @property
     def position(self) -> ClusterTime:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
 
 from snapshotter.control.catalogue import RequestRefused
+from snapshotter.core.progress import Progress
 from snapshotter.errors import DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
+from streaming.positions import ClusterTime
 from tests.support import raw_bson as b
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
@@ -132,6 +135,26 @@ def test_an_idle_engine_moves_its_position(lab: Lab) -> None:
         saved = engine.engine.store.newest()
         assert saved is not None
         assert saved.position > start
+
+
+def test_a_position_is_seen_only_when_it_is_saved(lab: Lab) -> None:
+    """Whoever asks while progress is being saved waits until it is: nothing is shown that a crash could take back."""
+    lab.with_options("cluster_time", snapshot__mode="no_data")
+    seen: list[tuple[ClusterTime, ClusterTime]] = []
+    with lab.running() as engine, ThreadPoolExecutor(1) as reader:
+        store = engine.engine.store
+        save = store.save
+
+        def slowly(progress: Progress) -> None:
+            asked = reader.submit(engine.position)
+            if wait([asked], 0.3).done:
+                seen.append((asked.result(), (store.newest() or Progress()).position))
+            save(progress)
+
+        store.save = slowly  # type: ignore[method-assign]
+        batch = engine.progress_batch()
+        engine.until("two more batches", lambda: engine.progress_batch() > batch + 2, SECONDS)
+    assert all(shown <= saved for shown, saved in seen), seen
 
 
 def test_a_second_engine_of_one_name_is_refused(lab: Lab) -> None:
