@@ -293,6 +293,14 @@ class EngineOptions(Group):
         ge=0,
         le=60_000,
     )
+    yield_ms: WholeNumber = option(
+        "engine.yield.ms",
+        "next to no chunks are read while a batch with changes lands that spans as long as this; 0 is never; "
+        "whole seconds count",
+        2_000,
+        ge=0,
+        le=60_000,
+    )
     status_collection: Flag = option(
         "engine.status.collection",
         "write what becomes of each signal into the collection <signal.data.collection>_status",

@@ -17,7 +17,8 @@ _GROWTH_MIN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON."""
+    """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON.
+    Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never)."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -27,6 +28,7 @@ class Limits:
     windows_in_flight: int = 6
     windows_in_flight_max: int = 64
     rows_in_flight: int = 300_000
+    yield_seconds: int | None = 2
     commit_rows_target: int = 400_000
     attempts: int = 5
     reread_ids: int = 1_000

@@ -186,6 +186,7 @@ class Machine(Requesting):
             self.flight.emptied_at,
         )
         self._arrived, self._behind, self._ready = happened, happened.behind, True
+        self._yields = happened.streams and self._lasts(happened)
         self.flight.floor = happened.end
         self._rereads_rest.clear()
         for namespace, bounds in happened.incomplete.items():
@@ -193,6 +194,11 @@ class Machine(Requesting):
                 keys = frozenset(bound.key for bound in bounds)
                 self._missed[window.id] = self._missed.get(window.id, frozenset()) | keys
         return [*effects, self.landing]
+
+    def _lasts(self, batch: inputs.BatchArrived) -> bool:
+        """Whether changes wait long: for the batch before theirs, which this one's span tells of, and for their own."""
+        least = self.limits.yield_seconds
+        return least is not None and batch.end.t - batch.start.t >= least
 
     def _begin(self, empty_tables: frozenset[Namespace]) -> None:
         for request, task in self._turns():

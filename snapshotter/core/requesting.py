@@ -73,6 +73,7 @@ class Requesting:
         self._saved = progress
         self._ready = False
         self._behind = False
+        self._yields = False
         self._decide()
 
     # What the engine may ask
@@ -269,9 +270,11 @@ class Requesting:
         return effects
 
     def _has_room(self, request: RequestProgress, task: TaskProgress, share: int, slots: int) -> bool:
-        """Windows that are being landed take no place: the next ones are read meanwhile. A window takes as much of the
-        room as its chunks are large: of small ones there may be more."""
-        taken = Counter((w.request_id, w.namespace) for w in self.flight.beside(self.landing))
+        """Windows that are being landed take no place: the next ones are read meanwhile, but where that would hold up
+        changes that land with them. A window takes as much of the room as its chunks are large: of small ones there may
+        be more."""
+        flying = self.windows.values() if self._yields else self.flight.beside(self.landing)
+        taken = Counter((w.request_id, w.namespace) for w in flying)
         load = sum(Fraction(count, self._slots_of(key, slots)) for key, count in taken.items())
         return taken[request.id, task.namespace] < share and load + Fraction(1, slots) <= 1
 

@@ -231,6 +231,7 @@ class BatchLane:
             > _BEHIND_SECONDS + (HOLD_SECONDS if machine.holding else 0),
             emptied=changed.emptied,
             requests=changed.requests,
+            streams=self.streams,
         )
 
     def _streamed(self, trailer: BatchTrailer) -> set[Namespace]:

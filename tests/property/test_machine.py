@@ -37,7 +37,9 @@ class MachineBesideModel(RuleBasedStateMachine):
     @initialize(strategy=st.sampled_from(["stream", "cluster_time"]), windows=st.integers(1, 3))
     def begin(self, strategy: str, windows: int) -> None:
         self.in_stream = strategy == "stream"
-        self.limits = Limits(chunk_docs=1, windows_in_flight=windows, rows_in_flight=1, attempts=99)
+        self.limits = Limits(
+            chunk_docs=1, windows_in_flight=windows, rows_in_flight=1, attempts=99, yield_seconds=0
+        )
         self.time, self.batch, self.run = 10, 0, 0
         self.saved: dict[int, Progress] = {}
         self.frontier = ""
@@ -137,8 +139,8 @@ class MachineBesideModel(RuleBasedStateMachine):
         self.step(inp.WindowFailed(asked.window, "reset"))
 
     @precondition(lambda self: self.landing is None)
-    @rule(incomplete=st.lists(st.sampled_from([*KEYS, "k9"]), max_size=2, unique=True))
-    def arrive(self, incomplete: list[str]) -> None:
+    @rule(incomplete=st.lists(st.sampled_from([*KEYS, "k9"]), max_size=2, unique=True), streams=st.booleans())
+    def arrive(self, incomplete: list[str], streams: bool) -> None:
         marks = self.marks if self.in_stream else []
         self.marks = []
         self.step(
@@ -148,6 +150,7 @@ class MachineBesideModel(RuleBasedStateMachine):
                 self.now(),
                 tuple(marks),
                 incomplete={ORDERS: tuple(map(bound, incomplete))},
+                streams=streams,
             )
         )
         self.incomplete = set(incomplete)
@@ -277,7 +280,7 @@ class MachineBesideModel(RuleBasedStateMachine):
             elif self.asked:
                 self.answer(_First())
             else:
-                self.arrive([])
+                self.arrive([], streams=True)
         raise AssertionError(f"never finished: {vars(self.machine)}")
 
 

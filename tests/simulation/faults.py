@@ -61,6 +61,7 @@ class Scenario:
     behind: int = 1_000
     drops: float = 0.0
     fills: float = 0.0
+    yields: bool = False
 
     @property
     def in_stream(self) -> bool:
@@ -76,6 +77,7 @@ class Scenario:
             attempts=self.attempts,
             reread_ids=self.reread_ids,
             ended_requests_kept=self.kept,
+            yield_seconds=0 if self.yields else None,
         )
 
     @property
@@ -143,4 +145,5 @@ def swarm(seed: int) -> Scenario:
         drops=chance(0.05),
         fills=chance(0.05),
         together=chance(1.0),
+        yields=rng.random() < 0.5,
     )

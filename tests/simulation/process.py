@@ -192,6 +192,7 @@ class Process:
             behind=self.source.clock - end > self.scenario.behind,
             emptied=changed.emptied,
             requests=changed.requests,
+            streams=bool(events),
         )
 
     def sightings(self, start: int, end: int) -> list[Sighting]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
+from snapshotter.core.window import WindowId
+from streaming.positions import ClusterTime
 
 from .some import arrived
-from .test_machine import W1, W2, closing, only, scanning, seen
+from .test_machine import W1, W2, W3, closing, only, scanning, seen
 
 
 def test_the_next_chunks_are_read_while_windows_land() -> None:
@@ -19,3 +25,15 @@ def test_the_next_chunks_are_read_while_windows_land() -> None:
     lost = it.step(inp.BuffersLost(2, frozenset({W1, W2})))
     assert len(only(eff.WriteLow, lost)) == 2
     assert len(it.windows) == 3
+
+
+@pytest.mark.parametrize(("streams", "seconds", "opened"), [(True, 2, []), (False, 2, [W3]), (True, 1, [W3])])
+def test_reading_makes_way_for_changes(streams: bool, seconds: int, opened: list[WindowId]) -> None:
+    """Where a batch has changes, and took its time, windows that land keep their places until they have landed: what is
+    read beside a landing makes it longer, and changes wait for that of the batch before and for their own."""
+    it = scanning(windows_in_flight=2, yield_seconds=2)
+    closing(it, W1, W2)
+    batch = replace(arrived(2, 20, sightings=seen(W1, W2), streams=streams), end=ClusterTime(1 + seconds, 20))
+    assert [e.window for e in only(eff.WriteLow, it.step(batch))] == opened
+    said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0), W2: inp.Outcome(2, 0)}))
+    assert [e.window for e in only(eff.WriteLow, said)] == ([] if opened else [W3])
