@@ -20,7 +20,7 @@ from typing import Any
 
 from pymongo import MongoClient
 
-from bench.ours_job import _backfill
+from bench.ours_job import backfill
 from bench.spark import HEAP
 from bench.workload import load_orders
 from bench.writer import Writer
@@ -66,11 +66,11 @@ def _measure(plan: dict[str, Any], rounds: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     try:
         for turn in range(_WARM_UP):
-            _backfill(spark, plan, turn)
+            backfill(spark, plan, turn)
         for turn in range(rounds * len(_KINDS)):
             kind = _KINDS[turn % len(_KINDS)]
             with _beside(kind, plan["uri"], turn):
-                seconds[kind].append(_backfill(spark, plan, _WARM_UP + turn)["seconds"])
+                seconds[kind].append(backfill(spark, plan, _WARM_UP + turn)["seconds"])
             print(json.dumps({"round": turn, "beside": kind, "seconds": seconds[kind][-1]}), flush=True)
     finally:
         spark.stop()

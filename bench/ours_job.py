@@ -50,7 +50,7 @@ def _engine(spark: SparkSession, plan: dict[str, Any], turn: int, **more: object
     return Snapshotter(Settings.from_options(options, environ={}), spark)
 
 
-def _backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
+def backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
     """From the signal to the last row visible in Delta."""
     with _engine(spark, plan, turn) as engine:
         begun = time.perf_counter()
@@ -129,7 +129,7 @@ def _memory() -> dict[str, int]:
     return {"jvm_peak_mb": peaks["java"], "python_peak_mb": peaks["python"]}
 
 
-_WORK = {"backfill": _backfill, "beside": _beside, "stream": _stream}
+_WORK = {"backfill": backfill, "beside": _beside, "stream": _stream}
 
 if __name__ == "__main__":
     main(json.loads(sys.argv[1]))
