@@ -1,8 +1,8 @@
 """What the log of a Delta table says, read through Delta's own classes by py4j.
 
-Everything here is about the newest version: the log is listed again on each call, so that commits of other
-processes are seen. A call takes some ten milliseconds and no Spark job, because Delta keeps the answers in a
-checksum file beside each commit (where that is missing it reads the log with a job instead).
+`TableLog.newest` lists the log again on each call, so that commits of other processes are seen. A call takes
+some ten milliseconds and no Spark job, because Delta keeps the answers in a checksum file beside each commit
+(where that is missing it reads the log with a job instead).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Commit:
 
 
 class Snapshot:
-    """The newest version of a table, as of the call that returned it."""
+    """One version of a table, around Delta's own object: from `TableLog`, or what a transaction began at."""
 
     def __init__(self, snapshot: Any) -> None:
         self._snapshot = snapshot

@@ -45,6 +45,10 @@ def supports(table: Snapshot) -> bool:
     return table.table_property("delta.enableDeletionVectors") == "true" and table.features <= _FEATURES
 
 
+class Unsupported(Exception):
+    """The table asks something of its writers that a `Transaction` does not do. Nothing has been written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Removed:
     """Rows that were taken out, with how many files all of whose rows they were, and how many deletion vectors are new,
@@ -58,7 +62,10 @@ class Removed:
 
 
 class Transaction:
-    """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads."""
+    """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads.
+
+    Raises `Unsupported` where `supports` says no of the version that it begins at.
+    """
 
     def __init__(self, session: SparkSession, path: str, app_id: str) -> None:
         self._session = session
@@ -68,6 +75,10 @@ class Transaction:
         self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
         self._transaction = self._log.startTransaction(self._none, self._none)
         self._snapshot = self._transaction.snapshot()
+        if not supports(Snapshot(self._snapshot)):
+            raise Unsupported(
+                f"the table at {path} is not one for deletion vectors, or has features unknown here"
+            )
         # Whoever commits under this id meanwhile is a conflict, and not only who changes what was read.
         self._transaction.readTxn().addOne(app_id)
         self._app_id = app_id
@@ -115,7 +126,7 @@ class Transaction:
         return Removed(*(int(counts.apply(name)) for name in names))
 
     def write(self, rows: DataFrame) -> tuple[int, int]:
-        """Write new files; how many, and with how many rows."""
+        """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
         written = self._transaction.writeFiles(rows._jdf)
         self._add(written)
         files = [written.apply(at) for at in range(written.size())]

@@ -16,7 +16,7 @@ keys new and strictly ascending.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -39,6 +39,8 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 DELETION_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 _CODEGEN = "spark.sql.codegen.factoryMode"
+STATISTICS = "spark.databricks.delta.stats.collect"
+_EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
 _DROPS_JOINS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 _FEW_ROWS = 2_000
 # Some 100 bytes a key: 40 MB on the driver and on each executor.
@@ -88,25 +90,43 @@ def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
         # Where the table is empty, Spark drops the join, but not the stage that has begun to read the source for it.
         # Delta then counts the source by itself, and the stage's count may come on top: twice the "source rows".
-        "spark.sql.adaptive.optimizer.excludedRules": _DROPS_JOINS,
+        _EXCLUDED: _DROPS_JOINS,
     }
     for name, value in {**defaults, **settings}.items():
         if name in settings or not given.contains(name):
             session.conf.set(name, value)
+    excluded = session.conf.get(_EXCLUDED) or ""
+    if _DROPS_JOINS not in excluded:
+        session.conf.set(_EXCLUDED, f"{excluded},{_DROPS_JOINS}")
     return session
 
 
-@contextmanager
-def transaction(session: SparkSession, app_id: str, batch_id: int, user_metadata: str) -> Iterator[None]:
+def switched_on(session: SparkSession, name: str) -> bool:
+    """Whether a switch that is on by itself has not been put off."""
+    return (session.conf.get(name, None) or "true").lower() == "true"
+
+
+def transaction(
+    session: SparkSession, app_id: str, batch_id: int, user_metadata: str
+) -> AbstractContextManager[None]:
     """Commits of ``session`` within carry these marks. Delta skips, in silence, a batch that is recorded."""
-    marks = {_APP_ID: app_id, _VERSION: str(batch_id), _USER_METADATA: user_metadata}
+    return _configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), _USER_METADATA: user_metadata})
+
+
+@contextmanager
+def _configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """These settings within, and afterwards what was set before."""
+    before = {name: session.conf.get(name, None) for name in settings}
     try:
-        for name, value in marks.items():
+        for name, value in settings.items():
             session.conf.set(name, value)
         yield
     finally:
-        for name in marks:
-            session.conf.unset(name)
+        for name, was in before.items():
+            if was is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, was)
 
 
 def merge(
@@ -135,17 +155,20 @@ def merge(
     rows = guarded(source, ranges, distinct=known.distinct)
     if known.few and updates and not replaces:
         rows = F.broadcast(rows)
-    session.conf.set(_MATERIALIZE, "none" if known.held else "auto")
-    session.conf.set(DELETION_VECTORS, str(vectors).lower())
     few = not vectors and known.rows is not None and known.rows <= _FEW_ROWS
-    session.conf.set(_CODEGEN, "NO_CODEGEN" if few else "FALLBACK")
+    settings = {
+        _MATERIALIZE: "none" if known.held else "auto",
+        DELETION_VECTORS: str(vectors).lower(),
+        _CODEGEN: "NO_CODEGEN" if few else "FALLBACK",
+    }
     builder = DeltaTable.forPath(session, path).alias("t").merge(rows.alias("s"), condition)
     deletes = F.col(f"s.{OP}") == "d"
     if updates:
         builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
     if replaces:
         builder = builder.whenNotMatchedBySourceDelete()
-    builder.whenNotMatchedInsertAll(~deletes).execute()
+    with _configured(session, settings):
+        builder.whenNotMatchedInsertAll(~deletes).execute()
 
 
 def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:
@@ -188,7 +211,7 @@ def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:
 
 def within(key: Column, ranges: Sequence[Range]) -> Column:
     """Whether the key lies in one of the literal ranges, so that files without any such key are never opened."""
-    # Nothing but comparisons: of a condition that no optimizer has seen, Delta skips no file if a literal is one side of it.
+    # Nothing but comparisons: of a condition that no optimizer has seen, Delta skips no file if a literal is one side.
     parts = [key.between(F.lit(low), F.lit(high)) for low, high in ranges]
     return reduce(or_, parts) if parts else F.lit(False)
 

@@ -42,7 +42,7 @@ from streaming import state_merge
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.columns import TablePlan
 from streaming.delta_log import Commit, Snapshot, TableLog
-from streaming.delta_transaction import supports
+from streaming.delta_transaction import Unsupported, supports
 from streaming.key_ranges import Range
 from streaming.namespaces import Namespace
 from streaming.state_merge import NOTHING_KNOWN, Known
@@ -77,6 +77,7 @@ _PASSING_CONFLICTS = (
     ProtocolChangedException,
 )
 
+_WRITES = ("MERGE", "WRITE")
 How = Literal["merge", "insert", "append", "replace"]
 Part = Literal["batch", "reads"]
 
@@ -124,7 +125,9 @@ class StateTable:
         self.namespace = namespace
         self.app_id = app_id
         self._session = state_merge.landing_session(spark, settings or {})
-        self._vectors = (settings or {}).get(state_merge.DELETION_VECTORS, "true").lower() == "true"
+        self._vectors = state_merge.switched_on(self._session, state_merge.DELETION_VECTORS)
+        # What an upsert has written it counts by the files' statistics.
+        self._upserting = self._vectors and state_merge.switched_on(self._session, state_merge.STATISTICS)
         self._small_bytes = small_bytes
         self._log = TableLog(self._session, path)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
@@ -246,9 +249,7 @@ class StateTable:
             write = partial(state_merge.append, self.path, rows, app_id, batch_id, user_metadata)
         elif how == "merge" and self._upserts(before, known, adds=added is not None):
             beside = None if added is None else self._fitting(added, before)
-            write = partial(
-                upsert, self._session, self.path, rows, key_ranges, known, app_id, batch_id, beside
-            )
+            write = partial(self._upsert, rows, key_ranges, known, app_id, batch_id, beside)
         elif added is not None:
             raise LandingError(
                 f"batch {batch_id} of {self.namespace} has rows beside a merge that takes none"
@@ -273,12 +274,28 @@ class StateTable:
     def _upserts(self, table: Snapshot, known: Known, *, adds: bool) -> bool:
         """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables that nothing
         is added to: their few files are written anew."""
-        fits = known.held and known.distinct and known.deletes is not None and self._vectors
+        fits = known.held and known.distinct and known.deletes is not None and self._upserting
         return fits and (adds or table.files == 0 or self._marks(table)) and supports(table)
 
     def _marks(self, table: Snapshot) -> bool:
         """Whether old rows are marked in deletion vectors: a small table's files are written anew."""
         return self._vectors and table.size > self._small_bytes
+
+    def _upsert(
+        self,
+        rows: DataFrame,
+        ranges: Sequence[Range] | None,
+        known: Known,
+        app_id: str,
+        batch_id: int,
+        added: DataFrame | None,
+    ) -> None:
+        try:
+            upsert(self._session, self.path, rows, ranges, known, app_id, batch_id, added)
+        except Unsupported:
+            # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
+            every = rows if added is None else rows.unionByName(added)
+            self._merge(every, ranges if added is None else None, NOTHING_KNOWN, "merge", vectors=True)
 
     def _merge(
         self, rows: DataFrame, ranges: Sequence[Range] | None, known: Known, how: How, *, vectors: bool
@@ -290,7 +307,8 @@ class StateTable:
         newest = self._existing().version
         for commit in self._log.commits_down(newest, before + 1):
             mark = _mark_of(commit)
-            if mark is not None and mark["landing"] == token:
+            # Whatever Delta does behind it (auto compaction, say) carries the same mark.
+            if mark is not None and mark["landing"] == token and commit.operation in _WRITES:
                 return commit
         return None
 

@@ -50,7 +50,9 @@ def upsert(
     added: DataFrame | None = None,
 ) -> None:
     """Update, insert or delete (``_op`` "d") the rows of the source's keys, and insert the rows ``added``; one commit,
-    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table."""
+    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table.
+
+    Raises `Unsupported` before anything is written where the table has come to ask for more than is done here."""
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
     with active(session):
         transaction = Transaction(session, path, app_id)
@@ -76,6 +78,8 @@ def upsert(
             "numTargetDeletionVectorsUpdated": removed.other_vectors,
         }
         transaction.commit(batch_id, figures)
+    # Delta's own commands do so too. Who keeps the table in Spark's cache would go on reading what was there before.
+    session.catalog.refreshByPath(path)
 
 
 def _remove(

@@ -127,7 +127,7 @@ class Engine:
         return self.obedience.dry_run(action)
 
     def command(self, command: Command) -> None:
-        """Pause, resume or stop requests, in process. Raises IdReused."""
+        """Pause, resume or stop requests, in process. Raises RequestRefused."""
         self.obedience.command(command)
 
     # The life of the engine

@@ -51,6 +51,8 @@ _log = structlog.get_logger("snapshotter.signals")
 
 COMMANDS_AT_ONCE = KEPT // 2
 """Twice as many are remembered however old they are: what a crash delivers again is known."""
+ROOM_OF_COMMANDS = 1_000
+"""Of the signals that can be remembered, so many are never requests: what is under way can always be stopped."""
 SIZE_MAX = 16 << 20
 """Characters that the requests which have not ended may take in the journal."""
 _SHOWN = 20
@@ -143,7 +145,7 @@ class Obedience:
             self._take(delivery)
 
     def command(self, command: Command) -> None:
-        """Raises IdReused."""
+        """Raises RequestRefused (IdReused, say)."""
         with self.one_at_a_time:
             delivery = self._delivery()
             self._command(command, delivery)
@@ -213,7 +215,7 @@ class Obedience:
                 f"signal {action.id!r}: with the requests that wait it would take {size:,} characters of state, of "
                 f"{SIZE_MAX:,} at most; ask for fewer keys or collections, or with a shorter filter"
             )
-        _make_room(action.id, delivery)
+        _make_room(action.id, delivery, kept=ROOM_OF_COMMANDS)
         delivery.size = size
         delivery.taking.accept(request)
 
@@ -240,12 +242,12 @@ class Obedience:
     def _remembered(self, action: Log | CustomAction, delivery: _Delivery) -> bool:
         """Whether a signal that decides nothing about requests came before; from now on it has."""
         digest = digest_of(action)
-        again = self._again(action.id, digest, delivery)
+        again = self._again(action.id, digest, delivery, decides=False)
         if not again:
             delivery.taking.remember(action.id, digest)
         return again
 
-    def _again(self, signal_id: str, digest: str, delivery: _Delivery) -> bool:
+    def _again(self, signal_id: str, digest: str, delivery: _Delivery, *, decides: bool = True) -> bool:
         """Whether a signal that is no request has been obeyed before; if not, there is room for it."""
         again = self._is_known(signal_id, digest, delivery)
         if not again and delivery.taking.commands >= COMMANDS_AT_ONCE:
@@ -253,7 +255,7 @@ class Obedience:
                 f"signal {signal_id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
             )
         if not again:
-            _make_room(signal_id, delivery)
+            _make_room(signal_id, delivery, kept=0 if decides else ROOM_OF_COMMANDS)
         return again
 
     def _command_of(
@@ -312,9 +314,10 @@ class Obedience:
         self._engine.obeyed(Obeyed(answer.id, DRY_RUN, answer=answer))
 
 
-def _make_room(signal_id: str, delivery: _Delivery) -> None:
-    """For the id of a new signal: no other one is forgotten for it before its time."""
-    if delivery.room < 1:
+def _make_room(signal_id: str, delivery: _Delivery, kept: int = 0) -> None:
+    """For the id of a new signal, beside places that are ``kept`` for others: no other one is forgotten for it before
+    its time."""
+    if delivery.room <= kept:
         raise RequestRefused(
             f"signal {signal_id!r}: {ROOM:,} signals are remembered already, so that none is obeyed twice. Send it "
             f"again when some of them are old enough to be forgotten, or shorten that time (engine.signals.remember.ms)"

@@ -5,6 +5,7 @@ Nothing is written to find out: privileges are read from what the server says of
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,11 +22,18 @@ from streaming.mongo_errors import as_source_error
 from streaming.namespaces import Namespace
 from streaming.scope import Level
 
+_PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
 
 
 def check(client: MongoClient[Any], config: EngineConfig) -> None:
     """Raises the first thing that is wrong, with the option that it is about."""
+    if (given := os.environ.get(_PIN_THREAD, "true")).lower() != "true":
+        raise ConfigurationError(
+            f"{_PIN_THREAD} = {given}: a thread of Python's would work in any of the JVM's, and one "
+            f"table's landing with the settings of another's",
+            f"unset {_PIN_THREAD}",
+        )
     check_deployment(client)
     if config.signals is not None and not config.scope.captures(config.signals):
         raise ConfigurationError(

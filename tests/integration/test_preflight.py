@@ -98,6 +98,16 @@ def test_a_signal_collection_outside_the_captured_scope(tmp_path: Path, mongo_ur
     assert "cluster_time" in said
 
 
+def test_threads_of_python_that_are_not_threads_of_the_jvm(
+    tmp_path: Path, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table's landing has its own session in its own thread, so PySpark has to keep the two together."""
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    code, said = run(tmp_path, mongo_uri)
+    assert code == 2
+    assert "PYSPARK_PIN_THREAD = false" in said
+
+
 def test_an_unreachable_address(tmp_path: Path) -> None:
     """Exit 4, for it may come back: the address is in the message, its password is not."""
     address = f"mongodb://me:secret-word@127.0.0.1:{free_port()}/?replicaSet=rs&serverSelectionTimeoutMS=300"

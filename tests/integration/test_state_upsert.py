@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +16,7 @@ from streaming.columns import Column, Scalar, TablePlan
 from streaming.delta_transaction import Transaction
 from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_merge import DELETION_VECTORS, OUTSIDE, Known, within
+from streaming.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, Known, landing_session, within
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, LandingError, StateTable
 from tests.support import tables
@@ -182,6 +182,84 @@ def test_a_change_data_feed_is_written_by_delta_itself(table: Table, spark: Spar
         ("a", "update_postimage"),
         ("b", "delete"),
     ]
+
+
+def test_a_table_that_is_altered_meanwhile_is_written_by_delta_itself(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By somebody else, after the landing had looked at it: what was to go into one commit does, with the feed."""
+    table.land(0, ("a", 1, "c"), ("b", 1, "c"))
+    name, fitting = f"delta.`{table.path}`", table.state._fitting
+
+    def altered_then(*given: Any) -> DataFrame:
+        table.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+        return fitting(*given)
+
+    monkeypatch.setattr(table.state, "_fitting", altered_then)
+    landed = table.land(1, ("a", 2, "u"), ("b", None, "d"), added=[("k", 3, "r")])
+    assert (landed.wrote, landed.inserted, landed.updated, landed.deleted) == (True, 1, 1, 1)
+    assert table.content() == {"a": 2, "k": 3}
+    assert table.actions("cdc"), "it was not Delta that wrote this"
+    assert table.state.recorded_batch() == 1
+
+
+def test_who_keeps_the_table_in_sparks_cache_sees_what_has_landed(table: Table, spark: SparkSession) -> None:
+    """As after a MERGE. (What the engine itself asks of the table would be old, too: keys would come twice.)"""
+    table.land(0, ("a", 1, "c"), ("b", 1, "c"))
+    kept = spark.read.format("delta").load(str(table.path)).cache()
+    try:
+        assert kept.count() == 2
+        table.land(1, ("a", 2, "u"), ("z", 1, "c"))
+        found = {row["_key"]: row["n"] for row in spark.read.format("delta").load(str(table.path)).collect()}
+        assert found == {"a": 2, "b": 1, "z": 1}
+        assert table.state.max_key() == "z"
+    finally:
+        kept.unpersist()
+
+
+def test_a_landing_leaves_the_settings_of_its_session_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """A small MERGE goes without compiled code; the next batch, of many rows perhaps, has what was set before."""
+    table = Table(spark, tmp_path / "orders")
+    session, codegen = table.state._session, "spark.sql.codegen.factoryMode"
+    before = {name: session.conf.get(name, None) for name in (codegen, DELETION_VECTORS)}
+    table.land(0, ("a", 1, "c"))
+    small = StateTable(spark, str(table.path), Namespace("shop", "orders"), "e")
+    small.land(
+        table.frame([("a", 2, "u")]),
+        batch_id=1,
+        metadata={},
+        how="merge",
+        key_ranges=None,
+        known=Known(1, distinct=True),
+    )
+    for each in (session, small._session):
+        assert {name: each.conf.get(name, None) for name in before} == before
+
+
+@pytest.mark.parametrize("name", [DELETION_VECTORS, STATISTICS])
+def test_what_the_application_switches_off_stays_off(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Deletion vectors, or the statistics by which an upsert counts what it has written: Delta's own MERGE it is."""
+    application = cast(Any, spark._jsparkSession).sharedState().conf()
+    application.set(name, "false")
+    try:
+        table = Table(spark, tmp_path / "orders")
+    finally:
+        application.remove(name)
+    table.land(0, ("a", 1, "c"), ("b", 1, "c"))
+    assert not table.state.takes_added(Known(1, distinct=True, held=True, deletes=0))
+    assert table.land(1, ("a", 2, "u"), ("c", 1, "c")) == Landed(True, 2, 2, inserted=1, updated=1)
+    assert table.content() == {"a": 2, "b": 1, "c": 1}
+    assert any(add.get("deletionVector") for add in table.actions("add")) == (name == STATISTICS)
+
+
+def test_rules_that_somebody_has_excluded_are_excluded_still(spark: SparkSession) -> None:
+    """Beside ours, without which rows may be counted twice."""
+    excluded = "spark.sql.adaptive.optimizer.excludedRules"
+    theirs = "org.apache.spark.sql.execution.adaptive.DynamicJoinSelection"
+    rules = landing_session(spark, {excluded: theirs}).conf.get(excluded)
+    ours = landing_session(spark, {}).conf.get(excluded)
+    assert rules == f"{theirs},{ours}"
+    assert ours
 
 
 def test_where_it_can_not_be_done_at_once_that_is_said(spark: SparkSession, tmp_path: Path) -> None:

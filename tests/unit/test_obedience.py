@@ -18,7 +18,7 @@ from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.taking import Met
 from snapshotter.engine.engine_status import StatusWriter
-from snapshotter.engine.obedience import COMMANDS_AT_ONCE, Obedience, Obeyed, Obeying
+from snapshotter.engine.obedience import COMMANDS_AT_ONCE, ROOM_OF_COMMANDS, Obedience, Obeyed, Obeying
 from snapshotter.state.journal import Journal
 from snapshotter.state.process import Owner
 from snapshotter.state.progress_store import ProgressStore
@@ -262,3 +262,17 @@ def test_where_all_that_is_remembered_is_young_more_is_refused(around: Around, o
     obedience.obey(PauseSnapshot("p"), REQUEST)
     assert around.refused == {}
     assert states(around) == [(True, ["waiting", "waiting"])]
+
+
+def test_what_is_under_way_can_be_stopped_when_no_request_is_remembered_any_more(
+    around: Around, obedience: Obedience
+) -> None:
+    """Of all that can be remembered, a part is for commands alone."""
+    around.names = [ORDERS]
+    full = {f"x{n}": "" for n in range(ROOM - 2 - ROOM_OF_COMMANDS)}  # one request waits
+    around.journal.decide(around.journal.controls.remembering(full, around.journal.moment()))
+    obedience.obey(orders("q2"))
+    assert around.refused == {}
+    obedience.obey(orders("q3"), Log("l", "hello"), StopSnapshot("s"))
+    assert set(around.refused) == {"q3", "l"}
+    assert [outcome.id for outcome in around.outcomes] == ["s"]
