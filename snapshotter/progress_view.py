@@ -172,8 +172,8 @@ def line(status: Status) -> str:
         elif request.state in (RequestState.PAUSED, RequestState.STOPPED):
             parts.append(f"request {request.id} is {request.state}")
     parts += [*_more(status), *_channel_texts(status)]
-    if status.error:
-        parts.append(f"{status.error.kind}: {status.error.message}")
+    if error := _error_text(status):
+        parts.append(error)
     return " | ".join(parts)
 
 
@@ -193,11 +193,21 @@ def render(status: Status) -> Group:
     lines += [line for request in requests for line in _request_lines(request)]
     lines += [Text(text, style="dim") for text in [*_more(status), *_window_texts(status)]]
     lines += [Text(text, style="yellow") for text in _channel_texts(status)]
-    if status.error:
-        lines.append(Text(f"{status.error.kind}: {status.error.message}", style="red"))
-        if status.error.next_step:
-            lines.append(Text(f"next: {status.error.next_step}"))
+    if error := _error_text(status):
+        lines.append(Text(error, style="red" if status.error else "yellow"))
+        if (shown := status.error or status.last_error) and shown.next_step:
+            lines.append(Text(f"next: {shown.next_step}"))
     return Group(*lines)
+
+
+def _error_text(status: Status) -> str | None:
+    """What is wrong, or what was: an engine that fails now and then, and goes on, is to be seen in between too."""
+    if status.error is not None:
+        return f"{status.error.kind}: {status.error.message}"
+    if (last := status.last_error) is None:
+        return None
+    since = f" at {last.at:%Y-%m-%d %H:%M:%S} UTC" if last.at is not None else ""
+    return f"the engine goes on after an error{since}: {last.kind}: {last.message}"
 
 
 def _channel_texts(status: Status) -> list[str]:

@@ -53,6 +53,7 @@ class ErrorReport(_Report):
     kind: str
     message: str
     next_step: str | None = None
+    at: datetime | None = None
 
     model_config = ConfigDict(
         frozen=True,
@@ -129,12 +130,15 @@ class NotificationReport(_Report):
 
 class Status(_Report):
     """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
-    behind.
+    behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong in this life of the engine.
+    ``snapshot_speed``: documents a second of the newest snapshot that was large enough to measure it, also in an
+    earlier life.
     """
 
     name: str
     state: EngineState
     error: ErrorReport | None = None
+    last_error: ErrorReport | None = None
     pid: int | None = None
     host: str | None = None
     run_id: str | None = None
@@ -144,6 +148,7 @@ class Status(_Report):
     lag_seconds: float | None = None
     events_total: int = 0
     events_per_second: float = 0.0
+    snapshot_speed: float | None = None
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
     channels: tuple[ChannelReport, ...] = ()

@@ -11,27 +11,21 @@ import json
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Sequence
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
 import structlog
-from bson.errors import BSONError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import Action, ExecuteSnapshot
+from signals.actions import ExecuteSnapshot
 from signals.channel import SignalChannel
-from signals.errors import NotASignal, SignalError
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
-from signals.source_channel import decode, id_of
 from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import captured_collections, sample_plan
 from snapshotter.control.channels import Channels, open_enabled
 from snapshotter.control.refusals import Refusals
+from snapshotter.control.signal_documents import action_in
 from snapshotter.control.signals_ahead import SignalsAhead
 from snapshotter.core.announcements import SKIPPED
 from snapshotter.core.effects import Announce
@@ -40,13 +34,12 @@ from snapshotter.core.progress import Progress
 from snapshotter.engine import preflight
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad
-from snapshotter.engine.hints import HintsWriter
+from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.obedience import Obedience, Obeyed
-from snapshotter.engine.restarts import worth_another_run
+from snapshotter.engine.restarts import gave_up, worth_another_run
 from snapshotter.engine.run import Run, StopRequested, World
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.engine_config import EngineConfig
-from snapshotter.errors import GaveUp, describe
 from snapshotter.landing.tables import Tables
 from snapshotter.notifying.notices import Notifier
 from snapshotter.notifying.notification_channels import open_channels
@@ -94,9 +87,7 @@ class Engine:
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
         self.run_state: Run | None = None
         self.windows = WindowLog()
-        scratch = mkdtemp(prefix="snapshotter-")
-        weakref.finalize(self, rmtree, scratch, ignore_errors=True)
-        self._hints = HintsWriter(Path(scratch) / "hints.json")
+        self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._mutex = threading.Lock()
         self._stop = threading.Event()
@@ -108,6 +99,8 @@ class Engine:
             lambda: self.tables.there(),  # noqa: PLW0108 - a new generation has tables of its own
             lambda: self.telling.now(Announce(SKIPPED, NAME)),
         )
+        self._renewed = 0.0
+        self._since: ClusterTime | None = None
         self._app_id: str | None = None
         self._ahead: SignalsAhead | None = None
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
@@ -158,8 +151,9 @@ class Engine:
         if not streams and not reads and all(r.ended for r in self.journal.existing(progress)):
             _log.info("nothing to read, and snapshot.mode does not stream")
             return
-        if reads:
-            self._stop.wait(self.config.snapshot_delay_ms / 1000)
+        if reads and self.config.snapshot_delay_ms:
+            self._since = majority_time(self.client).next()  # a signal that is inserted meanwhile is seen
+            self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
 
     def _runs(self, once: bool, streams_at: float) -> None:
@@ -178,11 +172,32 @@ class Engine:
                 if not worth_another_run(error, failures):
                     raise
                 if 0 <= self.config.retries_max < failures:
-                    raise _gave_up(self.config.retries_max, error) from error
+                    raise gave_up(self.config.retries_max, error) from error
                 _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
                 self._report(EngineState.RUNNING, error)
-                self._stop.wait(wait_ms / 1000)
+                self._idle(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
+
+    def _idle(self, seconds: float) -> None:
+        """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._stop.wait(min(left, self.config.poll_ms / 1000)):
+                return
+            self._keep_lock()
+            try:
+                self._channels.look()
+            except Exception as error:
+                if not classify(error).retriable:
+                    raise
+                _log.warning("signals wait: the source is not reachable", error=str(error)[:200])
+            self._report(EngineState.RUNNING)
+
+    def _keep_lock(self) -> None:
+        if time.monotonic() - self._renewed > _RENEW_SECONDS:
+            with self._mutex:
+                self._lock.renew()
+            self._renewed = time.monotonic()
 
     def _begins_anew(self, error: BaseException) -> bool:
         """Where the source no longer has what came after the position, and the mode wants that: a new one, and
@@ -228,6 +243,8 @@ class Engine:
         given = dict(self.config.source_options)
         if self.store.generation.number > 1:
             given.pop(_START, None)  # the position that it asked for is the one that was lost, or long ago
+        elif self._since is not None and given.get(_START, "-1") == "-1":
+            given[_START] = str(self._since.to_int())
         readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
         ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}
         frame = self.spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
@@ -237,12 +254,8 @@ class Engine:
 
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
         """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
-        renewed = 0.0
         while query.isActive:
-            if time.monotonic() - renewed > _RENEW_SECONDS:
-                with self._mutex:
-                    self._lock.renew()
-                renewed = time.monotonic()
+            self._keep_lock()
             self._look(run)
             self._tell()
             self._channels.look()
@@ -317,19 +330,8 @@ class Engine:
         self._obey(documents if self._ahead is None else self._ahead.not_yet(documents))
 
     def _obey(self, documents: Sequence[bytes]) -> None:
-        self.obedience.obey(*(action for action in map(self._parsed, documents) if action is not None))
-
-    def _parsed(self, document: bytes) -> Action | None:
-        """None for what is no signal, or is refused."""
-        try:
-            return decode(document).parse()
-        except NotASignal:
-            return None  # a watermark of another engine, Debezium's for example, that shares the collection
-        except SignalError as error:
-            self.refuse(id_of(document), str(error))
-        except BSONError as error:
-            self.refuse(id_of(document), f"a document in {self.config.signals} is no readable BSON: {error}")
-        return None
+        found = (action_in(document, self.config.signals, self.refuse) for document in documents)
+        self.obedience.obey(*(action for action in found if action is not None))
 
     @property
     def refused(self) -> list[tuple[str, str]]:
@@ -392,8 +394,3 @@ class Engine:
                 raise FileNotFoundError(f"{self.config.state_location}/{name} is not there")
             self._app_id = f"snapshotter:{self.config.name}:{json.loads(text)['id']}"
         return self._app_id
-
-
-def _gave_up(retries: int, error: BaseException) -> GaveUp:
-    found = describe(error)
-    return GaveUp(f"gave up after {retries} retries (errors.max.retries): {found.message}", found.next_step)

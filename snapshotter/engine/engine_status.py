@@ -17,7 +17,7 @@ from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, T
 from snapshotter.core.requests import Origin, SnapshotRequest
 from snapshotter.core.window import Window
 from snapshotter.engine.run import Run
-from snapshotter.errors import describe
+from snapshotter.errors import DefiniteError, describe
 from snapshotter.progress_view import SilentView, View
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import Storage
@@ -56,13 +56,22 @@ class Speed:
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, int]] = deque()
+        self._began: tuple[float, int] | None = None
+        self.grew = False
 
     def at(self, now: float, value: int) -> float:
+        self._began = self._began or (now, value)
+        self.grew = self.grew or value > self._began[1]
         self._points.append((now, value))
         while len(self._points) > 2 and now - self._points[0][0] > _SPEED_SECONDS:
             self._points.popleft()
         (then, first), (last, newest) = self._points[0], self._points[-1]
         return (newest - first) / (last - then) if last > then else 0.0
+
+    def since_begin(self, now: float, value: int) -> float:
+        """Since the first look."""
+        then, first = self._began or (now, value)
+        return (value - first) / (now - then) if now > then else 0.0
 
 
 class Stopwatch:
@@ -82,7 +91,8 @@ class Stopwatch:
 
 @dataclass(slots=True)
 class StatusWriter:
-    """Gathers, writes at most once a second (changes of state at once), and shows.
+    """Gathers, writes at most once a second (changes of state at once), and shows. It begins with what an earlier life
+    of the engine has written of times and speeds.
 
     ``newest_speed``: documents a second, of the last collection that was large enough to measure it.
     """
@@ -94,10 +104,24 @@ class StatusWriter:
     newest_speed: float | None = None
     _written: float = 0.0
     _state: EngineState | None = None
+    _last_error: ErrorReport | None = None
     _speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
     _accepted: dict[str, datetime] = field(default_factory=dict)
     _ended: dict[str, datetime] = field(default_factory=dict)
     _pauses: dict[str, Stopwatch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        text = self.storage.read_text(STATUS_FILE)
+        if text is None:
+            return
+        try:
+            former = Status.from_json(text)
+        except DefiniteError as error:
+            _log.warning("times of earlier requests are not known", error=str(error))
+            return
+        self.newest_speed = former.snapshot_speed
+        self._accepted = {r.id: r.accepted_at for r in former.requests if r.accepted_at is not None}
+        self._ended = {r.id: r.completed_at for r in former.requests if r.completed_at is not None}
 
     def write(
         self,
@@ -136,7 +160,10 @@ class StatusWriter:
         events = run.events if run is not None else 0
         known = {request.id for request in progress.requests}
         waiting = [request for request in waiting if request.id not in known]
-        self._forget(known | {request.id for request in waiting})
+        if progress.batch_id >= 0:  # before the first batch, what is known has not been loaded
+            self._forget(known | {request.id for request in waiting})
+        failure = _error_report(error)
+        self._last_error = failure or self._last_error
         requests = [self._request(r, now) for r in progress.requests]
         requests += [self._request(RequestProgress.accepted(r), now) for r in waiting]
         requests += [
@@ -148,7 +175,8 @@ class StatusWriter:
         return Status(
             name=self.name,
             state=state,
-            error=_error_report(error),
+            error=failure,
+            last_error=self._last_error,
             pid=self.owner.pid,
             host=self.owner.host,
             run_id=run.id if run is not None else None,
@@ -158,6 +186,7 @@ class StatusWriter:
             lag_seconds=lag,
             events_total=events,
             events_per_second=self._speed(_EVENTS, now, events),
+            snapshot_speed=self.newest_speed,
             requests=tuple(requests),
             windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
         )
@@ -193,9 +222,7 @@ class StatusWriter:
 
     def _collection(self, request_id: str, task: TaskProgress, now: float) -> CollectionReport:
         done = task.rows + task.dropped
-        speed = self._speed((request_id, str(task.namespace)), now, done) if not task.ended else 0.0
-        if speed > 0 and done >= _SPEED_DOCUMENTS_MIN:
-            self.newest_speed = speed
+        speed = self._measured((request_id, str(task.namespace)), task.ended, now, done)
         left = max(0, task.estimated - done) if task.estimated is not None else None
         return CollectionReport(
             name=str(task.namespace),
@@ -208,6 +235,18 @@ class StatusWriter:
             rows_per_second=speed,
             eta_seconds=left / speed if left is not None and speed > 0 else None,
         )
+
+    def _measured(self, what: tuple[str, str], ended: bool, now: float, done: int) -> float:
+        """The speed that is shown of a collection; one that is large enough is the newest speed, too."""
+        if not ended:
+            found = shown = self._speed(what, now, done)
+        else:
+            watched, shown = self._speeds.pop(what, None), 0.0
+            # Where all of it lands in one commit, there is nothing to be seen before.
+            found = watched.since_begin(now, done) if watched is not None and not watched.grew else 0.0
+        if found > 0 and done >= _SPEED_DOCUMENTS_MIN:
+            self.newest_speed = found
+        return shown
 
     def _speed(self, what: tuple[str, str], now: float, value: int) -> float:
         return self._speeds.setdefault(what, Speed()).at(now, value)
@@ -250,4 +289,6 @@ def _error_report(error: BaseException | None) -> ErrorReport | None:
     if error is None:
         return None
     found = describe(error)
-    return ErrorReport(kind=found.kind, message=found.message, next_step=found.next_step)
+    return ErrorReport(
+        kind=found.kind, message=found.message, next_step=found.next_step, at=datetime.now(UTC)
+    )

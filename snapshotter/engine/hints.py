@@ -7,7 +7,10 @@ the next one be sized without counting first.
 from __future__ import annotations
 
 import threading
+import weakref
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from streaming.hints import Hints, read_hints, write_hints
 
@@ -56,3 +59,10 @@ class HintsWriter:
     def _write(self) -> None:
         density = self._events / self._seconds if self._seconds else None
         write_hints(self.path, Hints(self._nonce, density, self._wait, self._hold))
+
+
+def scratch_hints(owner: object) -> HintsWriter:
+    """In a folder of its own, which goes with its owner."""
+    scratch = mkdtemp(prefix="snapshotter-")
+    weakref.finalize(owner, rmtree, scratch, ignore_errors=True)
+    return HintsWriter(Path(scratch) / "hints.json")

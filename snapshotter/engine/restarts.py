@@ -7,7 +7,7 @@ interpreter that can't start at all, so it is tried a few times.
 
 from __future__ import annotations
 
-from snapshotter.errors import PYTHON_TOO_LATE
+from snapshotter.errors import PYTHON_TOO_LATE, GaveUp, describe
 from snapshotter.landing.commit import LOST_BLOCK
 from streaming.mongo_errors import classify
 
@@ -19,3 +19,9 @@ def worth_another_run(error: BaseException, failed: int) -> bool:
     words = str(error)
     late = PYTHON_TOO_LATE in words and failed <= _LATE_MAX
     return classify(error).retriable or LOST_BLOCK in words or late
+
+
+def gave_up(retries: int, error: BaseException) -> GaveUp:
+    """The error after so many retries."""
+    found = describe(error)
+    return GaveUp(f"gave up after {retries} retries (errors.max.retries): {found.message}", found.next_step)

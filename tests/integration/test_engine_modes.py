@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -182,14 +183,14 @@ def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads, monkeypatch
     """``snapshot.delay.ms``: nothing is read before it is over, and nobody has to wait for it to stop the engine."""
     prepared(lab, "initial", snapshot__delay__ms=3_600_000)
     engine = lab.engine()
-    waits, begun = engine.engine._stop.wait, threading.Event()
+    idle, begun = engine.engine._idle, threading.Event()
 
-    def wait(seconds: float | None = None) -> bool:
-        if seconds == 3_600:
-            begun.set()
-        return waits(seconds)
+    def wait(seconds: float) -> None:
+        assert seconds == 3_600
+        begun.set()
+        idle(seconds)
 
-    monkeypatch.setattr(engine.engine._stop, "wait", wait)
+    monkeypatch.setattr(engine.engine, "_idle", wait)
     thread = threading.Thread(target=engine.engine.run)
     thread.start()
     asked = begun.wait(SECONDS)
@@ -199,6 +200,41 @@ def test_a_stop_ends_the_pause_before_a_load(lab: Lab, reads: Reads, monkeypatch
     assert not thread.is_alive()
     assert reads.jobs == []
     assert not (lab.state / "checkpoint").exists()
+
+
+def test_signals_are_accepted_in_the_pause_before_a_load(
+    lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``snapshot.delay.ms``: one by the inbox at once, and one that is inserted into the signal collection meanwhile is
+    seen behind the pause, also at an engine's very first start. The lock is renewed, and the load comes after all."""
+    prepared(lab, "initial", snapshot__delay__ms=3_600_000).with_options("insert_insert")
+    inbox, asked = (
+        lab.state / "inbox",
+        {"type": "execute-snapshot", "data": {"data-collections": [lab.name("orders")]}},
+    )
+    made = lab.engine()
+    engine, idle, renewals = made.engine, made.engine._idle, []
+    renew = engine._lock.renew
+    monkeypatch.setattr(engine._lock, "renew", lambda: renewals.append(renew()))
+
+    def pause(seconds: float) -> None:
+        assert seconds == 3_600
+        inbox.mkdir(exist_ok=True)
+        (inbox / "by-inbox.json").write_text(json.dumps({"id": "by-inbox", **asked}))
+        deadline = time.monotonic() + SECONDS
+        while not engine.journal.requests:
+            assert time.monotonic() < deadline, "the signal was not looked at"
+            idle(0.1)
+        assert [request.id for request in engine.journal.requests] == ["by-inbox"]
+        assert renewals
+        assert reads.jobs == []
+        lab.signals.insert_one({"_id": "by-collection", **asked})
+
+    monkeypatch.setattr(engine, "_idle", pause)
+    with made:
+        for name in ("initial", "by-inbox", "by-collection"):
+            made.wait(name, SECONDS)
+    lab.assert_equal("orders")
 
 
 @pytest.mark.thorough

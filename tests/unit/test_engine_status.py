@@ -156,7 +156,55 @@ def test_written_once_a_second_and_at_every_change_of_state(clock: Clock) -> Non
         "wrong",
         "set it right",
     )
+    clock.now += 1.1
+    later = look()
+    assert later is not None
+    assert later.error is None
+    assert later.last_error == told.error, "whoever looks between two failures sees it too"
     assert look(EngineState.STOPPED) is not None
+
+
+def test_another_life_of_the_engine_knows_when_requests_came_and_ended(clock: Clock) -> None:
+    """And how fast the newest snapshot was, for the next dry run; what was wrong in that life, it does not say."""
+    storage = MemoryStorage()
+    failed = half_done(5).with_task(half_done(5).tasks[0].failed("gone"))
+    failed = failed.with_task(failed.tasks[1].failed("gone"))
+    writer = StatusWriter("shop", OWNER, storage)
+    writer.newest_speed = 1_234.5
+    writer.write(EngineState.FAILED, run_of(Progress(4, requests=(failed,))), [], [], ValueError("wrong"))
+    before = written(storage).requests[0]
+    assert before.accepted_at is not None
+    again = StatusWriter("shop", OWNER, storage)
+    assert again.newest_speed == 1_234.5
+    again.write(EngineState.RUNNING, None, [], [])
+    again.write(EngineState.STOPPED, run_of(Progress(4, requests=(failed,))), [], [])
+    after = written(storage)
+    assert (after.requests[0].accepted_at, after.requests[0].completed_at) == (
+        before.accepted_at,
+        before.completed_at,
+    )
+    assert (after.last_error, after.snapshot_speed) == (None, 1_234.5)
+
+
+def test_a_status_file_that_is_none_is_written_anew(clock: Clock) -> None:
+    """It is a report: an engine starts without it."""
+    storage = MemoryStorage()
+    storage.write_text(STATUS_FILE, "{half")
+    StatusWriter("shop", OWNER, storage).write(EngineState.RUNNING, None, [REQUEST], [])
+    assert written(storage).requests[0].accepted_at is not None
+
+
+def test_a_collection_that_lands_at_once_has_a_speed_too(clock: Clock) -> None:
+    """It shows at its end alone: since it was first looked at."""
+    writer = StatusWriter("shop", OWNER, MemoryStorage())
+    for rows, ended in ((0, False), (19_990, True), (19_990, True)):
+        request = half_done(rows)
+        tasks = [task.failed("gone") if ended else task for task in request.tasks]
+        writer.write(
+            EngineState.RUNNING, run_of(Progress(requests=(replace(request, tasks=tuple(tasks)),))), (), ()
+        )
+        clock.now += 10
+    assert writer.newest_speed == 1_999.0
 
 
 def test_a_status_that_cannot_be_written_stops_nothing(clock: Clock) -> None:
@@ -176,7 +224,7 @@ def test_what_nobody_remembers_is_not_kept(clock: Clock) -> None:
     before: dict[str, datetime | None] = {}
     for first in range(0, 300, 100):
         requests = [SnapshotRequest(f"r{n}", (Wanted(ORDERS),)) for n in range(first, first + 101)]
-        writer.write(EngineState.RUNNING, None, requests, [])
+        writer.write(EngineState.RUNNING, run_of(Progress(first)), requests, [])
         times = {r.id: r.accepted_at for r in written(storage).requests}
         assert {name: times[name] for name in times.keys() & before} == {
             name: before[name] for name in times.keys() & before

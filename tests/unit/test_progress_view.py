@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
@@ -113,6 +114,17 @@ def test_failures_are_shown_with_the_next_step() -> None:
     assert "lag=unknown" in line(failed)
     assert "Unauthorized: not authorized on shop" in line(failed)
     assert "r9 failed" in line(failed)
+
+
+def test_an_error_that_is_over_is_shown_still() -> None:
+    """With its time: an engine that fails every few minutes is seldom looked at in the moment."""
+    at = datetime(2026, 11, 23, 14, 5, 1, tzinfo=UTC)
+    last = ErrorReport(kind="SourceUnavailable", message="no primary", next_step="look at MongoDB", at=at)
+    going_on = RUNNING.model_copy(update={"last_error": last})
+    shown = "goes on after an error at 2026-11-23 14:05:01 UTC: SourceUnavailable: no primary"
+    assert shown in line(going_on)
+    assert shown in drawn(going_on)
+    assert "next: look at MongoDB" in drawn(going_on)
 
 
 def test_old_requests_make_room() -> None:
