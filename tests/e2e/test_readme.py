@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,12 @@ class Terminal:
         with MongoClient[dict[str, Any]](self.environment["MONGODB_URI"]) as client:
             client[call[0]][call[1]].insert_one(parse_document(call[2]))
 
+    def obeyed(self, commands: Iterable[str]) -> dict[str, str]:
+        """What the status collection says became of commands."""
+        with MongoClient[dict[str, Any]](self.environment["MONGODB_URI"]) as client:
+            told = list(client["shop"]["signals_status"].find({"command": {"$in": list(commands)}}))
+        return {one["command"]: one["state"] for one in told}
+
     def follow(self, kind: str, code: str) -> str:
         """Do what one block says; what it prints."""
         match kind:
@@ -147,6 +153,9 @@ def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
             assert "the nightly one is stopped at" in (tmp_path / "engine.log").read_text()
             for row in ("by-document completed 2000", "by-file completed 100", "by-kafka completed 100"):
                 assert row in said
+            assert re.search(r"^shop\.orders: 2,000 documents, about ", said, re.MULTILINE), "the dry run"
+            commands = "pause-snapshot", "resume-snapshot", "stop-snapshot", "log", "dry-run"
+            assert terminal.obeyed(commands) == dict.fromkeys(commands, "completed")
         shown = terminal.follow("python", embedding)
         assert re.search(r"\|\s*paid\|\s*\d+\|", shown)
         assert re.search(r"\|by-kafka\|\s*COMPLETED\|", shown)

@@ -44,11 +44,18 @@ def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads
     begun: set[Namespace] = set()
     side_by_side = threading.Event()
 
+    def told() -> Status:
+        return Status.from_json((lab.state / "status.json").read_text())
+
+    def events() -> int:
+        return told().events_total
+
     def change(number: int, job: ReadJob) -> None:
         if number == 0:
             lab.collection("orders").update_one({"_id": 11}, {"$set": {"total": -1}})
             lab.collection("orders").insert_one({"_id": 100})
             found["signals"] = lab.signals.count_documents({})
+            found["events"] = events()
         is_first = job.namespace not in begun
         begun.add(job.namespace)
         if len(begun) == 2:
@@ -72,7 +79,8 @@ def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads
         assert found["signals"] == 1
         assert kinds(engine, "b")[-1] == "COMPLETED"
         engine.catch_up(SECONDS)
-        status = Status.from_json((lab.state / "status.json").read_text()).request("b")
+        engine.until("the changes to be counted", lambda: events() >= found["events"] + 2, SECONDS)
+        status = told().request("b")
         assert status is not None
         assert (status.type, status.state) == ("blocking", RequestState.COMPLETED)
     lab.assert_equal("orders", "people")

@@ -85,6 +85,7 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
     )
     with lab.running() as engine:
         both = asking("both", orders)
+        waits = waits_of(engine)
         engine.engine.in_process.send(ExecuteSnapshot("both", (orders,)))
         kafka.send(topic, "shop", both, b"{")
         client.execute(people, id="by-kafka")
@@ -98,6 +99,9 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
         steered(client, reads, orders, lab.name("no_such"))
         told(engine, lab, "the channels to work", lambda trouble: trouble is None)
         assert health(lab) == dict.fromkeys(("inbox", "in-process", "kafka", "file"))
+        seen = len(waits)
+        engine.until("more looks at channels, of an idle source", lambda: len(waits) > seen + 20, SECONDS)
+        assert set(waits[1:]) == {("look", engine.engine.config.poll_ms / 1000)}
     client.execute(orders, id="meanwhile")
     again = lab.engine().engine
     again.run(once=True)
@@ -106,6 +110,27 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
     assert again.refused == []
     assert client.wait("meanwhile", 1).rows == DOCUMENTS
     lab.assert_equal("orders", "people")
+
+
+def waits_of(engine: Snapshotter) -> list[tuple[str, float]]:
+    """From now on, what the control loop has done since its last wait, and how long it then waits. (The
+    first of them began before.)"""
+    inner = engine.engine
+    look, wait = inner._channels.look, inner._stop.wait
+    done: list[str] = []
+    found: list[tuple[str, float]] = []
+
+    def looks() -> None:
+        done.append("look")
+        look()
+
+    def waits(seconds: float) -> bool:
+        found.append(("".join(done), seconds))
+        done.clear()
+        return wait(seconds)
+
+    inner._channels.look, inner._stop.wait = looks, waits  # type: ignore[method-assign, assignment]
+    return found
 
 
 def state_of(client: SnapshotClient, request: str) -> str | None:

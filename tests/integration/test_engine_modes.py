@@ -16,7 +16,7 @@ from snapshotter.core.progress import RequestProgress, TaskState
 from snapshotter.errors import ConfigurationError
 from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo_errors import Kind, classify
-from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
+from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
 from tests.support.oplogs import forget, short_oplog
 from tests.support.packages import install
 
@@ -104,15 +104,25 @@ def forgetful() -> Iterator[MongoDeployment]:
         yield deployment
 
 
-def test_a_lost_position_is_given_up_where_the_mode_says_so(lab: Lab, forgetful: MongoDeployment) -> None:
+def test_a_lost_position_is_given_up_where_the_mode_says_so(
+    lab: Lab, reads: Reads, forgetful: MongoDeployment
+) -> None:
     """``when_needed``: a new position, everything read again, and what was deleted, or dropped, meanwhile is gone from
-    the tables. What had ended before is not carried out again. Any other mode says what to do."""
+    the tables. What had ended before is not carried out again, and what was paused half-way is paused still. Any other
+    mode says what to do."""
     lab.uri, lab.client = forgetful.uri, forgetful.client()
     prepared(lab, "initial")
+    lab.tune = limits(10, 1)
     lab.collection("people").insert_one({"_id": 1})
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
         engine.wait(engine.execute_snapshot(lab.name("orders"), request_id="once"), SECONDS)
+        reads.before = gate = Gate(lambda number, job: True)
+        engine.execute_snapshot(lab.name("orders"), request_id="half")
+        assert gate.ready.wait(SECONDS)
+        engine.pause("half")
+        gate.go.set()
+        engine.until("a chunk to land", lambda: task_of(engine, "half").chunks, SECONDS)
         engine.catch_up(SECONDS)
     lab.collection("orders").delete_one({"_id": 3})
     lab.collection("orders").update_one({"_id": 4}, {"$set": {"total": -4}})
@@ -125,19 +135,24 @@ def test_a_lost_position_is_given_up_where_the_mode_says_so(lab: Lab, forgetful:
     with lab.running() as engine:
         done = engine.wait("initial-2", SECONDS)
         assert {t.namespace.collection: t.deleted for t in done.tasks} == {"orders": 1, "people": 1}
+        assert known(engine)["half"].paused
+        assert not known(engine)["half"].ended
         assert engine.execute_snapshot(lab.name("orders"), request_id="once") == "once"
         lab.collection("orders").insert_one({"_id": 100})
+        engine.resume("half")
+        assert engine.wait("half", SECONDS).tasks[0].state is TaskState.DONE
         engine.catch_up(SECONDS)
     lab.assert_equal("orders")
     assert lab.rows("people") == []
     with lab.running() as engine:
         engine.catch_up(SECONDS)
-        assert set(known(engine)) == {"initial", "initial-2", "once"}, "and the new position goes on"
+        assert set(known(engine)) == {"initial", "initial-2", "once", "half"}, "and the new position goes on"
 
 
 def test_an_initial_load_may_be_filtered(lab: Lab, reads: Reads) -> None:
     """``snapshot.collection.filter.overrides``: only what matches is read, what streams is not filtered. A filter that
-    the server does not understand is refused before anything is started. ``snapshot.fetch.size`` is asked for."""
+    the server does not understand is refused before anything is started. ``snapshot.fetch.size`` reaches the server.
+    """
     option = f"snapshot.collection.filter.overrides.{lab.name('orders')}"
     prepared(lab, "initial", snapshot__collection__filter__overrides=lab.name("orders"))
     lab.options["snapshot.fetch.size"] = 7
@@ -146,12 +161,18 @@ def test_an_initial_load_may_be_filtered(lab: Lab, reads: Reads) -> None:
         to_its_end(lab)
     assert not lab.state.exists()
     lab.options[option] = '{"total": {"$lt": 5}}'
+    database = lab.client[lab.database]
+    database.command("profile", 2)
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
+        database.command("profile", 0)
+        assert (
+            database["system.profile"].count_documents({"command.find": "orders", "command.batchSize": 7})
+            == 1
+        )
         lab.collection("orders").insert_one({"_id": 100, "total": 100})
         engine.catch_up(SECONDS)
     assert sorted(row["_id"] for row in lab.rows("orders")) == [0, 1, 2, 3, 4, 100]
-    assert {job.fetch_size for job in reads.jobs} == {7}
 
 
 def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:

@@ -8,6 +8,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.progress import TaskState
 from snapshotter.reading.chunk_reader import ReadJob
+from snapshotter.testing.kafka import KafkaBroker
 from tests.support.engines import SECONDS, STRATEGIES, Gate, Lab, Reads, lab, limits, reads, task_of
 from tests.support.selection import rest_thorough
 
@@ -64,14 +65,18 @@ def test_a_new_snapshot_after_a_stop_and_a_restart(lab: Lab, reads: Reads) -> No
     lab.assert_equal("orders")
 
 
-def test_what_is_done_is_not_read_again_after_a_restart(lab: Lab, reads: Reads) -> None:
+def test_what_is_done_is_not_read_again_after_a_restart(
+    lab: Lab, reads: Reads, kafka: KafkaBroker, topic: str
+) -> None:
     """Stopped once the first collection was done, and the second, under a filter, half: only the rest of that is read,
     still under its filter. No restart begins a first load again, whatever was under way, and notifications that were
     sent change nothing of where the engine goes on."""
     lab.with_options(
         snapshot__mode="initial",
         snapshot__include__collection__list=rf"{lab.database}\.shops",
-        notification__enabled__channels="log,delta",
+        notification__enabled__channels="log,delta,sink",
+        notification__sink__topic__name=topic,
+        notification__sink__bootstrap__servers=kafka.bootstrap,
     )
     lab.tune = limits(5, 1, commit_rows_target=1_000)
     lab.collection("shops").insert_one({"_id": 1})
