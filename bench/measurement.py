@@ -28,11 +28,11 @@ class Measurement(TypedDict):
     documents: int
     seconds: float
     rate: float
-    details: NotRequired[dict[str, float | int | str]]
+    details: NotRequired[dict[str, float | int | str | list[int]]]
 
 
 def measurement(
-    name: str, what: str, documents: int, seconds: float, **details: float | int | str
+    name: str, what: str, documents: int, seconds: float, **details: float | int | str | list[int]
 ) -> Measurement:
     """`details` go along into the JSON, such as the figure of a cold run. Raises ValueError on a zero
     time."""

@@ -15,6 +15,7 @@ from streaming.positions import ClusterTime
 NAME = "snapshotter"
 ROOT = Path(__file__).parents[1]
 _TIMEOUT_S = 2_400
+_LAG = "lag_seconds_max"
 
 
 def backfill(
@@ -46,7 +47,7 @@ def streaming(
 def backfill_beside_writes(
     uri: str, db: str, coll: str, documents: int, folder: Path, *, rate: int = 2_000, rounds: int = ROUNDS
 ) -> Measurement:
-    """A backfill while `rate` changes a second are made; the details have the stream's greatest lag."""
+    """A backfill while `rate` changes a second are made; the details have the stream's greatest lag, in each round."""
     found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate, program=0)
     return _figure(f"{NAME}, execute-snapshot", "beside", found[-1]["documents"], found)
 
@@ -54,6 +55,8 @@ def backfill_beside_writes(
 def _figure(name: str, what: str, documents: int, found: list[Round]) -> Measurement:
     last = dict(found[-1])
     details = {key: value for key, value in last.items() if key not in ("round", "documents", "seconds")}
+    if _LAG in last:
+        details["lag_seconds_by_round"] = [one[_LAG] for one in found]
     return measurement(
         name,
         what,

@@ -6,6 +6,7 @@ stopped.
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.configuration.settings import Settings
 from snapshotter.core.progress import RequestProgress
 from snapshotter.spark_session import spark_builder
+from streaming.mongo import majority_time
 
 _PATIENCE_S = 1_800
 
@@ -71,7 +73,8 @@ def _beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, A
             lags = [0]
 
             def ended() -> RequestProgress | None:
-                lags.append(engine.lag_seconds())
+                # The server's head of this moment: the one that the engine knows may be a second old.
+                lags.append(majority_time(engine.engine.client).t - engine.position().t)
                 progress = engine.engine.run_state.progress.request(request)  # type: ignore[union-attr]
                 return progress if progress is not None and progress.ended else None
 
@@ -112,10 +115,11 @@ def _rows(spark: SparkSession, plan: dict[str, Any], turn: int) -> int:
 
 
 def _memory() -> dict[str, int]:
-    """Peak resident memory so far, in MB: of the JVM, and of the largest Python worker."""
+    """Peak resident memory so far, in MB: of the JVM, of the largest Python worker that there is, and of this process,
+    the driver's Python."""
     children = psutil.Process().children(recursive=True)
-    peaks = {"java": 0, "python": 0}
-    for process in children:
+    peaks = {"java": 0, "python": 0, "driver": 0}
+    for process in [psutil.Process(), *children]:
         status = Path(f"/proc/{process.pid}/status")
         try:
             text = status.read_text()
@@ -125,8 +129,13 @@ def _memory() -> dict[str, int]:
             (int(line.split()[1]) // 1024 for line in text.splitlines() if line.startswith("VmHWM")), 0
         )
         kind = "java" if "java" in process.name() else "python"
+        kind = "driver" if process.pid == os.getpid() else kind
         peaks[kind] = max(peaks[kind], peak)
-    return {"jvm_peak_mb": peaks["java"], "python_peak_mb": peaks["python"]}
+    return {
+        "jvm_peak_mb": peaks["java"],
+        "python_peak_mb": peaks["python"],
+        "driver_python_peak_mb": peaks["driver"],
+    }
 
 
 _WORK = {"backfill": backfill, "beside": _beside, "stream": _stream}

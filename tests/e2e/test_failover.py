@@ -13,6 +13,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.core.window import WindowState
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
+from snapshotter.testing.processes import wait_until
 from tests.support.equality import differences
 from tests.support.workload import Workload, WorkloadPlan, load
 
@@ -67,15 +68,26 @@ def test_a_lost_primary_in_the_middle_of_a_window(
     }
     with Workload(plan) as workload, Snapshotter(options, spark) as engine:
         for _ in range(2):
+            before = term(replica_set)
             request = engine.execute_snapshot(f"{database}.orders", f"{database}.people")
             engine.until("an open window", lambda: window_open(engine), SECONDS)
             lose_primary(replica_set)
+            elected(replica_set, before)
             ended = engine.wait(request, SECONDS)
             assert not ended.failed, [task.error for task in ended.tasks]
             print([(str(t.namespace), t.chunks, t.rows, t.dropped) for t in ended.tasks])
         print(f"{workload.stop()} documents written")
         engine.catch_up(SECONDS)
     assert differences(spark, engine.settings, database, plan.collections) == []
+
+
+def elected(deployment: MongoDeployment, before: int) -> None:
+    wait_until(lambda: term(deployment) > before, "another primary")
+
+
+def term(deployment: MongoDeployment) -> int:
+    """Of the newest election."""
+    return int(deployment.client().admin.command("replSetGetStatus")["term"])
 
 
 def window_open(engine: Snapshotter) -> bool:

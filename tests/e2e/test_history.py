@@ -18,7 +18,7 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.watermark_ids import Strategy
 from streaming.mongo import majority_time
 from tests.support.equality import differences
-from tests.support.history import TableVersion, changes_since, judge, table_versions
+from tests.support.history import TableVersion, changes_since, judge, never_back, table_state, table_versions
 from tests.support.workload import Workload, WorkloadPlan, load
 
 DOCUMENTS = 240
@@ -70,6 +70,7 @@ def test_every_version_is_the_collection_at_its_position(
         changes = changes_since(mongo_client, collection, start)
         versions = versions_of(engine, name)
         print(f"{name}: {written} writes, {len(changes)} changes, {len(versions)} versions")
+        never_back([table_state(path_of(engine, name), version.version) for version in versions])
         judge(path_of(engine, name), versions[loaded[name] - 1 :], changes, DOCUMENTS)
     assert differences(spark, engine.settings, database, plan.collections) == []
 

@@ -11,9 +11,10 @@ import pytest
 from bson.decimal128 import Decimal128
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from streaming.change_cursor import proves_the_end
-from streaming.change_stream import RangePartition
+from streaming.change_stream import Offset, RangePartition
 from streaming.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -128,6 +129,31 @@ def test_a_transaction_is_one_cluster_time(
     assert len(read(source, start, end)) == 50
     assert len(read(source, end.previous(), end)) == 50
     assert read(source, start, end.previous()) == []
+
+
+def test_a_transaction_of_several_oplog_entries_is_one_cluster_time(
+    mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime
+) -> None:
+    """Above 16 MB it lies in the oplog in parts, each at a time of its own. A range that ends at one of them has none
+    of it, one that begins there has all of it, and no limit on a batch's size divides it."""
+    items = mongo_client[database].create_collection("items")
+    with mongo_client.start_session() as session, session.start_transaction():
+        for number in range(20):
+            items.insert_one({"_id": number, "text": "x" * 1_000_000}, session=session)
+    found = mongo_client["local"]["oplog.rs"].find({"o.applyOps.ns": f"{database}.items"}, {"ts": 1})
+    parts = [ClusterTime(entry["ts"].time, entry["ts"].inc) for entry in found]
+    assert len(parts) > 1
+    source = reader(mongo_uri, database__include__list=database)
+    assert read(source, start, parts[0]) == []
+    whole = read(source, parts[0], parts[-1])
+    assert [row["document_key"]["_id"] for row in whole] == list(range(20))
+    assert {row["cluster_time"] for row in whole} == {parts[-1].to_int()}
+    batches, begin = [], start
+    while begin < parts[-1]:
+        end = Offset.from_json(source.latestOffset(Offset(begin).to_json(), ReadMaxRows(5))).time
+        batches.append(len(read(source, begin, end)))
+        begin = end
+    assert [count for count in batches if count] == [20]
 
 
 @pytest.mark.parametrize(("asked", "told"), [("true", 2), ("false", 0)])

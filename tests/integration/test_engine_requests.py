@@ -14,7 +14,7 @@ from snapshotter.errors import DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
 from streaming.positions import ClusterTime
 from tests.support import raw_bson as b
-from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
 
@@ -40,6 +40,19 @@ def malformed(lab: Lab) -> dict[str, Any]:
         ),
         "blocking": signal(orders, type="blocking", keys=[1]),
     }
+
+
+WRONG = {
+    "no-type": "type",
+    "unknown-type": "make-coffee",
+    "no-data": "data",
+    "data-no-json": "{oops",
+    "unknown-key": "typo",
+    "bad-filter": "$nope",
+    "filter-no-json": "{n: ",
+    "blocking": "keys",
+}
+"""The field or the value that each of them has to be told."""
 
 
 def test_malformed_signals_do_no_harm(lab: Lab) -> None:
@@ -68,7 +81,8 @@ def test_malformed_signals_do_no_harm(lab: Lab) -> None:
         assert "named apart" in refused["named apart"], "an id beside _id is the signal's"
         assert "missing" in refused["unknown-collection"]
         assert "orders" in refused["unknown-collection"]
-        assert "$nope" in refused["bad-filter"]
+        for name, word in WRONG.items():
+            assert word in refused[name].removeprefix(f"signal {name!r}"), refused[name]
         lab.signals.drop()
         lab.signals.insert_one({"_id": "after the drop", **signal(lab.name("orders"))})
         assert engine.wait("after the drop", SECONDS).tasks[0].error is None
@@ -157,15 +171,26 @@ def test_a_position_is_seen_only_when_it_is_saved(lab: Lab) -> None:
     assert all(shown <= saved for shown, saved in seen), seen
 
 
-def test_a_second_engine_of_one_name_is_refused(lab: Lab) -> None:
-    """The message gives the address of the first one, which is unharmed; when it has stopped the name is free."""
-    lab.with_options("cluster_time", snapshot__mode="no_data")
+def test_a_second_engine_of_one_name_is_refused(lab: Lab, reads: Reads) -> None:
+    """The message gives the address of the first one, which is unharmed, and so is the window that it has open; when it
+    has stopped the name is free."""
+    lab.with_options("insert_insert", snapshot__mode="no_data")
     orders = lab.collection("orders")
+    orders.insert_one({"_id": 0})
+    reads.before = gate = Gate(lambda number, job: True)
     with lab.running() as first:
+        request = first.execute_snapshot(lab.name("orders"))
+        assert gate.ready.wait(SECONDS)
+        opened = list(lab.signals.find())
+        assert len(opened) == 1
         owner = first.engine.status.owner
         with pytest.raises(Exception, match=f"host {owner.host}, process {owner.pid}") as refused:
             lab.engine().start()
         assert "another engine named" in str(refused.value)
+        assert list(lab.signals.find()) == opened
+        gate.go.set()
+        assert first.wait(request, SECONDS).tasks[0].rows == 1
+        assert len(reads.jobs) == 1, "the window closed at its first attempt"
         orders.insert_one({"_id": 1})
         first.catch_up(SECONDS)
         status = Status.from_json((lab.state / "status.json").read_text())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import sys
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import bson
 import pytest
 from pymongo.errors import AutoReconnect
 
@@ -15,6 +17,7 @@ from snapshotter.core.chunks import KeyList
 from snapshotter.landing import batch_lane
 from snapshotter.landing.commit import LandedTable
 from snapshotter.reading.chunk_reader import free_checkpoint
+from streaming.positions import ClusterTime
 from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
 from tests.support.selection import rest_thorough
 
@@ -62,6 +65,50 @@ def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
     runs = {mark["metadata"]["run"] for name in names for mark in lab.commits(name)}
     closed = [w for name in names for mark in lab.commits(name) for w in mark["metadata"]["windows"]]
     assert all(window.split("/")[0] in runs for window in closed)
+
+
+def test_each_commit_says_where_the_stream_stood(lab: Lab) -> None:
+    """Position and resume token of its batch: whoever goes on from there misses nothing and sees nothing twice."""
+    lab.with_options("cluster_time", snapshot__mode="no_data")
+    orders = lab.collection("orders")
+    with lab.running() as engine:
+        for number in range(3):
+            orders.insert_one({"_id": number})
+            engine.catch_up(SECONDS)
+        saved = engine.engine.store.newest()
+    marks = [mark["metadata"] for mark in lab.commits("orders")]
+    positions = [ClusterTime.from_json(mark["position"]).to_int() for mark in marks]
+    assert positions == sorted(positions)
+    landed = sorted(row["_cluster_time"] for row in lab.rows("orders"))
+    assert [sum(time <= position for time in landed) for position in positions] == [1, 2, 3]
+    assert saved is not None
+    assert positions[-1] <= saved.position.to_int()
+    orders.insert_one({"_id": "later"})
+    token = bson.decode(base64.b64decode(marks[-1]["resume_token"]))
+    with lab.client[lab.database].watch(resume_after=token) as changes:
+        assert next(changes)["documentKey"] == {"_id": "later"}
+
+
+def test_a_batch_is_read_from_the_source_once(lab: Lab) -> None:
+    """Whatever looks at it (trailer, tables, updates that were not complete): a second reading could look up other
+    documents. The server's own record says so."""
+    names, database = ("a", "b", "c"), lab.client[lab.database]
+    scope = {"capture__scope": "database", "capture__target": lab.database}
+    lab.with_options("cluster_time", snapshot__mode="no_data", **scope)
+    database.command("profile", 2)
+    with lab.running() as engine:
+        for number in range(3):
+            for name in names:
+                lab.collection(name).insert_one({"_id": number})
+                lab.collection(name).update_one({"_id": 0}, {"$inc": {"n": 1}})
+            engine.catch_up(SECONDS)
+    database.command("profile", 0)
+    streams = database["system.profile"].find({"command.pipeline.0.$changeStream": {"$exists": True}})
+    stages = [entry["command"]["pipeline"][0]["$changeStream"] for entry in streams]
+    begins = [stage["startAtOperationTime"] for stage in stages if "startAtOperationTime" in stage]
+    assert len(begins) >= 3
+    assert len(set(begins)) == len(begins)
+    lab.assert_equal(*names)
 
 
 def test_a_new_checkpoint_under_an_old_name(lab: Lab) -> None:

@@ -193,6 +193,13 @@ def test_a_key_outside_the_ranges_fails_before_anything_is_written(table: Table,
     assert table.state.version() == 1
 
 
+def test_a_table_is_clustered_by_its_key(table: Table) -> None:
+    """So that OPTIMIZE, whoever runs it, keeps neighbouring keys in the same files."""
+    details = table.spark.sql(f"DESCRIBE DETAIL delta.`{table.state.path}`").first()
+    assert details is not None
+    assert details["clusteringColumns"] == ["_key"]
+
+
 def test_ranges_prune_the_files_that_a_merge_reads(table: Table) -> None:
     """Files whose keys lie in no range are not opened, so that it does not matter that one is lost; without ranges all
     of them are."""

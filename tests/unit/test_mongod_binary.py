@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapshotter.testing import mongod_binary
+from snapshotter.testing.mongodb import start_mongodb
 
 
 def executable(path: Path) -> Path:
@@ -50,6 +51,17 @@ def test_nothing_found_names_all_four_ways(monkeypatch: pytest.MonkeyPatch, tmp_
     message = str(mongod_binary.nothing_found())
     for way in (mongod_binary.URI_VARIABLE, "PATH", "snapshotter[embedded-mongodb]", "Docker daemon"):
         assert way in message
+
+
+def test_more_than_a_container_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where Docker is there, but three nodes are asked for, nobody is told to start Docker."""
+    pretend_wheel(monkeypatch, tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(mongod_binary.URI_VARIABLE, raising=False)
+    monkeypatch.setattr(mongod_binary, "docker_answers", lambda: True)
+    with pytest.raises(mongod_binary.MongoUnavailableError, match="is one node") as refused:
+        start_mongodb(nodes=3)
+    assert "start a Docker daemon" not in str(refused.value)
 
 
 def test_an_empty_variable_gives_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
