@@ -88,6 +88,9 @@ def settings_for(uri: str, folder: Path) -> Settings:
             "snapshot.mode": "no_data",
             "delta.warehouse": str(folder / "warehouse"),
             "spark.driver.memory": "3g",
+            "spark.sql.warehouse.dir": str(
+                folder / "spark-warehouse"
+            ),  # else Spark makes one where it was called
         },
         environ={},
     )

@@ -91,18 +91,20 @@ def test_each_commit_says_where_the_stream_stood(lab: Lab) -> None:
 
 def test_a_batch_is_read_from_the_source_once(lab: Lab) -> None:
     """Whatever looks at it (trailer, tables, updates that were not complete): a second reading could look up other
-    documents. The server's own record says so."""
-    names, database = ("a", "b", "c"), lab.client[lab.database]
+    documents. The server's own record says so: for change streams the level of `local` counts, where they read."""
+    names, database, oplog = ("a", "b", "c"), lab.client[lab.database], lab.client["local"]
     scope = {"capture__scope": "database", "capture__target": lab.database}
     lab.with_options("cluster_time", snapshot__mode="no_data", **scope)
-    database.command("profile", 2)
-    with lab.running() as engine:
-        for number in range(3):
-            for name in names:
-                lab.collection(name).insert_one({"_id": number})
-                lab.collection(name).update_one({"_id": 0}, {"$inc": {"n": 1}})
-            engine.catch_up(SECONDS)
-    database.command("profile", 0)
+    oplog.command("profile", 2)
+    try:
+        with lab.running() as engine:
+            for number in range(3):
+                for name in names:
+                    lab.collection(name).insert_one({"_id": number})
+                    lab.collection(name).update_one({"_id": 0}, {"$inc": {"n": 1}})
+                engine.catch_up(SECONDS)
+    finally:
+        oplog.command("profile", 0)
     streams = database["system.profile"].find({"command.pipeline.0.$changeStream": {"$exists": True}})
     stages = [entry["command"]["pipeline"][0]["$changeStream"] for entry in streams]
     begins = [stage["startAtOperationTime"] for stage in stages if "startAtOperationTime" in stage]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -363,30 +361,16 @@ def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> 
             source, batch_id=batch_id, metadata={"table": number}, how="merge", key_ranges=ranges
         )
 
-    first = in_threads([partial(work, number, 10 + number) for number in range(4)])
+    with ThreadPoolExecutor(4) as pool:
+        first = list(pool.map(work, range(4), range(10, 14)))
+        again = list(pool.map(work, range(4), range(10, 14)))
     assert [landed.inserted for landed in first] == [50] * 4
-    again = in_threads([partial(work, number, 10 + number) for number in range(4)])
     assert [landed.wrote for landed in again] == [False] * 4
     for number, table in enumerate(tables):
         assert table.state.recorded_batch() == 10 + number
         assert table.state.last_metadata() == {"table": number}
         assert {row["n"] for row in table.rows().values()} == {number}
     batch.unpersist()
-
-
-def in_threads(works: Sequence[Callable[[], Landed]]) -> list[Landed]:
-    """The results of all works, each in a thread; a failure of one fails the test."""
-    results: dict[int, Landed] = {}
-
-    def run(at: int) -> None:
-        results[at] = works[at]()
-
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(works))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [results[at] for at in range(len(works))]
 
 
 def test_the_mark_of_a_commit_is_readable(table: Table) -> None:
