@@ -23,7 +23,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pymongo.change_stream import CollectionChangeStream
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 
 from snapshotter.core.watermark_ids import is_watermark
 from streaming.mongo_errors import classify
@@ -36,6 +36,8 @@ BEHIND_SECONDS = 5
 """A stream that lags by more is not waited for."""
 _AT_ONCE = 1_000
 _OBEYED_MAX = 20_000
+_RESUMED_BEHIND_A_DROP = 260
+"""InvalidResumeToken: what the driver gets where the drop was in the first reply."""
 _RAW = CodecOptions(document_class=RawBSONDocument)
 
 Changes = CollectionChangeStream[RawBSONDocument]
@@ -69,6 +71,7 @@ class SignalsAhead:
         self._collection = client[signals.database].get_collection(signals.collection, codec_options=_RAW)
         self._stream, self._obey, self._every = stream, obey, every
         self._changes: Changes | None = None
+        self._from = self._over = ORIGIN
         self._obeyed: dict[bytes, None] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="signals-ahead", daemon=True)
@@ -113,8 +116,9 @@ class SignalsAhead:
         if self._changes is None:
             position = self._stream.position
             late = self._stream.holding or self._stream.known_head.t - position.t > BEHIND_SECONDS
-            if position == ORIGIN or not late:
+            if position in (ORIGIN, self._over) or not late:
                 return []
+            self._from = position
             self._changes = self._collection.watch(
                 [{"$match": {"operationType": "insert"}}],
                 start_at_operation_time=Timestamp(position.t, position.i + 1),
@@ -122,15 +126,28 @@ class SignalsAhead:
             )
         found: list[bytes] = []
         while len(found) < _AT_ONCE and len(self._obeyed) < _OBEYED_MAX:
-            change = self._changes.try_next()
-            if change is None:
-                if not self._changes.alive:
-                    self._end()  # the collection was dropped: look again from wherever the stream is then
+            document = self._next(self._changes)
+            if document is None:
                 break
-            document: RawBSONDocument = change["fullDocument"]
-            if not is_watermark(document["_id"]):
-                found.append(bytes(document.raw))
+            raw = bytes(document.raw)
+            if not is_watermark(document["_id"]) and raw not in self._obeyed:
+                found.append(raw)
         return found
+
+    def _next(self, changes: Changes) -> RawBSONDocument | None:
+        """None where there is none now, also where the collection was dropped: that ends a change stream, and the next
+        one begins where the engine's stream is then."""
+        try:
+            change = changes.try_next()
+            over = change is None and not changes.alive
+        except OperationFailure as error:
+            if error.code != _RESUMED_BEHIND_A_DROP:
+                raise
+            change, over = None, True
+        if over:
+            self._over = self._from
+            self._end()
+        return None if change is None else change["fullDocument"]
 
     def _end(self) -> None:
         changes, self._changes = self._changes, None

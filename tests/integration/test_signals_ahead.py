@@ -14,12 +14,13 @@ from pymongo import MongoClient
 from pymongo.errors import AutoReconnect
 
 from snapshotter.control import signals_ahead
-from snapshotter.control.signals_ahead import BEHIND_SECONDS, SignalsAhead
+from snapshotter.control.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
 from snapshotter.core.progress import TaskState
 from snapshotter.core.watermark_ids import open_id
 from snapshotter.core.window import WindowId
 from snapshotter.landing import batch_lane
 from snapshotter.landing.commit import LandedTable
+from snapshotter.testing.processes import wait_until
 from streaming.mongo import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -36,6 +37,19 @@ class Late:
     position: ClusterTime
     known_head: ClusterTime
     holding: bool = False
+
+
+class Watched:
+    """One that counts how often it is looked at."""
+
+    def __init__(self, at: ClusterTime) -> None:
+        self.at, self.looks = at, 0
+        self.known_head, self.holding = ClusterTime(1 << 31, 0), False
+
+    @property
+    def position(self) -> ClusterTime:
+        self.looks += 1
+        return self.at
 
 
 @dataclass
@@ -56,8 +70,14 @@ class Obeying:
             self.enough.set()
 
 
+def dropped_at(client: Client, database: str) -> ClusterTime:
+    oplog = client["local"]["oplog.rs"].find({"ns": f"{database}.$cmd", "o.drop": "signals"})
+    (entry,) = oplog
+    return ClusterTime(entry["ts"].time, entry["ts"].inc)
+
+
 @contextmanager
-def looking(client: Client, database: str, stream: Late, obey: Obeying) -> Iterator[SignalsAhead]:
+def looking(client: Client, database: str, stream: Stream, obey: Obeying) -> Iterator[SignalsAhead]:
     ahead = SignalsAhead(client, Namespace(database, "signals"), stream, obey, every=0.02)
     ahead.start()
     try:
@@ -99,6 +119,25 @@ def test_a_dropped_collection_is_looked_into_again(mongo_client: Client, databas
         signals.insert_one({"_id": "after"})
         assert obey.enough.wait(SECONDS)
     assert obey.got == ["before", "after"]
+
+
+@pytest.mark.parametrize("before", [["before"], []], ids=["a signal before it", "none before it"])
+def test_a_drop_that_lies_ahead_is_waited_for(mongo_client: Client, database: str, before: list[str]) -> None:
+    """What comes before it is obeyed, once; what comes after it, as soon as the stream has passed it."""
+    signals = mongo_client[database]["signals"]
+    signals.insert_one({"_id": "long ago"})
+    late = Watched(majority_time(mongo_client))
+    for name in before:
+        signals.insert_one({"_id": name})
+    signals.drop()
+    signals.insert_one({"_id": "after"})
+    obey = Obeying(wanted=len(before) + 1)
+    with looking(mongo_client, database, late, obey):
+        wait_until(lambda: late.looks >= 3, "another look behind the one that met the drop", seconds=SECONDS)
+        assert obey.got == before
+        late.at = dropped_at(mongo_client, database)
+        assert obey.enough.wait(SECONDS)
+    assert obey.got == [*before, "after"]
 
 
 def test_a_failure_loses_nothing(mongo_client: Client, database: str) -> None:
