@@ -34,6 +34,7 @@ from snapshotter.status import (
 )
 
 LINE_SECONDS = 5.0
+_LAST_ERROR_CHARACTERS = 200
 _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
 _PENDING_SHOWN = 20
@@ -204,10 +205,13 @@ def _error_text(status: Status) -> str | None:
     """What is wrong, or what was: an engine that fails now and then, and goes on, is to be seen in between too."""
     if status.error is not None:
         return f"{status.error.kind}: {status.error.message}"
-    if (last := status.last_error) is None:
+    if (last := status.last_error) is None or status.state is not EngineState.RUNNING:
         return None
     since = f" at {last.at:%Y-%m-%d %H:%M:%S} UTC" if last.at is not None else ""
-    return f"the engine goes on after an error{since}: {last.kind}: {last.message}"
+    first = (last.message.splitlines() or [""])[0][
+        :_LAST_ERROR_CHARACTERS
+    ]  # shown for as long as the engine runs
+    return f"the engine goes on after an error{since}: {last.kind}: {first}"
 
 
 def _channel_texts(status: Status) -> list[str]:

@@ -174,12 +174,14 @@ class Engine:
                 if 0 <= self.config.retries_max < failures:
                     raise gave_up(self.config.retries_max, error) from error
                 _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
-                self._report(EngineState.RUNNING, error)
-                self._idle(wait_ms / 1000)
-                wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
+                failure = error
+            # Outside of the handler: an error of the pause would seem to come of this one, and to pass as it may.
+            self._idle(wait_ms / 1000, failure)
+            wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
 
-    def _idle(self, seconds: float) -> None:
+    def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
+        self._report(EngineState.RUNNING, failure)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if self._stop.wait(min(left, self.config.poll_ms / 1000)):
@@ -191,7 +193,7 @@ class Engine:
                 if not classify(error).retriable:
                     raise
                 _log.warning("signals wait: the source is not reachable", error=str(error)[:200])
-            self._report(EngineState.RUNNING)
+            self._report(EngineState.RUNNING, failure)
 
     def _keep_lock(self) -> None:
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
@@ -208,7 +210,7 @@ class Engine:
         _log.warning("the position is lost: a new one, and everything is read again", error=str(error)[:500])
         self._report(EngineState.RUNNING, error)
         with self.obedience.one_at_a_time:
-            self.run_state = None
+            self.run_state = self._since = None
             self.store = self.store.next_generation()
             self._app_id, self.tables = None, self._tables()
         return True
@@ -243,7 +245,7 @@ class Engine:
         given = dict(self.config.source_options)
         if self.store.generation.number > 1:
             given.pop(_START, None)  # the position that it asked for is the one that was lost, or long ago
-        elif self._since is not None and given.get(_START, "-1") == "-1":
+        if self._since is not None and given.get(_START, "-1") == "-1":
             given[_START] = str(self._since.to_int())
         readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
         ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}

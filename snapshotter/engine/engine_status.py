@@ -17,7 +17,7 @@ from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, T
 from snapshotter.core.requests import Origin, SnapshotRequest
 from snapshotter.core.window import Window
 from snapshotter.engine.run import Run
-from snapshotter.errors import DefiniteError, describe
+from snapshotter.errors import describe
 from snapshotter.progress_view import SilentView, View
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import Storage
@@ -104,21 +104,24 @@ class StatusWriter:
     newest_speed: float | None = None
     _written: float = 0.0
     _state: EngineState | None = None
+    _error: BaseException | None = None
     _last_error: ErrorReport | None = None
+    _former: tuple[RequestReport, ...] = ()
     _speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
     _accepted: dict[str, datetime] = field(default_factory=dict)
     _ended: dict[str, datetime] = field(default_factory=dict)
     _pauses: dict[str, Stopwatch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        text = self.storage.read_text(STATUS_FILE)
-        if text is None:
-            return
         try:
-            former = Status.from_json(text)
-        except DefiniteError as error:
+            text = self.storage.read_text(STATUS_FILE)
+            former = None if text is None else Status.from_json(text)
+        except Exception as error:  # noqa: BLE001 - it is a report, and an engine starts without it
             _log.warning("times of earlier requests are not known", error=str(error))
             return
+        if former is None:
+            return
+        self._former = former.requests
         self.newest_speed = former.snapshot_speed
         self._accepted = {r.id: r.accepted_at for r in former.requests if r.accepted_at is not None}
         self._ended = {r.id: r.completed_at for r in former.requests if r.completed_at is not None}
@@ -134,7 +137,8 @@ class StatusWriter:
         notifications: tuple[NotificationReport, ...] = (),
     ) -> None:
         now = time.monotonic()
-        if state is self._state and error is None and now - self._written < _WRITE_SECONDS:
+        told = state is self._state and error is self._error
+        if told and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
         status = status.model_copy(update={"channels": channels, "notifications": notifications})
@@ -162,20 +166,24 @@ class StatusWriter:
         waiting = [request for request in waiting if request.id not in known]
         if progress.batch_id >= 0:  # before the first batch, what is known has not been loaded
             self._forget(known | {request.id for request in waiting})
-        failure = _error_report(error)
-        self._last_error = failure or self._last_error
+        if error is not None and error is not self._error:
+            self._last_error = _error_report(error)
+        self._error = error
         requests = [self._request(r, now) for r in progress.requests]
         requests += [self._request(RequestProgress.accepted(r), now) for r in waiting]
         requests += [
             RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
             for i, why in refused
         ]
+        if progress.batch_id < 0:  # nor been written anew
+            shown = {report.id for report in requests}
+            requests = [*(report for report in self._former if report.id not in shown), *requests]
         position = progress.position
         lag = max(0, run.known_head.t - position.t) if run is not None and progress.batch_id >= 0 else None
         return Status(
             name=self.name,
             state=state,
-            error=failure,
+            error=None if error is None else self._last_error,
             last_error=self._last_error,
             pid=self.owner.pid,
             host=self.owner.host,
@@ -204,7 +212,7 @@ class StatusWriter:
             self._ended.setdefault(request.id, datetime.now(UTC))
         else:
             self._ended.pop(request.id, None)  # it failed, and goes on
-        collections = tuple(self._collection(request.id, task, now) for task in request.tasks)
+        collections = tuple(self._collection(request, task, now) for task in request.tasks)
         paused = self._pauses.setdefault(request.id, Stopwatch())
         errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
         return RequestReport(
@@ -220,9 +228,9 @@ class StatusWriter:
             paused_seconds=round(paused.at(now, runs=request.paused and not request.ended), 1),
         )
 
-    def _collection(self, request_id: str, task: TaskProgress, now: float) -> CollectionReport:
+    def _collection(self, request: RequestProgress, task: TaskProgress, now: float) -> CollectionReport:
         done = task.rows + task.dropped
-        speed = self._measured((request_id, str(task.namespace)), task.ended, now, done)
+        speed = self._measured(request, task, now, done)
         left = max(0, task.estimated - done) if task.estimated is not None else None
         return CollectionReport(
             name=str(task.namespace),
@@ -236,9 +244,14 @@ class StatusWriter:
             eta_seconds=left / speed if left is not None and speed > 0 else None,
         )
 
-    def _measured(self, what: tuple[str, str], ended: bool, now: float, done: int) -> float:
-        """The speed that is shown of a collection; one that is large enough is the newest speed, too."""
-        if not ended:
+    def _measured(self, request: RequestProgress, task: TaskProgress, now: float, done: int) -> float:
+        """The speed that is shown of a collection; one that is large enough is the newest speed, too. The time in which
+        it waits or is paused is not part of it."""
+        what = request.id, str(task.namespace)
+        if not task.ended and (request.paused or task.state is TaskState.WAITING):
+            self._speeds.pop(what, None)
+            found = shown = 0.0
+        elif not task.ended:
             found = shown = self._speed(what, now, done)
         else:
             watched, shown = self._speeds.pop(what, None), 0.0
@@ -285,9 +298,7 @@ def _window(window: Window) -> WindowReport:
     )
 
 
-def _error_report(error: BaseException | None) -> ErrorReport | None:
-    if error is None:
-        return None
+def _error_report(error: BaseException) -> ErrorReport:
     found = describe(error)
     return ErrorReport(
         kind=found.kind, message=found.message, next_step=found.next_step, at=datetime.now(UTC)

@@ -319,8 +319,9 @@ def _make_room(signal_id: str, delivery: _Delivery, kept: int = 0) -> None:
     its time."""
     if delivery.room <= kept:
         raise RequestRefused(
-            f"signal {signal_id!r}: {ROOM:,} signals are remembered already, so that none is obeyed twice. Send it "
-            f"again when some of them are old enough to be forgotten, or shorten that time (engine.signals.remember.ms)"
+            f"signal {signal_id!r}: {ROOM - kept:,} signals are remembered already, so that none is obeyed twice. Send "
+            f"it again when some of them are old enough to be forgotten, or shorten that time "
+            f"(engine.signals.remember.ms)"
         )
     delivery.room -= 1
 

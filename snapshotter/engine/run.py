@@ -89,6 +89,8 @@ class Run:
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _refusing: threading.Event = field(default_factory=threading.Event)
+    _astray: bool = False
+    """Progress has not been saved, or could not be."""
     _in_batch: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -228,7 +230,9 @@ class Run:
             case LandBatch():
                 return  # by the batch lane, which gets it returned
             case SaveProgress(progress):
+                self._astray = True
                 self.world.store.save(progress)
+                self._astray = False
                 # This batch may be replayed, from the state before it: only what had ended there is never asked again.
                 self.world.journal.forget(self._before)
                 self._before = progress
@@ -246,20 +250,26 @@ class Run:
         self.world.accept(documents)
 
     def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
-        """What signals have led to: durable at once, before anything follows from it. Before the first batch it waits
-        in the journal."""
+        """What signals have led to: durable at once, before anything follows from it. Before the first batch, and
+        behind the last, it waits in the journal."""
         with self._lock:
             new = tuple(requests)
             self.world.journal.take(new, controls)
-            if self._machine is not None:
+            if self._counts:
                 self.report(SignalsTaken(new, controls))
 
     def known(self) -> list[RequestProgress]:
-        """The requests that exist; before the first batch, as far as they are durable."""
+        """The requests that exist; before the first batch, and behind the last, as far as they are durable: what a run
+        that ended has not saved, the next one does not know."""
         with self._lock:
-            if self._machine is not None:
-                return list(self._machine.progress.requests)
+            if self._counts:
+                return list(self.machine.progress.requests)
             return self.world.journal.existing(self.world.store.newest() or Progress())
+
+    @property
+    def _counts(self) -> bool:
+        """Whether what the machine knows is what is, and will be."""
+        return self._machine is not None and not self._astray and not self._refusing.is_set()
 
     def check_lock(self) -> int:
         return self.world.check_lock()

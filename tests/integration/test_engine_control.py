@@ -13,10 +13,11 @@ from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
 from snapshotter.control.catalogue import IdReused
 from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.progress import RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.reading.range_find import bound_of
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.status import RequestState, Status
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
@@ -185,6 +186,42 @@ def test_a_chunk_that_can_never_be_read_fails_its_request_alone(lab: Lab, reads:
         (done,) = engine.wait("orders", SECONDS).tasks
         assert (done.state, done.rows, done.error) == (TaskState.DONE, DOCUMENTS, None)
     lab.assert_equal("orders", "people")
+
+
+def test_a_stop_in_the_pause_behind_an_error(lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is judged by what is saved, for the next run knows no more: a request that has failed in the run that broke
+    off is one that goes on there, so it is stopped. The status says all the time what is wrong."""
+    prepared(lab, "cluster_time")
+
+    def on_fire(number: int, job: ReadJob) -> None:
+        raise RuntimeError("the disk is on fire")
+
+    reads.before = on_fire
+    save = ProgressStore.save
+
+    def away(store: ProgressStore, progress: Progress) -> None:
+        if any(request.failed for request in progress.requests):
+            raise AutoReconnect("the storage is away")
+        save(store, progress)
+
+    monkeypatch.setattr(ProgressStore, "save", away)
+    made = lab.engine()
+    idle, errors = made.engine._idle, []
+
+    def pause(seconds: float, failure: Exception | None = None) -> None:
+        for _ in range(2):
+            idle(1.1, failure)
+            errors.append(Status.from_json((lab.state / "status.json").read_text()).error)
+        monkeypatch.setattr(ProgressStore, "save", save)
+        reads.before = lambda number, job: None
+        made.stop_snapshot()
+
+    monkeypatch.setattr(made.engine, "_idle", pause)
+    with made:
+        (task,) = made.wait(made.execute_snapshot(lab.name("orders"), request_id="q"), SECONDS).tasks
+        assert (task.state, task.error) == (TaskState.STOPPED, None)
+    assert lab.rows("orders") == []
+    assert [error is not None and "the storage is away" in error.message for error in errors] == [True, True]
 
 
 def test_an_id_means_one_thing(lab: Lab) -> None:

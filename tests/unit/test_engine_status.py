@@ -207,6 +207,52 @@ def test_a_collection_that_lands_at_once_has_a_speed_too(clock: Clock) -> None:
     assert writer.newest_speed == 1_999.0
 
 
+def test_the_time_in_which_a_collection_waits_or_is_paused_is_no_part_of_its_speed(clock: Clock) -> None:
+    """It queues for an hour, is paused for another, and lands at once."""
+    writer = StatusWriter("shop", OWNER, MemoryStorage())
+    queued, begun = RequestProgress.accepted(REQUEST), half_done(0)
+    ended = half_done(19_990)
+    ended = replace(ended, tasks=tuple(task.failed("gone") for task in ended.tasks))
+    for request, seconds in ((queued, 3_600), (replace(begun, paused=True), 3_600), (begun, 10), (ended, 1)):
+        writer.write(EngineState.RUNNING, run_of(Progress(requests=(request,))), (), ())
+        clock.now += seconds
+    assert writer.newest_speed == 1_999.0
+
+
+def test_what_is_wrong_now_is_said_until_it_is_over(clock: Clock) -> None:
+    """Once a second, with the time at which it came."""
+    storage = MemoryStorage()
+    writer, error = StatusWriter("shop", OWNER, storage), ValueError("wrong")
+    writer.write(EngineState.RUNNING, None, [], [], error)
+    first = written(storage)
+    clock.now += 0.5
+    writer.write(EngineState.RUNNING, None, [], [], error)
+    assert written(storage).updated_at == first.updated_at
+    clock.now += 0.6
+    writer.write(EngineState.RUNNING, None, [], [], error)
+    later = written(storage)
+    assert later.updated_at != first.updated_at
+    assert later.error == first.error
+    writer.write(EngineState.RUNNING, None, [], [])
+    assert (written(storage).error, written(storage).last_error) == (None, first.error)
+
+
+def test_lives_that_end_before_their_first_batch_forget_nothing(clock: Clock) -> None:
+    """What has ended is in the file all the time, with its times."""
+    storage = MemoryStorage()
+    failed = half_done(5)
+    failed = replace(failed, tasks=tuple(task.failed("gone") for task in failed.tasks))
+    StatusWriter("shop", OWNER, storage).write(
+        EngineState.STOPPED, run_of(Progress(4, requests=(failed,))), [], []
+    )
+    (before,) = written(storage).requests
+    for _ in range(2):
+        StatusWriter("shop", OWNER, storage).write(EngineState.STOPPED, None, [], [])
+        assert written(storage).requests == (before,)
+    StatusWriter("shop", OWNER, storage).write(EngineState.RUNNING, run_of(Progress(5)), [], [])
+    assert written(storage).requests == ()
+
+
 def test_a_status_that_cannot_be_written_stops_nothing(clock: Clock) -> None:
     """It is a report; the checkpoint's own writes fail if the place is really gone."""
 
@@ -223,8 +269,10 @@ def test_what_nobody_remembers_is_not_kept(clock: Clock) -> None:
     writer = StatusWriter("shop", OWNER, storage)
     before: dict[str, datetime | None] = {}
     for first in range(0, 300, 100):
-        requests = [SnapshotRequest(f"r{n}", (Wanted(ORDERS),)) for n in range(first, first + 101)]
-        writer.write(EngineState.RUNNING, run_of(Progress(first)), requests, [])
+        wanted = [SnapshotRequest(f"r{n}", (Wanted(ORDERS),)) for n in range(first, first + 101)]
+        requests = [RequestProgress.accepted(request) for request in wanted]
+        running = [r.with_task(r.tasks[0].opened(Bound(b"z", "z"), 9, ordered_keys=True)) for r in requests]
+        writer.write(EngineState.RUNNING, run_of(Progress(first, requests=tuple(running))), [], [])
         times = {r.id: r.accepted_at for r in written(storage).requests}
         assert {name: times[name] for name in times.keys() & before} == {
             name: before[name] for name in times.keys() & before

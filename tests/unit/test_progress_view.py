@@ -125,6 +125,18 @@ def test_an_error_that_is_over_is_shown_still() -> None:
     assert shown in line(going_on)
     assert shown in drawn(going_on)
     assert "next: look at MongoDB" in drawn(going_on)
+    long = last.model_copy(update={"message": "x" * 300 + "\nTraceback"})
+    going_on = RUNNING.model_copy(update={"last_error": long})
+    assert line(going_on).endswith(f"SourceUnavailable: {'x' * 200}"), "it is said in every line"
+    assert "Traceback" not in drawn(going_on)
+
+
+def test_an_engine_that_has_ended_goes_on_after_nothing() -> None:
+    """What was wrong before, it does not say then."""
+    last = ErrorReport(kind="SourceUnavailable", message="no primary", next_step="look at MongoDB")
+    stopped = RUNNING.model_copy(update={"last_error": last, "state": EngineState.STOPPED})
+    assert "no primary" not in line(stopped)
+    assert "look at MongoDB" not in drawn(stopped)
 
 
 def test_old_requests_make_room() -> None:
