@@ -301,6 +301,14 @@ class EngineOptions(Group):
         ge=0,
         le=60_000,
     )
+    target_lag_ms: WholeNumber = option(
+        "engine.target.lag.ms",
+        "a backfill reads less at a time, down to two thirds, where changes beside it take longer than this until a "
+        "table shows them; 0 is never",
+        8_000,
+        ge=0,
+        le=600_000,
+    )
     status_collection: Flag = option(
         "engine.status.collection",
         "write what becomes of each signal into the collection <signal.data.collection>_status",

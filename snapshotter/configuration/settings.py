@@ -142,6 +142,7 @@ class Settings(BaseModel):
             windows_in_flight=self.engine.windows_in_flight,
             commit_rows_target=self.engine.commit_target_rows,
             yield_seconds=-(-self.engine.yield_ms // 1_000) or None,
+            target_lag_seconds=self.engine.target_lag_ms / 1_000 or None,
             tasks_ahead=self.snapshot.max_threads or Limits().tasks_ahead,
         )
 

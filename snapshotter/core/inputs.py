@@ -173,10 +173,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class BatchLanded:
-    """Every table of the batch is committed."""
+    """Every table of the batch is committed. ``waited``: seconds since the batch before it began, so about as long as
+    the oldest of its changes has waited; None where none was before it in this run."""
 
     batch_id: int
     outcomes: Mapping[WindowId, Outcome] = field(default_factory=dict)
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

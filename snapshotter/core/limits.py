@@ -18,7 +18,8 @@ _GROWTH_MIN = 0.25
 @dataclass(frozen=True, slots=True)
 class Limits:
     """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON.
-    Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never)."""
+    Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
+    Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -29,6 +30,7 @@ class Limits:
     windows_in_flight_max: int = 64
     rows_in_flight: int = 300_000
     yield_seconds: int | None = 2
+    target_lag_seconds: float | None = 8.0
     commit_rows_target: int = 400_000
     attempts: int = 5
     reread_ids: int = 1_000
@@ -48,17 +50,21 @@ class Limits:
         """Who stops wants what is in flight landed soon: not in small commits, one after the other."""
         return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_in_flight))
 
-    def slots(self, docs: int) -> int:
-        """Windows that may be in flight with chunks of ``docs``: more of them when each is small."""
+    def slots(self, docs: int, rows: int | None = None) -> int:
+        """Windows that may be in flight with chunks of ``docs``: more of them when each is small. With ``rows``, so few
+        that they hold about as many, but at least one."""
         by_rows = -(-self.rows_in_flight // docs)
-        return max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
+        slots = max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
+        return slots if rows is None else max(1, min(slots, (rows + docs // 2) // docs))
 
     def next_docs(self, docs: int, *, rows: int, size_bytes: int, seconds: float) -> int:
-        """The next chunk's size, from what the last one of ``docs`` documents cost."""
+        """The size of the chunks to plan next (now ``docs``), from what one of ``rows`` documents cost. That may have
+        been planned when they were smaller: so its own size counts, or every one of several in flight would let the
+        next ones grow once more."""
         if self.chunk_docs is not None:
             return self.chunk_docs
         if rows < docs // 2 or size_bytes <= 0 or seconds <= 0:
             return docs
-        factor = min(self.chunk_bytes_target / size_bytes, self.chunk_seconds_target / seconds)
-        factor = max(_GROWTH_MIN, min(_GROWTH_MAX, factor))
-        return max(1, min(self.chunk_docs_max, int(docs * factor)))
+        wanted = rows * min(self.chunk_bytes_target / size_bytes, self.chunk_seconds_target / seconds)
+        wanted = max(_GROWTH_MIN * docs, min(_GROWTH_MAX * docs, wanted))
+        return max(1, min(self.chunk_docs_max, int(wanted)))

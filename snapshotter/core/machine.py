@@ -32,6 +32,7 @@ from snapshotter.core.chunks import KeyList, end_of
 from snapshotter.core.effects import (
     Discard,
     Effect,
+    LandBatch,
     MakeBatch,
     ReadChunk,
     SaveControls,
@@ -186,6 +187,7 @@ class Machine(Requesting):
             self.flight.emptied_at,
         )
         self._arrived, self._behind, self._ready = happened, happened.behind, True
+        self._streams = happened.streams
         self._yields = happened.streams and self._lasts(happened)
         self.flight.floor = happened.end
         self._rereads_rest.clear()
@@ -241,6 +243,7 @@ class Machine(Requesting):
             raise ValueError(f"batch {happened.batch_id} landed, but {self._in_hand}")
         if unknown := [str(c.window.id) for c in landing.closings if c.window.id not in happened.outcomes]:
             raise ValueError(f"batch {happened.batch_id} landed without an outcome of {', '.join(unknown)}")
+        self._keep_pace(landing, arrived, happened)
         discards: list[Effect] = []
         for closing in landing.closings:
             window, outcome = closing.window, happened.outcomes[closing.window.id]
@@ -266,6 +269,13 @@ class Machine(Requesting):
         ):
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
+
+    def _keep_pace(
+        self, landing: LandBatch, arrived: inputs.BatchArrived, happened: inputs.BatchLanded
+    ) -> None:
+        rows = sum(closing.window.rows for closing in landing.closings)
+        if happened.waited is not None and arrived.streams and rows:
+            self._pace = self._pace.after(happened.waited, rows, self.limits)
 
     def _window_landed(self, window: Window, outcome: inputs.Outcome) -> None:
         if window.request_id is None:

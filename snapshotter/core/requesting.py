@@ -36,6 +36,7 @@ from snapshotter.core.effects import (
 )
 from snapshotter.core.flight import Flight
 from snapshotter.core.limits import Limits
+from snapshotter.core.pace import Pace
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.scan import Planned, Scan
 from snapshotter.core.window import Window, WindowId
@@ -73,7 +74,8 @@ class Requesting:
         self._saved = progress
         self._ready = False
         self._behind = False
-        self._yields = False
+        self._yields = self._streams = False
+        self._pace = Pace.first(limits)
         self._decide()
 
     # What the engine may ask
@@ -254,7 +256,7 @@ class Requesting:
     def _fill(self, request: RequestProgress, task: TaskProgress, sharers: int) -> list[Effect]:
         """Windows for this collection, until it has its share among so many, or all are taken."""
         scan = self._scan_of(request, task)
-        slots = self.limits.slots(scan.docs)
+        slots = self._slots(scan.docs)
         share = max(1, slots // sharers)
         effects: list[Effect] = []
         while not self._behind and (scan.retries or self._has_room(request, task, share, slots)):
@@ -282,7 +284,11 @@ class Requesting:
         """Among how many windows like these all room would be shared; ``unknown`` for those that belong to no scan."""
         request_id, namespace = key
         scan = None if request_id is None else self.scans.get((request_id, namespace))
-        return unknown if scan is None else self.limits.slots(scan.docs)
+        return unknown if scan is None else self._slots(scan.docs)
+
+    def _slots(self, docs: int) -> int:
+        paced = self._streams and self.limits.target_lag_seconds is not None
+        return self.limits.slots(docs, self._pace.rows if paced else None)
 
     def _plan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
         """Where the next chunks end, asked for ahead of the windows."""

@@ -10,6 +10,7 @@ comes first, and so which saved progress to start from; until then requests wait
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -222,7 +223,9 @@ class Run:
             # Without events a batch is as cheap as its READs, and the sooner the better.
             enough = machine.limits.commit_rows_target
             waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.draining
-            hints.wait(config.wait_seconds if waits and self.batches.streams else 0)
+            # The source counts from the end of the newest batch, so from the moment when that began.
+            longest = config.wait_seconds + math.ceil(self.batches.times.seconds)
+            hints.wait(longest if waits and self.batches.streams and config.wait_seconds else 0)
             hints.hold(HOLD_SECONDS if machine.holding else 0)
 
     def _carry_out(self, effect: Effect) -> None:

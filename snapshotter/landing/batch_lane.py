@@ -35,6 +35,7 @@ from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
 from snapshotter.core.progress import TaskProgress
 from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.window import Sighting, WindowId
+from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.landing.tables import Tables
@@ -97,9 +98,11 @@ class BatchLane:
     first: bool = True
     streams: bool = False
     """Whether the newest batch holds events."""
+    times: BatchTimes = field(default_factory=BatchTimes)
 
     def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
         """Land the batch and save progress; returns what its trailer said."""
+        self.times.begin()
         frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
         try:
             return self._process(frame, batch_id)
@@ -130,7 +133,8 @@ class BatchLane:
             if namespace in landed and landed[namespace].keys.num_rows:
                 self.keys.keep(namespace, batch_id, landing.end, landed[namespace].keys)
         outcomes = {w: o for table in landed.values() for w, o in table.outcomes.items()}
-        self.host.step(BatchLanded(batch_id, {c.window.id: outcomes[c.window.id] for c in landing.closings}))
+        closed = {c.window.id: outcomes[c.window.id] for c in landing.closings}
+        self.host.step(BatchLanded(batch_id, closed, self.times.land()))
         self._forget()
         self.first = False
         return trailer

@@ -38,7 +38,7 @@ class MachineBesideModel(RuleBasedStateMachine):
     def begin(self, strategy: str, windows: int) -> None:
         self.in_stream = strategy == "stream"
         self.limits = Limits(
-            chunk_docs=1, windows_in_flight=windows, rows_in_flight=1, attempts=99, yield_seconds=0
+            chunk_docs=1, windows_in_flight=windows, rows_in_flight=windows, attempts=99, yield_seconds=0
         )
         self.time, self.batch, self.run = 10, 0, 0
         self.saved: dict[int, Progress] = {}
@@ -165,13 +165,12 @@ class MachineBesideModel(RuleBasedStateMachine):
         assert ranges == expected[: len(ranges)]
 
     @precondition(lambda self: self.landing is not None)
-    @rule()
-    def land(self) -> None:
+    @rule(waited=st.floats(0, 20))
+    def land(self, waited: float) -> None:
         landing, self.landing = self.landing, None
         assert landing is not None
-        said = self.step(
-            inp.BatchLanded(self.batch, {c.window.id: inp.Outcome(1, 0) for c in landing.closings})
-        )
+        outcomes = {c.window.id: inp.Outcome(1, 0) for c in landing.closings}
+        said = self.step(inp.BatchLanded(self.batch, outcomes, waited))
         kinds = [type(e) for e in said]
         assert kinds[0] is eff.SaveProgress
         last_told = max((n for n, kind in enumerate(kinds) if kind is eff.Announce), default=0)
@@ -276,7 +275,7 @@ class MachineBesideModel(RuleBasedStateMachine):
             if self.machine.finished:
                 return
             if self.landing is not None:
-                self.land()
+                self.land(0.0)
             elif self.asked:
                 self.answer(_First())
             else:

@@ -62,6 +62,7 @@ class Scenario:
     drops: float = 0.0
     fills: float = 0.0
     yields: bool = False
+    paced: bool = False
 
     @property
     def in_stream(self) -> bool:
@@ -72,12 +73,13 @@ class Scenario:
         return Limits(
             chunk_docs=self.chunk_docs,
             windows_in_flight=self.windows_in_flight,
-            rows_in_flight=1,
+            rows_in_flight=self.windows_in_flight * self.chunk_docs if self.paced else 1,
             commit_rows_target=self.commit_rows,
             attempts=self.attempts,
             reread_ids=self.reread_ids,
             ended_requests_kept=self.kept,
             yield_seconds=0 if self.yields else None,
+            target_lag_seconds=8.0 if self.paced else None,
         )
 
     @property
@@ -146,4 +148,5 @@ def swarm(seed: int) -> Scenario:
         fills=chance(0.05),
         together=chance(1.0),
         yields=rng.random() < 0.5,
+        paced=rng.random() < 0.5,
     )

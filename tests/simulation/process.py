@@ -108,7 +108,7 @@ class Process:
             done.add(namespace)
         yield "landed"
         self.landing_windows = [c.window for c in landing.closings]
-        lane = self.step(inp.BatchLanded(batch_id, outcomes))
+        lane = self.step(inp.BatchLanded(batch_id, outcomes, world.waited()))
         yield from self.finish(batch_id, lane)
 
     def finish(self, batch_id: int, lane: list[eff.Effect]) -> Job:

@@ -81,6 +81,10 @@ class World:
         self.faults[fault] = self.faults.get(fault, 0) + 1
         return True
 
+    def waited(self) -> float | None:
+        """How many seconds changes had to wait for a batch, where that counts."""
+        return self.rng.uniform(0, 16) if self.scenario.paced else None
+
     def document_of(self, entry: Entry) -> int | None:
         """The document that comes with an update: its post-image, or what a lookup finds now. A post-image
         that is missing stays so (as a document that was sent to the dead letters does); one looked up in vain

@@ -142,6 +142,7 @@ def limits(chunk_docs: int, windows: int, **more: int) -> Callable[[EngineConfig
         windows_in_flight=windows,
         windows_in_flight_max=windows,
         rows_in_flight=1,
+        target_lag_seconds=None,
         **{"commit_rows_target": 1, **more},
     )
     return lambda config: replace(config, limits=exact)

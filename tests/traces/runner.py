@@ -69,6 +69,7 @@ class Trace:
             chunk_docs=int(self.options.get("chunk", "2")),
             windows_in_flight=int(self.options.get("windows", "1")),
             rows_in_flight=1,
+            target_lag_seconds=None,
             attempts=int(self.options.get("attempts", "3")),
             commit_rows_target=int(self.options.get("commit", "1000")),
             reread_ids=int(self.options.get("ids", "1000")),

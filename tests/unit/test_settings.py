@@ -313,11 +313,13 @@ def test_sizes_reach_the_core() -> None:
         engine_chunk_target_bytes="13",
         snapshot_max_threads="3",
         engine_yield_ms="3500",
+        engine_target_lag_ms="1500",
     ).limits()
     assert (limits.chunk_docs, limits.windows_in_flight) == (7, 2)
     assert (limits.commit_rows_target, limits.chunk_bytes_target) == (11, 13)
-    assert (limits.tasks_ahead, limits.yield_seconds) == (3, 4)
+    assert (limits.tasks_ahead, limits.yield_seconds, limits.target_lag_seconds) == (3, 4, 1.5)
     assert made(engine_yield_ms="0").limits().yield_seconds is None
+    assert made(engine_target_lag_ms="0").limits().target_lag_seconds is None
 
 
 def test_code_in_filters_is_off() -> None:

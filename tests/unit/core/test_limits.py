@@ -30,6 +30,14 @@ def test_a_size_that_was_not_set_follows_bytes_and_time(size_bytes: int, seconds
     assert limits.next_docs(1_000, rows=1_000, size_bytes=size_bytes, seconds=seconds) == docs
 
 
+def test_chunks_in_flight_grow_the_next_ones_once() -> None:
+    """Six of one size were planned before the first was read: each of them says the same of the next."""
+    limits, docs = Limits(chunk_bytes_target=1 << 25), 1_000
+    for _ in range(6):
+        docs = limits.next_docs(docs, rows=1_000, size_bytes=1 << 24, seconds=0.1)
+    assert docs == 2_000
+
+
 def test_a_chunk_that_was_far_from_full_teaches_nothing() -> None:
     """The last one of a scan, or a range whose documents were deleted."""
     assert Limits().next_docs(1_000, rows=10, size_bytes=1, seconds=0.001) == 1_000
@@ -45,6 +53,12 @@ def test_more_windows_when_each_is_small() -> None:
     """Never fewer than asked for, never more than the maximum."""
     limits = Limits(windows_in_flight=3, windows_in_flight_max=10, rows_in_flight=1_000)
     assert [limits.slots(docs) for docs in (10_000, 200, 1)] == [3, 5, 10]
+
+
+def test_few_windows_where_few_rows_may_be_in_flight() -> None:
+    """As many as hold them, one at least, and no more than there would be without that."""
+    limits = Limits(windows_in_flight=3, windows_in_flight_max=10, rows_in_flight=1_000)
+    assert [limits.slots(docs, 500) for docs in (10_000, 300, 201, 1)] == [1, 2, 2, 10]
 
 
 @pytest.mark.parametrize(

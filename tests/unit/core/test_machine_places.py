@@ -27,6 +27,18 @@ def test_the_next_chunks_are_read_while_windows_land() -> None:
     assert len(it.windows) == 3
 
 
+@pytest.mark.parametrize(("waited", "streams", "opened"), [(9.0, True, 2), (9.0, False, 3), (1.0, True, 3)])
+def test_fewer_windows_where_changes_wait_long(waited: float, streams: bool, opened: int) -> None:
+    """What the batch before has shown counts for the next windows, as long as changes stream."""
+    limits = {"windows_in_flight": 3, "rows_in_flight": 6, "target_lag_seconds": 8, "yield_seconds": 0}
+    it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), **limits)
+    closing(it, W1, W2, W3)
+    it.step(arrived(2, 20, sightings=seen(W1, W2, W3), streams=streams))
+    outcomes = {window: inp.Outcome(2, 0) for window in (W1, W2, W3)}
+    it.step(inp.BatchLanded(2, outcomes, waited))
+    assert len(it.windows) == opened
+
+
 @pytest.mark.parametrize(("streams", "seconds", "opened"), [(True, 2, []), (False, 2, [W3]), (True, 1, [W3])])
 def test_reading_makes_way_for_changes(streams: bool, seconds: int, opened: list[WindowId]) -> None:
     """Where a batch has changes, and took its time, windows that land keep their places until they have landed: what is

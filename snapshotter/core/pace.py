@@ -1,0 +1,54 @@
+"""How many rows a backfill reads at a time while changes stream: as many as let the changes be seen in time.
+
+A change waits for two batches, the one before its own and its own, and both last longer by the READs that land with
+them. So the READs in flight follow what changes have waited, as a sender follows what its packets wait: more by a fixed
+step while there is time, less in proportion as soon as there is none (additive increase, multiplicative decrease: Chiu
+and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989).
+
+Invariant: never less than two thirds of what may be in flight at all. Most of what a landing takes does not depend on
+how much it lands: with a third, changes waited little less, and a backfill took much longer. And a stream that is late
+for other reasons (so many changes, so slow a store) must not keep a backfill from ending.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapshotter.core.limits import Limits
+
+_STEPS = 16
+_LEAST = 2, 3
+_ROOM_LEFT = 0.9
+_USED = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """``rows``: so many READs may be in flight beside changes."""
+
+    rows: int
+
+    @classmethod
+    def first(cls, limits: Limits) -> Pace:
+        """The least: how long a landing takes here is not known yet."""
+        return cls(_least(limits))
+
+    def after(self, waited: float, rows: int, limits: Limits) -> Pace:
+        """What follows from a batch that landed ``rows`` READs beside changes of which the oldest had waited so many
+        seconds. A batch that did not use its room says nothing about more of it."""
+        target = limits.target_lag_seconds
+        if target is None:
+            return self
+        most = limits.rows_in_flight
+        if waited > target:
+            return Pace(max(_least(limits), int(self.rows * target / waited)))
+        if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
+            return Pace(min(most, self.rows + max(1, most // _STEPS)))
+        return self
+
+
+def _least(limits: Limits) -> int:
+    part, of = _LEAST
+    return max(1, limits.rows_in_flight * part // of)

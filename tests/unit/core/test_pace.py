@@ -1,0 +1,80 @@
+"""`core.pace`: how much a backfill reads at a time beside changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snapshotter.core.limits import Limits
+from snapshotter.core.pace import Pace
+
+MOST, LEAST, TARGET = 300_000, 200_000, 8.0
+LIMITS = Limits(rows_in_flight=MOST, target_lag_seconds=TARGET)
+seconds = st.floats(0, 1e6)
+
+
+def settled(fixed: float, per_row: float, batches: int = 60) -> list[tuple[int, float]]:
+    """Rows and waits of batches of which each costs ``fixed`` seconds and so much more a row."""
+    pace, seen = Pace.first(LIMITS), []
+    for _ in range(batches):
+        waited = 2 * (fixed + per_row * pace.rows)
+        seen.append((pace.rows, waited))
+        pace = pace.after(waited, pace.rows, LIMITS)
+    return seen
+
+
+def test_a_backfill_begins_with_the_least() -> None:
+    """How long a landing takes here is not known yet."""
+    assert Pace.first(LIMITS).rows == LEAST
+    assert Pace.first(Limits(rows_in_flight=1)).rows == 1
+
+
+def test_less_is_read_where_changes_wait_too_long() -> None:
+    """In proportion, and never less than two thirds of what may be in flight."""
+    assert Pace(280_000).after(10.0, 280_000, LIMITS).rows == 224_000
+    assert Pace(280_000).after(1e9, 280_000, LIMITS).rows == LEAST
+
+
+def test_more_is_read_where_there_is_time() -> None:
+    """By a sixteenth of the most, unless the room there was has not been used, or the target is near."""
+    assert Pace(200_000).after(5.0, 200_000, LIMITS).rows == 218_750
+    assert Pace(299_000).after(5.0, 299_000, LIMITS).rows == MOST
+    assert Pace(200_000).after(5.0, 50_000, LIMITS).rows == 200_000
+    assert Pace(200_000).after(7.9, 200_000, LIMITS).rows == 200_000
+
+
+def test_without_a_target_nothing_changes() -> None:
+    """A backfill reads as much as it may, however long changes wait."""
+    assert Pace(250_000).after(1e9, 250_000, Limits(target_lag_seconds=None)).rows == 250_000
+
+
+@pytest.mark.parametrize(
+    ("fixed", "per_row", "rows"),
+    [
+        (1.5, 10e-6, (215_000, 250_000)),  # 250,000 rows take as long as may be
+        (1.0, 1e-6, (MOST, MOST)),  # a fast machine: all that may be in flight
+        (9.0, 10e-6, (LEAST, LEAST)),  # late whatever is read: the backfill goes on
+    ],
+)
+def test_a_backfill_comes_to_rest_below_the_target(
+    fixed: float, per_row: float, rows: tuple[int, int]
+) -> None:
+    """On machines of different speed, and without going above it again and again."""
+    least, most = rows
+    for read, waited in settled(fixed, per_row)[20:]:
+        assert least <= read <= most
+        assert waited <= TARGET or read == LEAST
+
+
+@given(st.integers(1, MOST), seconds, st.integers(0, MOST), st.integers(1, MOST), st.floats(0.001, 1e3))
+def test_a_pace_stays_within_its_bounds(
+    rows: int, waited: float, landed: int, most: int, target: float
+) -> None:
+    """At least one row and two thirds of the most, at most all; longer waits never lead to more."""
+    limits = Limits(rows_in_flight=most, target_lag_seconds=target)
+    least = max(1, most * 2 // 3)
+    begun = Pace(min(max(rows, least), most))
+    after = begun.after(waited, landed, limits)
+    assert least <= after.rows <= most
+    assert begun.after(waited + 1, landed, limits).rows <= after.rows
