@@ -229,8 +229,8 @@ class StateTable:
         ``key_ranges`` hold all keys of the source (`streaming.key_ranges`, `state_merge.ranges_of`); None
         searches the whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands
         behind the batch's first part, which the caller has landed; `recorded_batch` does not tell of it.
-        ``added``: rows of keys that are new and none of the source's, inserted beside a merge; only where
-        `takes_added` says so.
+        ``added``: rows of keys that are new and none of the source's, inserted beside a merge where `takes_added`
+        says so, and else merged with the source.
 
         Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
         raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
@@ -243,19 +243,15 @@ class StateTable:
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
         rows = self._fitting(source, before)
+        beside = None if added is None else self._fitting(added, before)
         token = uuid.uuid4().hex
         user_metadata = _marking(token, app_id, batch_id, metadata)
         if how == "append":
             write = partial(state_merge.append, self.path, rows, app_id, batch_id, user_metadata)
-        elif how == "merge" and self._upserts(before, known, adds=added is not None):
-            beside = None if added is None else self._fitting(added, before)
-            write = partial(self._upsert, rows, key_ranges, known, app_id, batch_id, beside)
-        elif added is not None:
-            raise LandingError(
-                f"batch {batch_id} of {self.namespace} has rows beside a merge that takes none"
-            )
+        elif how == "merge" and self._upserts(before, known, adds=beside is not None):
+            write = partial(self._upsert, rows, beside, key_ranges, known, app_id, batch_id)
         else:
-            write = partial(self._merge, rows, key_ranges, known, how, vectors=self._marks(before))
+            write = partial(self._merge, rows, beside, key_ranges, known, how, vectors=self._marks(before))
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
             _try(write)
         commit = self._commit_of(token, before.version)
@@ -284,22 +280,30 @@ class StateTable:
     def _upsert(
         self,
         rows: DataFrame,
+        added: DataFrame | None,
         ranges: Sequence[Range] | None,
         known: Known,
         app_id: str,
         batch_id: int,
-        added: DataFrame | None,
     ) -> None:
         try:
             upsert(self._session, self.path, rows, ranges, known, app_id, batch_id, added)
         except Unsupported:
             # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
-            every = rows if added is None else rows.unionByName(added)
-            self._merge(every, ranges if added is None else None, NOTHING_KNOWN, "merge", vectors=True)
+            self._merge(rows, added, ranges, NOTHING_KNOWN, "merge", vectors=True)
 
     def _merge(
-        self, rows: DataFrame, ranges: Sequence[Range] | None, known: Known, how: How, *, vectors: bool
+        self,
+        rows: DataFrame,
+        added: DataFrame | None,
+        ranges: Sequence[Range] | None,
+        known: Known,
+        how: How,
+        *,
+        vectors: bool,
     ) -> None:
+        if added is not None:  # what was said of the source does not hold for both
+            rows, ranges, known = rows.unionByName(added), None, NOTHING_KNOWN
         given = {"updates": how != "insert", "replaces": how == "replace", "vectors": vectors}
         state_merge.merge(self._session, self.path, rows, ranges, known, **given)
 

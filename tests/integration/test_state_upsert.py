@@ -18,7 +18,7 @@ from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
 from streaming.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, Known, landing_session, within
 from streaming.state_schema import state_schema
-from streaming.state_table import Landed, LandingError, StateTable
+from streaming.state_table import Landed, StateTable
 from tests.support import tables
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
@@ -262,10 +262,12 @@ def test_rules_that_somebody_has_excluded_are_excluded_still(spark: SparkSession
     assert ours
 
 
-def test_where_it_can_not_be_done_at_once_that_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    """Deletion vectors are switched off: rows beside a merge have a commit of their own, or none."""
+def test_where_rows_are_not_taken_beside_a_merge_they_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    """Deletion vectors are switched off, say between the question and the landing: still one commit has it all."""
     table = Table(spark, tmp_path / "orders", {DELETION_VECTORS: "false"})
     assert not table.state.takes_added(Known(9, distinct=True, held=True, deletes=0))
-    with pytest.raises(LandingError, match="beside a merge that takes none"):
-        table.land(0, ("a", 1, "c"), added=[("b", 1, "r")])
-    assert table.land(0, ("a", 1, "c")).wrote
+    table.land(0, ("a", 1, "c"), ("b", 1, "c"))
+    landed = table.land(1, ("a", None, "d"), ("b", 2, "u"), added=[("c", 1, "r")])
+    assert (landed.wrote, landed.inserted, landed.updated, landed.deleted) == (True, 1, 1, 1)
+    assert table.content() == {"b": 2, "c": 1}
+    assert landed.version == 2
