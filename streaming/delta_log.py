@@ -54,6 +54,11 @@ class Snapshot:
         checksum = _option(self._snapshot.checksumOpt())
         return int(self._snapshot.sizeInBytes() if checksum is None else checksum.tableSizeBytes())
 
+    def data_files(self) -> list[Any]:
+        """The version's data files, as Delta's own objects with their statistics. A Spark job."""
+        found = self._snapshot.allFiles().collect()
+        return [found[at] for at in range(len(found))]
+
     @property
     def schema(self) -> StructType:
         return StructType.fromJson(json.loads(self._snapshot.schema().json()))

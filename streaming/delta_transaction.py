@@ -13,18 +13,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from streaming.column_names import KEY
 from streaming.delta_log import Snapshot, singleton
+from streaming.state_merge import within
+from streaming.table_files import TableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import Column, SparkSession
+
+    from streaming.key_ranges import Range
 
 _FEATURES = frozenset(
     ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
@@ -64,11 +69,16 @@ class Removed:
 class Transaction:
     """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads.
 
+    ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
+    those of the version that it made, if that is known.
+
     Raises `Unsupported` where `supports` says no of the version that it begins at.
     """
 
-    def __init__(self, session: SparkSession, path: str, app_id: str) -> None:
-        self._session = session
+    def __init__(
+        self, session: SparkSession, path: str, app_id: str, known: TableFiles | None = None
+    ) -> None:
+        self.session = session
         self._jvm = cast(Any, session._jvm)  # py4j has no types
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._none = singleton(self._jvm.scala, "None")
@@ -83,19 +93,29 @@ class Transaction:
         self._transaction.readTxn().addOne(app_id)
         self._app_id = app_id
         self._actions: list[Any] = []
+        self._came: list[Any] = []
+        self._gone: list[str] = []
+        begins = Snapshot(self._snapshot)
+        self.known = known if known is not None and known.version == begins.version else TableFiles.of(begins)
         self._began = time.monotonic()
 
     def recorded(self) -> int | None:
         """The newest batch that the application has committed, as of the transaction's beginning."""
         return Snapshot(self._snapshot).recorded(self._app_id)
 
-    def files(self, condition: Column | None) -> Any:
-        """The files that may hold rows of this condition on the table's columns, as Delta's list of them."""
-        if condition is None:
-            return self._transaction.filterFiles()
+    def files(self, ranges: Sequence[Range] | None) -> Any:
+        """The files that may hold keys of these ranges (None: all files), as Delta's list of them."""
+        filters = self._seq([] if ranges is None else [self._resolved(within(F.col(KEY), ranges))])
+        if self.known is None:
+            return self._transaction.filterFiles(filters, True)
+        files = self._seq(self.known.within(ranges))
+        self._transaction.trackReadPredicates(filters, False, True)
+        self._transaction.trackFilesRead(files)
+        return files
+
+    def _resolved(self, condition: Column) -> Any:
         of_no_file = self._rows(self._seq([])).where(condition)
-        resolved = of_no_file._jdf.queryExecution().analyzed().condition()
-        return self._transaction.filterFiles(self._seq([resolved]), True)
+        return of_no_file._jdf.queryExecution().analyzed().condition()
 
     def places(self, files: Any, column: str) -> DataFrame:
         """This column of all rows in these files, and where each of them lies."""
@@ -104,7 +124,7 @@ class Transaction:
 
     def remove(self, files: Any, found: DataFrame) -> Removed:
         """Take out the rows whose places are ``found`` in these files."""
-        commands, spark = self._delta.commands, self._session._jsparkSession
+        commands, spark = self._delta.commands, self.session._jsparkSession
         every = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
         columns = [self._jvm.scala.Option.apply(F.col(name)._jc) for name in (_PATH, _INDEX)]
         vectors = singleton(
@@ -115,6 +135,8 @@ class Transaction:
         helper = singleton(commands, "DMLWithDeletionVectorsHelper")
         by_path = helper.generateCandidateFileMap(self._log.dataPath(), files)
         touched = helper.findFilesWithMatchingRows(self._transaction, by_path, vectors)
+        if self.known is not None:
+            return self._mark([touched.apply(at) for at in range(touched.size())])
         metadata = self._transaction.metadata()
         longest = singleton(self._delta.stats, "StatsCollectionUtils").getDataSkippingStringPrefixLength(
             spark, metadata
@@ -125,11 +147,33 @@ class Transaction:
         names = ("numModifiedRows", "numRemovedFiles", "numDeletionVectorsAdded", "numDeletionVectorsUpdated")
         return Removed(*(int(counts.apply(name)) for name in names))
 
+    def _mark(self, touched: Sequence[Any]) -> Removed:
+        """Files with new deletion vectors in the place of those they were, or none where no row is left. Their
+        statistics hold for fewer rows as well, and say so."""
+        now = int(time.time() * 1_000)
+        done = Removed()
+        for file in touched:
+            add, rows = file.fileLogEntry(), done.rows + int(file.numberOfModifiedRows())
+            if file.isFullyReplaced():
+                self._actions.append(add.removeWithTimestamp(now, True))
+                self._gone.append(add.path())
+                done = replace(done, rows=rows, files=done.files + 1)
+                continue
+            marked = add.removeRows(file.newDeletionVector(), True, True)
+            self._actions += [marked._1(), marked._2()]
+            self._came.append(marked._1())
+            if add.deletionVector() is None:
+                done = replace(done, rows=rows, vectors=done.vectors + 1)
+            else:
+                done = replace(done, rows=rows, other_vectors=done.other_vectors + 1)
+        return done
+
     def write(self, rows: DataFrame) -> tuple[int, int]:
         """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
         written = self._transaction.writeFiles(rows._jdf)
         self._add(written)
         files = [written.apply(at) for at in range(written.size())]
+        self._came += files
         return len(files), sum(int(file.numPhysicalRecords().get()) for file in files)
 
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:
@@ -137,10 +181,14 @@ class Transaction:
         at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
         mark = self._delta.actions.SetTransaction(self._app_id, version, at)
         self._measure({**metrics, "executionTimeMs": int((time.monotonic() - self._began) * 1_000)})
-        self._transaction.commit(self._seq([*self._actions, mark]), self._operation())
+        before = self.known
+        self.known = None
+        made = int(self._transaction.commit(self._seq([*self._actions, mark]), self._operation()))
+        if before is not None and made == before.version + 1:
+            self.known = before.after(made, self._came, self._gone)
 
     def _rows(self, files: Any) -> DataFrame:
-        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
+        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self.session)
 
     def _operation(self) -> Any:
         clause = getattr(self._delta, "DeltaOperations$MergePredicate")
@@ -155,12 +203,12 @@ class Transaction:
 
     def _measure(self, figures: Mapping[str, int]) -> None:
         metrics = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics
-        context, made = self._session.sparkContext._jsc.sc(), {}
+        context, made = self.session.sparkContext._jsc.sc(), {}
         for name in _METRICS:
             made[name] = metrics.createMetric(context, name)
             made[name].set(figures.get(name, 0))
         known = self._jvm.PythonUtils.toScalaMap(made)
-        self._transaction.registerSQLMetrics(self._session._jsparkSession, known)
+        self._transaction.registerSQLMetrics(self.session._jsparkSession, known)
 
     def _add(self, actions: Any) -> None:
         self._actions += [actions.apply(at) for at in range(actions.size())]

@@ -110,11 +110,11 @@ def transaction(
     session: SparkSession, app_id: str, batch_id: int, user_metadata: str
 ) -> AbstractContextManager[None]:
     """Commits of ``session`` within carry these marks. Delta skips, in silence, a batch that is recorded."""
-    return _configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), _USER_METADATA: user_metadata})
+    return configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), _USER_METADATA: user_metadata})
 
 
 @contextmanager
-def _configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """These settings within, and afterwards what was set before."""
     before = {name: session.conf.get(name, None) for name in settings}
     try:
@@ -167,7 +167,7 @@ def merge(
         builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
     if replaces:
         builder = builder.whenNotMatchedBySourceDelete()
-    with _configured(session, settings):
+    with configured(session, settings):
         builder.whenNotMatchedInsertAll(~deletes).execute()
 
 

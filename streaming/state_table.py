@@ -52,6 +52,8 @@ from streaming.state_upsert import upsert
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from streaming.table_files import TableFiles
+
 PLAN_PROPERTY = "snapshotter.plan"
 NAMESPACE_PROPERTY = "snapshotter.namespace"
 
@@ -132,6 +134,7 @@ class StateTable:
         self._log = TableLog(self._session, path)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
+        self._files: TableFiles | None = None
 
     def create(self, plan: TablePlan) -> None:
         """Make the table, or bring the one that is there up to ``plan``."""
@@ -286,8 +289,11 @@ class StateTable:
         app_id: str,
         batch_id: int,
     ) -> None:
+        files, self._files = self._files, None
         try:
-            upsert(self._session, self.path, rows, ranges, known, app_id, batch_id, added)
+            self._files = upsert(
+                self._session, self.path, rows, ranges, known, app_id, batch_id, added, files
+            )
         except Unsupported:
             # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
             self._merge(rows, added, ranges, NOTHING_KNOWN, "merge", vectors=True)

@@ -29,14 +29,16 @@ from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP
 from streaming.delta_transaction import Removed, Transaction, active
-from streaming.state_merge import Known, guarded, within
+from streaming.state_merge import Known, configured, guarded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from streaming.key_ranges import Range
+    from streaming.table_files import TableFiles
 
 _OP = "_snapshotter_op"
+_BROADCAST, _SMALL = "spark.sql.autoBroadcastJoinThreshold", "10m"
 
 
 def upsert(
@@ -48,21 +50,23 @@ def upsert(
     app_id: str,
     batch_id: int,
     added: DataFrame | None = None,
-) -> None:
+    files: TableFiles | None = None,
+) -> TableFiles | None:
     """Update, insert or delete (``_op`` "d") the rows of the source's keys, and insert the rows ``added``; one commit,
-    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table.
+    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table. ``files`` are the
+    table's as of some version, if they are known; what is returned are those of the version that is made.
 
     Raises `Unsupported` before anything is written where the table has come to ask for more than is done here."""
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
     with active(session):
-        transaction = Transaction(session, path, app_id)
+        transaction = Transaction(session, path, app_id, files)
         if (recorded := transaction.recorded()) is not None and recorded >= batch_id:
-            return
+            return files
         removed = _remove(transaction, source, ranges, known)
         rows = [guarded(source, ranges, distinct=True).where(F.col(OP) != "d")]
         if added is not None:
             rows.append(added)
-        files, written = transaction.write(reduce(DataFrame.unionByName, rows))
+        made, written = transaction.write(reduce(DataFrame.unionByName, rows))
         updated = removed.rows - removed.deletes
         figures = {
             "operationNumSourceRows": written + known.deletes,
@@ -72,7 +76,7 @@ def upsert(
             "numTargetRowsMatchedUpdated": updated,
             "numTargetRowsDeleted": removed.deletes,
             "numTargetRowsMatchedDeleted": removed.deletes,
-            "numTargetFilesAdded": files,
+            "numTargetFilesAdded": made,
             "numTargetFilesRemoved": removed.files,
             "numTargetDeletionVectorsAdded": removed.vectors,
             "numTargetDeletionVectorsUpdated": removed.other_vectors,
@@ -80,18 +84,21 @@ def upsert(
         transaction.commit(batch_id, figures)
     # Delta's own commands do so too. Who keeps the table in Spark's cache would go on reading what was there before.
     session.catalog.refreshByPath(path)
+    return transaction.known
 
 
 def _remove(
     transaction: Transaction, source: DataFrame, ranges: Sequence[Range] | None, known: Known
 ) -> Removed:
     """Take out what the table has of the source's keys."""
-    files = transaction.files(None if ranges is None else within(F.col(KEY), ranges))
+    files = transaction.files(ranges)
     if files.isEmpty():
         return Removed()
     keys = source.select(KEY, F.col(OP).alias(_OP))
     found = transaction.places(files, KEY).join(F.broadcast(keys) if known.few else keys, KEY)
     deletes = Observation()
     found = found.observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
-    removed = transaction.remove(files, found)
+    # Delta joins what was found with the list of files: small enough for every executor, where Spark may see that.
+    with configured(transaction.session, {_BROADCAST: _SMALL} if known.few else {}):
+        removed = transaction.remove(files, found)
     return replace(removed, deletes=int(deletes.get["count"]))

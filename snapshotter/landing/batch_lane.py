@@ -103,7 +103,7 @@ class BatchLane:
     def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
         """Land the batch and save progress; returns what its trailer said."""
         self.times.begin()
-        frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+        frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             return self._process(frame, batch_id)
         finally:

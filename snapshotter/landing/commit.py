@@ -107,8 +107,7 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     try:
         if batch.events is not None:
-            rows = _decoded(opened, batch)
-            keys, deletes = _keys_of(rows)
+            rows, keys, deletes = _decoded(opened, batch)
         landed = LandedTable(batch.namespace, keys, events=keys.num_rows, deletes=deletes)
         recorded = opened.table.recorded_batch()
         if recorded is not None and recorded >= batch.landing.batch_id:
@@ -141,8 +140,9 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
             gone.free()
 
 
-def _decoded(opened: OpenTable, batch: TableBatch) -> DataFrame:
-    """The batch's rows under a plan that knows all of their fields: the table grows first if it must."""
+def _decoded(opened: OpenTable, batch: TableBatch) -> tuple[DataFrame, pa.Table, int]:
+    """The batch's rows under a plan that knows all of their fields (the table grows first if it must); key and cluster
+    time of each, and how many of them are deletes."""
     assert batch.events is not None
     plan = opened.grow(TablePlan())
     events = batch.events.select(*EVENT_COLUMNS)
@@ -150,12 +150,14 @@ def _decoded(opened: OpenTable, batch: TableBatch) -> DataFrame:
         events = events.repartition(batch.shares, "_key")  # the events of a key may lie in several shares
     while True:
         frame = events.mapInArrow(decode_latest(plan), row_schema(plan))
-        frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+        # Not eagerly: the job that brings the keys holds the rows, too.
+        frame = frame.localCheckpoint(False, StorageLevel.MEMORY_AND_DISK_DESER)
+        found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
         grown = plan
-        for (text,) in frame.where("_trailer is not null").select("_trailer").collect():
+        for text in found["_trailer"].drop_null().to_pylist():
             grown = grown.merge(TablePlan.from_json(text))
         if grown == plan:
-            return frame
+            return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
         free_checkpoint(frame)
         plan = opened.grow(grown)
 
@@ -164,11 +166,10 @@ def _table_rows(rows: DataFrame) -> DataFrame:
     return rows.where("_trailer is null").drop("_trailer")
 
 
-def _keys_of(rows: DataFrame) -> tuple[pa.Table, int]:
+def _keys_of(rows: pa.Table) -> tuple[pa.Table, int]:
     """Key and cluster time of each row, and how many of them are deletes."""
-    table = _table_rows(rows).select("_key", "_cluster_time", "_op").toArrow()
-    deletes = pc.sum(pc.equal(table["_op"], "d")).as_py() or 0
-    return table.drop_columns("_op").cast(KEYS_SCHEMA), deletes
+    deletes = pc.sum(pc.equal(rows["_op"], "d")).as_py() or 0
+    return rows.select(KEYS_SCHEMA.names).cast(KEYS_SCHEMA), deletes
 
 
 def _always_newer(keys: pa.Table) -> pa.Table:

@@ -90,7 +90,7 @@ def gone_rows(
         newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
         on = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_low"))
         keys = keys.join(newer, on, "left_anti")
-    held = keys.dropDuplicates(["_key"]).localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+    held = keys.dropDuplicates(["_key"]).localCheckpoint(True, StorageLevel.MEMORY_AND_DISK_DESER)
     numbers = {c.window.id.number: c.window.id for c in asked}
     counts = {numbers[row[0]]: row[1] for row in held.groupBy("_window").count().collect()}
     if not counts:

@@ -121,7 +121,7 @@ def read(spark: SparkSession, job: ReadJob) -> Buffer:
     """Run the job; returns when every cursor is exhausted and every row is held."""
     count = len(job.ranges)
     frame = spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.plan))
-    frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK)
+    frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK_DESER)
     texts = [row[0] for row in frame.where("_trailer is not null").select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")

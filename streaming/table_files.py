@@ -1,0 +1,75 @@
+"""The data files of a state table, known on the driver from one commit of this process to the next.
+
+Delta puts the list of a table's files together anew for every version (three Spark jobs), and looks up in it the
+statistics of the files that get deletion vectors (two more). Who has made the newest version himself knows what has
+changed in it. So the list is asked of Delta once, and then follows this process's own commits; where anybody else has
+committed meanwhile it is asked for again.
+
+Invariants: the list is that of exactly the version it names. A file is left out of `within` only where its statistics
+prove that it holds no key of the ranges (Delta cuts them so that they still bound the keys: the lowest is a prefix of
+the lowest key, the highest no less than the highest).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from streaming.column_names import KEY
+
+if TYPE_CHECKING:
+    from streaming.delta_log import Snapshot
+    from streaming.key_ranges import Range
+
+FILES_MAX = 2_000
+"""Of a table with more, the list stays with Delta: each file costs the driver some calls into the JVM."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """Delta's own ``AddFile``, and the keys that bound it; None where its statistics don't say."""
+
+    add: Any
+    low: str | None
+    high: str | None
+
+    @classmethod
+    def of(cls, add: Any) -> DataFile:
+        statistics = json.loads(add.stats() or "{}")
+        ends = (statistics.get(name, {}).get(KEY) for name in ("minValues", "maxValues"))
+        return cls(add, *ends)
+
+    def may_meet(self, ranges: Sequence[Range]) -> bool:
+        """Whether it may hold a key of one of these ranges."""
+        if self.low is None or self.high is None:
+            return True
+        return any(low <= self.high and self.low <= high for low, high in ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of ``version``, by their paths."""
+
+    version: int
+    files: dict[str, DataFile]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> TableFiles | None:
+        """Asked of Delta; None where they are too many."""
+        count = snapshot.files
+        if count > FILES_MAX:
+            return None
+        return cls(snapshot.version, {}).after(snapshot.version, snapshot.data_files() if count else [])
+
+    def within(self, ranges: Sequence[Range] | None) -> list[Any]:
+        """Those that may hold keys of these ranges (None: all), as Delta's own objects."""
+        return [file.add for file in self.files.values() if ranges is None or file.may_meet(ranges)]
+
+    def after(self, version: int, came: Iterable[Any], gone: Iterable[str] = ()) -> TableFiles | None:
+        """Those of the next version, in which files came, some of them in the place of those of the same path, and
+        paths went; None where they are too many now."""
+        files = {path: file for path, file in self.files.items() if path not in frozenset(gone)}
+        files |= {add.path(): DataFile.of(add) for add in came}
+        return TableFiles(version, files) if len(files) <= FILES_MAX else None
