@@ -54,6 +54,11 @@ class Snapshot:
         checksum = _option(self._snapshot.checksumOpt())
         return int(self._snapshot.sizeInBytes() if checksum is None else checksum.tableSizeBytes())
 
+    @property
+    def table_id(self) -> str:
+        """Another table at the same place has another one."""
+        return str(self._snapshot.metadata().id())
+
     def data_files(self) -> list[Any]:
         """The version's data files, as Delta's own objects with their statistics. A Spark job."""
         found = self._snapshot.allFiles().collect()

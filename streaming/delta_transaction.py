@@ -85,7 +85,8 @@ class Transaction:
         self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
         self._transaction = self._log.startTransaction(self._none, self._none)
         self._snapshot = self._transaction.snapshot()
-        if not supports(Snapshot(self._snapshot)):
+        begins = Snapshot(self._snapshot)
+        if not supports(begins):
             raise Unsupported(
                 f"the table at {path} is not one for deletion vectors, or has features unknown here"
             )
@@ -95,8 +96,7 @@ class Transaction:
         self._actions: list[Any] = []
         self._came: list[Any] = []
         self._gone: list[str] = []
-        begins = Snapshot(self._snapshot)
-        self.known = known if known is not None and known.version == begins.version else TableFiles.of(begins)
+        self.known = known if known is not None and known.of_version(begins) else TableFiles.of(begins)
         self._began = time.monotonic()
 
     def recorded(self) -> int | None:

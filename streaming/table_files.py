@@ -5,9 +5,9 @@ statistics of the files that get deletion vectors (two more). Who has made the n
 changed in it. So the list is asked of Delta once, and then follows this process's own commits; where anybody else has
 committed meanwhile it is asked for again.
 
-Invariants: the list is that of exactly the version it names. A file is left out of `within` only where its statistics
-prove that it holds no key of the ranges (Delta cuts them so that they still bound the keys: the lowest is a prefix of
-the lowest key, the highest no less than the highest).
+Invariants: the list is that of exactly the table and the version it names, and tells of every file how many rows it
+has. A file is left out of `within` only where its statistics prove that it holds no key of the ranges (Delta cuts them
+so that they still bound the keys: the lowest is a prefix of the lowest key, the highest no less than the highest).
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ FILES_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """Delta's own ``AddFile``, and the keys that bound it; None where its statistics don't say."""
+    """Delta's own ``AddFile``, and what its statistics say: how many rows, and the keys that bound them; None where
+    they don't say."""
 
     add: Any
+    rows: int | None
     low: str | None
     high: str | None
 
@@ -39,7 +41,7 @@ class DataFile:
     def of(cls, add: Any) -> DataFile:
         statistics = json.loads(add.stats() or "{}")
         ends = (statistics.get(name, {}).get(KEY) for name in ("minValues", "maxValues"))
-        return cls(add, *ends)
+        return cls(add, statistics.get("numRecords"), *ends)
 
     def may_meet(self, ranges: Sequence[Range]) -> bool:
         """Whether it may hold a key of one of these ranges."""
@@ -50,26 +52,35 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """The files of ``version``, by their paths."""
+    """The files of one version of a table (Delta's id of it), by their paths."""
 
+    table: str
     version: int
     files: dict[str, DataFile]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> TableFiles | None:
-        """Asked of Delta; None where they are too many."""
+        """Asked of Delta; None where they are too many, or not all of them have statistics."""
         count = snapshot.files
         if count > FILES_MAX:
             return None
-        return cls(snapshot.version, {}).after(snapshot.version, snapshot.data_files() if count else [])
+        nothing = cls(snapshot.table_id, snapshot.version, {})
+        return nothing.after(snapshot.version, snapshot.data_files() if count else [])
+
+    def of_version(self, snapshot: Snapshot) -> bool:
+        """Whether it is that version's list."""
+        return (self.table, self.version) == (snapshot.table_id, snapshot.version)
 
     def within(self, ranges: Sequence[Range] | None) -> list[Any]:
         """Those that may hold keys of these ranges (None: all), as Delta's own objects."""
         return [file.add for file in self.files.values() if ranges is None or file.may_meet(ranges)]
 
     def after(self, version: int, came: Iterable[Any], gone: Iterable[str] = ()) -> TableFiles | None:
-        """Those of the next version, in which files came, some of them in the place of those of the same path, and
-        paths went; None where they are too many now."""
-        files = {path: file for path, file in self.files.items() if path not in frozenset(gone)}
+        """Those of a later version, in which files came, some of them in the place of those of the same path, and
+        paths went; None where they can't be kept any more."""
+        left = frozenset(gone)
+        files = {path: file for path, file in self.files.items() if path not in left}
         files |= {add.path(): DataFile.of(add) for add in came}
-        return TableFiles(version, files) if len(files) <= FILES_MAX else None
+        if len(files) > FILES_MAX or any(file.rows is None for file in files.values()):
+            return None
+        return TableFiles(self.table, version, files)

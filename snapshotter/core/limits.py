@@ -50,12 +50,19 @@ class Limits:
         """Who stops wants what is in flight landed soon: not in small commits, one after the other."""
         return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_in_flight))
 
+    @property
+    def rows_beside_changes(self) -> int:
+        """READs that may be in flight while changes stream. Where reading makes way for them, what lands is among
+        these, and not beside them: so they may be more by half, and still fewer are held at a time."""
+        return self.rows_in_flight if self.yield_seconds is None else self.rows_in_flight * 3 // 2
+
     def slots(self, docs: int, rows: int | None = None) -> int:
-        """Windows that may be in flight with chunks of ``docs``: more of them when each is small. With ``rows``, so few
-        that they hold about as many, but at least one."""
+        """Windows that may be in flight with chunks of ``docs``: more of them when each is small. With ``rows``, so
+        many that they hold about as many, but at least one."""
+        if rows is not None:
+            return max(1, min((rows + docs // 2) // docs, self.windows_in_flight_max))
         by_rows = -(-self.rows_in_flight // docs)
-        slots = max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
-        return slots if rows is None else max(1, min(slots, (rows + docs // 2) // docs))
+        return max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
 
     def next_docs(self, docs: int, *, rows: int, size_bytes: int, seconds: float) -> int:
         """The size of the chunks to plan next (now ``docs``), from what one of ``rows`` documents cost. That may have

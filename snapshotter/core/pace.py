@@ -5,8 +5,8 @@ them. So the READs in flight follow what changes have waited, as a sender follow
 step while there is time, less in proportion as soon as there is none (additive increase, multiplicative decrease: Chiu
 and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989).
 
-Invariant: never less than two thirds of what may be in flight at all. Most of what a landing takes does not depend on
-how much it lands: with a third, changes waited little less, and a backfill took much longer. And a stream that is late
+Invariant: never less than half of what may be in flight beside changes. Most of what a landing takes does not depend
+on how much it lands: with less, changes waited little less, and a backfill took much longer. And a stream that is late
 for other reasons (so many changes, so slow a store) must not keep a backfill from ending.
 
 Pure: standard library only.
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from snapshotter.core.limits import Limits
 
 _STEPS = 16
-_LEAST = 2, 3
+_LEAST = 1, 2
+_FIRST = 2, 3
 _ROOM_LEFT = 0.9
 _USED = 0.75
 
@@ -32,8 +33,8 @@ class Pace:
 
     @classmethod
     def first(cls, limits: Limits) -> Pace:
-        """The least: how long a landing takes here is not known yet."""
-        return cls(_least(limits))
+        """Some of it: how long a landing takes here is not known yet."""
+        return cls(_part(limits, *_FIRST))
 
     def after(self, waited: float, rows: int, limits: Limits) -> Pace:
         """What follows from a batch that landed ``rows`` READs beside changes of which the oldest had waited so many
@@ -41,14 +42,13 @@ class Pace:
         target = limits.target_lag_seconds
         if target is None:
             return self
-        most = limits.rows_in_flight
+        most = limits.rows_beside_changes
         if waited > target:
-            return Pace(max(_least(limits), int(self.rows * target / waited)))
+            return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)))
         if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
             return Pace(min(most, self.rows + max(1, most // _STEPS)))
         return self
 
 
-def _least(limits: Limits) -> int:
-    part, of = _LEAST
-    return max(1, limits.rows_in_flight * part // of)
+def _part(limits: Limits, part: int, of: int) -> int:
+    return max(1, limits.rows_beside_changes * part // of)

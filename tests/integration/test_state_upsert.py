@@ -11,13 +11,16 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming import table_files
 from streaming.columns import Column, Scalar, TablePlan
+from streaming.delta_log import Snapshot, TableLog
 from streaming.delta_transaction import Transaction
 from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
 from streaming.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, Known, landing_session
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, StateTable
+from streaming.table_files import TableFiles
 from tests.support import tables
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
@@ -68,6 +71,12 @@ class Table:
         return [action[kind] for action in actions if kind in action]
 
 
+def said_of(add: Any) -> tuple[Any, ...]:
+    """What the log says of a file: its statistics, and its deletion vector."""
+    vector = add.deletionVector()
+    return json.loads(add.stats()), None if vector is None else vector.uniqueId(), add.size()
+
+
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> Table:
     return Table(spark, tmp_path / "ord ers")
@@ -99,9 +108,13 @@ def test_updates_inserts_deletes_and_what_is_added_are_one_commit(table: Table) 
     assert table.state.recorded_batch() == 1
 
 
-def test_batch_after_batch_it_is_what_the_changes_say(table: Table, rng: random.Random) -> None:
+@pytest.mark.parametrize("known", [0, table_files.FILES_MAX])
+def test_batch_after_batch_it_is_what_the_changes_say(
+    table: Table, rng: random.Random, known: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Old marks are kept when new ones come; a file whose last row goes is taken out. Of few keys, so that the rows of
-    a file go one after the other."""
+    a file go one after the other. The same where Delta is asked for the files each time, as of a table of many."""
+    monkeypatch.setattr(table_files, "FILES_MAX", known)
     keys = [f"k{n:02}" for n in range(20)]
     expected: dict[str, int] = {}
     removed = 0
@@ -148,6 +161,41 @@ def test_files_without_any_of_the_keys_are_not_read(table: Table, spark: SparkSe
     assert transaction.files([("b1", "b3")]).size() == 1
     assert transaction.files([("a1", "a1"), ("c0", "c9")]).size() == 2
     assert transaction.files([("b9", "bz")]).size() == 0
+
+
+def test_the_files_are_asked_for_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind its own commits the engine knows them; behind somebody else's it asks Delta again. What it knows is what
+    Delta would say: marks and statistics too."""
+    asked: list[int] = []
+    really = Snapshot.data_files
+
+    def counted(snapshot: Snapshot) -> list[Any]:
+        asked.append(snapshot.version)
+        return really(snapshot)
+
+    monkeypatch.setattr(Snapshot, "data_files", counted)
+    table.land(0, *((f"k{n}", n, "c") for n in range(9)))
+    table.land(1, ("k1", 10, "u"), ("k2", None, "d"), added=[("m", 1, "r")])
+    table.land(2, ("k3", 30, "u"), ("m", None, "d"))
+    assert asked == []  # it was empty at first
+    assert table.content() == {"k0": 0, "k1": 10, "k3": 30, **{f"k{n}": n for n in range(4, 9)}}
+    table.spark.sql(f"OPTIMIZE delta.`{table.path}` FULL")
+    table.land(3, ("k4", 40, "u"))
+    table.land(4, ("k4", 41, "u"))
+    assert asked == [table.state.version() - 2]
+    newest = TableLog(table.spark, str(table.path)).newest()
+    assert newest is not None
+    kept, anew = table.state._files, TableFiles.of(newest)
+    assert kept is not None
+    assert anew is not None
+    assert (kept.table, kept.version) == (anew.table, anew.version)
+    assert {path: said_of(file.add) for path, file in kept.files.items()} == {
+        path: said_of(file.add) for path, file in anew.files.items()
+    }
+    assert {path: (f.rows, f.low, f.high) for path, f in kept.files.items()} == {
+        path: (f.rows, f.low, f.high) for path, f in anew.files.items()
+    }
+    assert table.content()["k4"] == 41
 
 
 def test_a_key_outside_the_ranges_is_refused(table: Table) -> None:

@@ -27,7 +27,7 @@ def test_the_next_chunks_are_read_while_windows_land() -> None:
     assert len(it.windows) == 3
 
 
-@pytest.mark.parametrize(("waited", "streams", "opened"), [(9.0, True, 2), (9.0, False, 3), (1.0, True, 3)])
+@pytest.mark.parametrize(("waited", "streams", "opened"), [(20.0, True, 2), (20.0, False, 3), (1.0, True, 3)])
 def test_fewer_windows_where_changes_wait_long(waited: float, streams: bool, opened: int) -> None:
     """What the batch before has shown counts for the next windows, as long as changes stream."""
     limits = {"windows_in_flight": 3, "rows_in_flight": 6, "target_lag_seconds": 8, "yield_seconds": 0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from snapshotter.core.limits import Limits
 from snapshotter.core.pace import Pace
 
-MOST, LEAST, TARGET = 300_000, 200_000, 8.0
-LIMITS = Limits(rows_in_flight=MOST, target_lag_seconds=TARGET)
+MOST, FIRST, LEAST, TARGET = 300_000, 200_000, 150_000, 8.0
+LIMITS = Limits(rows_in_flight=MOST, target_lag_seconds=TARGET, yield_seconds=None)
 seconds = st.floats(0, 1e6)
 
 
@@ -24,14 +26,22 @@ def settled(fixed: float, per_row: float, batches: int = 60) -> list[tuple[int, 
     return seen
 
 
-def test_a_backfill_begins_with_the_least() -> None:
+def test_a_backfill_begins_with_two_thirds() -> None:
     """How long a landing takes here is not known yet."""
-    assert Pace.first(LIMITS).rows == LEAST
-    assert Pace.first(Limits(rows_in_flight=1)).rows == 1
+    assert Pace.first(LIMITS).rows == FIRST
+    assert Pace.first(replace(LIMITS, rows_in_flight=1)).rows == 1
+
+
+def test_where_reading_makes_way_there_is_room_for_more_by_half() -> None:
+    """What lands is among the READs in flight then, not beside them."""
+    yields = replace(LIMITS, yield_seconds=2)
+    assert Pace.first(yields).rows == 300_000
+    assert Pace(440_000).after(1.0, 440_000, yields).rows == 450_000
+    assert Pace(440_000).after(1e9, 440_000, yields).rows == 225_000
 
 
 def test_less_is_read_where_changes_wait_too_long() -> None:
-    """In proportion, and never less than two thirds of what may be in flight."""
+    """In proportion, and never less than half of what may be in flight."""
     assert Pace(280_000).after(10.0, 280_000, LIMITS).rows == 224_000
     assert Pace(280_000).after(1e9, 280_000, LIMITS).rows == LEAST
 
@@ -71,9 +81,9 @@ def test_a_backfill_comes_to_rest_below_the_target(
 def test_a_pace_stays_within_its_bounds(
     rows: int, waited: float, landed: int, most: int, target: float
 ) -> None:
-    """At least one row and two thirds of the most, at most all; longer waits never lead to more."""
-    limits = Limits(rows_in_flight=most, target_lag_seconds=target)
-    least = max(1, most * 2 // 3)
+    """At least one row and half of the most, at most all; longer waits never lead to more."""
+    limits = Limits(rows_in_flight=most, target_lag_seconds=target, yield_seconds=None)
+    least = max(1, most // 2)
     begun = Pace(min(max(rows, least), most))
     after = begun.after(waited, landed, limits)
     assert least <= after.rows <= most
