@@ -96,7 +96,7 @@ class Transaction:
         self._actions: list[Any] = []
         self._came: list[Any] = []
         self._gone: list[str] = []
-        self.known = known if known is not None and known.of_version(begins) else TableFiles.of(begins)
+        self.known = known if known is not None and known.of_version(begins) else None
         self._began = time.monotonic()
 
     def recorded(self) -> int | None:
@@ -106,6 +106,8 @@ class Transaction:
     def files(self, ranges: Sequence[Range] | None) -> Any:
         """The files that may hold keys of these ranges (None: all files), as Delta's list of them."""
         filters = self._seq([] if ranges is None else [self._resolved(within(F.col(KEY), ranges))])
+        if self.known is None:
+            self.known = TableFiles.of(Snapshot(self._snapshot))
         if self.known is None:
             return self._transaction.filterFiles(filters, True)
         files = self._seq(self.known.within(ranges))

@@ -259,6 +259,7 @@ class StateTable:
             _try(write)
         commit = self._commit_of(token, before.version)
         if commit is None:
+            self._files = None
             raise LandingError(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"

@@ -3,7 +3,7 @@
 A MERGE looks for the source's keys in the table, joins the two again to write what changes, and once more to mark the
 old rows. Our sources need less: each of their rows is a whole new row (or a delete), whatever the old one was.
 
-    files    that may hold keys of the source                       (Delta's data skipping, by literal ranges)
+    files    that may hold keys of the source                       (by the statistics of each, `table_files`)
     found    where those keys lie in them: one join
     vectors  that mark the rows found
     write    the source's rows but for deletes, and rows ``added``, whose keys are proven new
@@ -54,14 +54,14 @@ def upsert(
 ) -> TableFiles | None:
     """Update, insert or delete (``_op`` "d") the rows of the source's keys, and insert the rows ``added``; one commit,
     which records the batch. ``ranges`` hold all keys of the source; None searches the whole table. ``files`` are the
-    table's as of some version, if they are known; what is returned are those of the version that is made.
+    table's as of some version, if they are known; what is returned are those of the version that is made, if that is.
 
     Raises `Unsupported` before anything is written where the table has come to ask for more than is done here."""
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
     with active(session):
         transaction = Transaction(session, path, app_id, files)
         if (recorded := transaction.recorded()) is not None and recorded >= batch_id:
-            return files
+            return None
         removed = _remove(transaction, source, ranges, known)
         rows = [guarded(source, ranges, distinct=True).where(F.col(OP) != "d")]
         if added is not None:

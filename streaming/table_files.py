@@ -6,8 +6,9 @@ changed in it. So the list is asked of Delta once, and then follows this process
 committed meanwhile it is asked for again.
 
 Invariants: the list is that of exactly the table and the version it names, and tells of every file how many rows it
-has. A file is left out of `within` only where its statistics prove that it holds no key of the ranges (Delta cuts them
-so that they still bound the keys: the lowest is a prefix of the lowest key, the highest no less than the highest).
+has (`DataFile`). A file is left out of `within` only where its statistics prove that it holds no key of the ranges
+(Delta cuts them so that they still bound the keys: the lowest is a prefix of the lowest key, the highest no less than
+the highest).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streaming.column_names import KEY
+from streaming.column_names import CLUSTER_TIME, KEY
 
 if TYPE_CHECKING:
     from streaming.delta_log import Snapshot
@@ -29,8 +30,9 @@ FILES_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """Delta's own ``AddFile``, and what its statistics say: how many rows, and the keys that bound them; None where
-    they don't say."""
+    """Delta's own ``AddFile``, and what its statistics say: how many rows (deleted ones included), and the keys that
+    bound them; None where they don't say. They say nothing either where somebody has Delta keep them of other columns
+    too: when rows are marked, they are written again by a parser that would round a decimal."""
 
     add: Any
     rows: int | None
@@ -40,8 +42,9 @@ class DataFile:
     @classmethod
     def of(cls, add: Any) -> DataFile:
         statistics = json.loads(add.stats() or "{}")
-        ends = (statistics.get(name, {}).get(KEY) for name in ("minValues", "maxValues"))
-        return cls(add, statistics.get("numRecords"), *ends)
+        low, high = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
+        rows = statistics.get("numRecords") if {*low, *high} <= {KEY, CLUSTER_TIME} else None
+        return cls(add, rows, low.get(KEY), high.get(KEY))
 
     def may_meet(self, ranges: Sequence[Range]) -> bool:
         """Whether it may hold a key of one of these ranges."""

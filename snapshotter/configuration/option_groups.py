@@ -267,7 +267,11 @@ class EngineOptions(Group):
         le=64,
     )
     windows_in_flight: WholeNumber = option(
-        "engine.windows.in.flight", "snapshot windows open at a time, at least", 6, ge=1, le=64
+        "engine.windows.in.flight",
+        "snapshot windows open at a time, at least, unless changes stream",
+        6,
+        ge=1,
+        le=64,
     )
     chunk_target_bytes: WholeNumber = option(
         "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 16 << 20, ge=1

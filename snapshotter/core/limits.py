@@ -48,7 +48,7 @@ class Limits:
 
     def draining(self) -> Limits:
         """Who stops wants what is in flight landed soon: not in small commits, one after the other."""
-        return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_in_flight))
+        return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_beside_changes))
 
     @property
     def rows_beside_changes(self) -> int:

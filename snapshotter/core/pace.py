@@ -22,7 +22,8 @@ _STEPS = 16
 _LEAST = 1, 2
 _FIRST = 2, 3
 _ROOM_LEFT = 0.9
-_USED = 0.75
+_USED = 2 / 3
+"""Of large chunks, of which one more would be too many, no more of the room may be used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,8 +287,11 @@ class Requesting:
         return unknown if scan is None else self._slots(scan.docs)
 
     def _slots(self, docs: int) -> int:
-        paced = self._streams and self.limits.target_lag_seconds is not None
-        return self.limits.slots(docs, self._pace.rows if paced else None)
+        if not self._streams:
+            return self.limits.slots(docs)
+        most = self.limits.rows_beside_changes if self._yields else self.limits.rows_in_flight
+        paced = self.limits.target_lag_seconds is not None
+        return self.limits.slots(docs, min(self._pace.rows, most) if paced else most)
 
     def _plan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
         """Where the next chunks end, asked for ahead of the windows."""

@@ -152,7 +152,11 @@ def _decoded(opened: OpenTable, batch: TableBatch) -> tuple[DataFrame, pa.Table,
         frame = events.mapInArrow(decode_latest(plan), row_schema(plan))
         # Not eagerly: the job that brings the keys holds the rows, too.
         frame = frame.localCheckpoint(False, StorageLevel.MEMORY_AND_DISK_DESER)
-        found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
+        try:
+            found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
+        except BaseException:
+            free_checkpoint(frame)
+            raise
         grown = plan
         for text in found["_trailer"].drop_null().to_pylist():
             grown = grown.merge(TablePlan.from_json(text))

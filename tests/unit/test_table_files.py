@@ -70,7 +70,14 @@ def test_the_list_follows_commits() -> None:
 
 
 def test_a_list_that_can_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many files, or one without statistics: a deletion vector must have the number of rows beside it."""
+    """Too many files, one without statistics (a deletion vector must have the number of rows beside it), or with such
+    of columns whose values might be rounded."""
     assert listed().after(2, [Added("f", None)]) is None
+    more = {
+        "numRecords": 1,
+        "minValues": {"_key": "a", "price": 1.5},
+        "maxValues": {"_key": "a", "price": 1.5},
+    }
+    assert listed().after(2, [Added("f", json.dumps(more))]) is None
     monkeypatch.setattr(table_files, "FILES_MAX", 2)
     assert listed(added("a", "a", "a")).after(2, [added("b", "b", "b"), added("c", "c", "c")]) is None

@@ -39,6 +39,25 @@ def test_fewer_windows_where_changes_wait_long(waited: float, streams: bool, ope
     assert len(it.windows) == opened
 
 
+@pytest.mark.parametrize(
+    ("streams", "yields", "opened"), [(True, 0, 3), (True, None, 2), (True, 60, 2), (False, 0, 2)]
+)
+def test_more_windows_where_what_lands_is_among_them(streams: bool, yields: int | None, opened: int) -> None:
+    """Where reading makes way for changes as much is held as otherwise, with what lands: so there may be more windows.
+    Whatever changes wait, where no target is set."""
+    limits = {
+        "windows_in_flight": 1,
+        "rows_in_flight": 4,
+        "target_lag_seconds": None,
+        "yield_seconds": yields,
+    }
+    it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), **limits)
+    closing(it, W1, W2)
+    it.step(arrived(2, 20, sightings=seen(W1, W2), streams=streams))
+    it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0), W2: inp.Outcome(2, 0)}, 1e9))
+    assert len(it.windows) == opened
+
+
 @pytest.mark.parametrize(("streams", "seconds", "opened"), [(True, 2, []), (False, 2, [W3]), (True, 1, [W3])])
 def test_reading_makes_way_for_changes(streams: bool, seconds: int, opened: list[WindowId]) -> None:
     """Where a batch has changes, and took its time, windows that land keep their places until they have landed: what is
