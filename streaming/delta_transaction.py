@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
 from streaming.delta_log import Snapshot, singleton
-from streaming.state_merge import within
+from streaming.state_merge import configured, within
 from streaming.table_files import TableFiles
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _FEATURES = frozenset(
     ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
 )
+_BROADCAST, _SMALL = "spark.sql.autoBroadcastJoinThreshold", "10m"
 _PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
 _METRICS = (
     *("operationNumSourceRows", "numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
@@ -78,7 +79,7 @@ class Transaction:
     def __init__(
         self, session: SparkSession, path: str, app_id: str, known: TableFiles | None = None
     ) -> None:
-        self.session = session
+        self._session = session
         self._jvm = cast(Any, session._jvm)  # py4j has no types
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._none = singleton(self._jvm.scala, "None")
@@ -119,21 +120,22 @@ class Transaction:
         of_no_file = self._rows(self._seq([])).where(condition)
         return of_no_file._jdf.queryExecution().analyzed().condition()
 
-    def places(self, files: Any, column: str) -> DataFrame:
-        """This column of all rows in these files, and where each of them lies."""
+    def places(self, files: Any) -> DataFrame:
+        """The key of each row in these files, and where it lies."""
         place = F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX)
-        return self._rows(files).select(column, *place)
+        return self._rows(files).select(KEY, *place)
 
-    def remove(self, files: Any, found: DataFrame) -> Removed:
-        """Take out the rows whose places are ``found`` in these files."""
-        commands, spark = self._delta.commands, self.session._jsparkSession
+    def remove(self, files: Any, found: DataFrame, *, few: bool = False) -> Removed:
+        """Take out the rows whose places are ``found`` in these files. ``few`` says that ``found`` needs no join of two
+        large frames: then Spark may see that the list of files, which Delta joins with it, fits every executor."""
+        commands, spark = self._delta.commands, self._session._jsparkSession
         every = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
         columns = [self._jvm.scala.Option.apply(F.col(name)._jc) for name in (_PATH, _INDEX)]
-        vectors = singleton(
-            commands, "DeletionVectorBitmapGenerator"
-        ).buildRowIndexSetsForFilesMatchingCondition(
-            spark, self._transaction, True, found._jdf, files, every, *columns
-        )
+        generator = singleton(commands, "DeletionVectorBitmapGenerator")
+        with configured(self._session, {_BROADCAST: _SMALL} if few else {}):
+            vectors = generator.buildRowIndexSetsForFilesMatchingCondition(
+                spark, self._transaction, True, found._jdf, files, every, *columns
+            )
         helper = singleton(commands, "DMLWithDeletionVectorsHelper")
         by_path = helper.generateCandidateFileMap(self._log.dataPath(), files)
         touched = helper.findFilesWithMatchingRows(self._transaction, by_path, vectors)
@@ -152,23 +154,22 @@ class Transaction:
     def _mark(self, touched: Sequence[Any]) -> Removed:
         """Files with new deletion vectors in the place of those they were, or none where no row is left. Their
         statistics hold for fewer rows as well, and say so."""
-        now = int(time.time() * 1_000)
-        done = Removed()
+        now, files, vectors, others = int(time.time() * 1_000), 0, 0, 0
         for file in touched:
-            add, rows = file.fileLogEntry(), done.rows + int(file.numberOfModifiedRows())
+            add = file.fileLogEntry()
             if file.isFullyReplaced():
                 self._actions.append(add.removeWithTimestamp(now, True))
                 self._gone.append(add.path())
-                done = replace(done, rows=rows, files=done.files + 1)
+                files += 1
                 continue
             marked = add.removeRows(file.newDeletionVector(), True, True)
             self._actions += [marked._1(), marked._2()]
             self._came.append(marked._1())
             if add.deletionVector() is None:
-                done = replace(done, rows=rows, vectors=done.vectors + 1)
+                vectors += 1
             else:
-                done = replace(done, rows=rows, other_vectors=done.other_vectors + 1)
-        return done
+                others += 1
+        return Removed(sum(int(file.numberOfModifiedRows()) for file in touched), files, vectors, others)
 
     def write(self, rows: DataFrame) -> tuple[int, int]:
         """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
@@ -190,7 +191,7 @@ class Transaction:
             self.known = before.after(made, self._came, self._gone)
 
     def _rows(self, files: Any) -> DataFrame:
-        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self.session)
+        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
 
     def _operation(self) -> Any:
         clause = getattr(self._delta, "DeltaOperations$MergePredicate")
@@ -205,12 +206,12 @@ class Transaction:
 
     def _measure(self, figures: Mapping[str, int]) -> None:
         metrics = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics
-        context, made = self.session.sparkContext._jsc.sc(), {}
+        context, made = self._session.sparkContext._jsc.sc(), {}
         for name in _METRICS:
             made[name] = metrics.createMetric(context, name)
             made[name].set(figures.get(name, 0))
         known = self._jvm.PythonUtils.toScalaMap(made)
-        self._transaction.registerSQLMetrics(self.session._jsparkSession, known)
+        self._transaction.registerSQLMetrics(self._session._jsparkSession, known)
 
     def _add(self, actions: Any) -> None:
         self._actions += [actions.apply(at) for at in range(actions.size())]

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP
 from streaming.delta_transaction import Removed, Transaction, active
-from streaming.state_merge import Known, configured, guarded
+from streaming.state_merge import Known, guarded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from streaming.table_files import TableFiles
 
 _OP = "_snapshotter_op"
-_BROADCAST, _SMALL = "spark.sql.autoBroadcastJoinThreshold", "10m"
 
 
 def upsert(
@@ -95,10 +94,8 @@ def _remove(
     if files.isEmpty():
         return Removed()
     keys = source.select(KEY, F.col(OP).alias(_OP))
-    found = transaction.places(files, KEY).join(F.broadcast(keys) if known.few else keys, KEY)
+    found = transaction.places(files).join(F.broadcast(keys) if known.few else keys, KEY)
     deletes = Observation()
     found = found.observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
-    # Delta joins what was found with the list of files: small enough for every executor, where Spark may see that.
-    with configured(transaction.session, {_BROADCAST: _SMALL} if known.few else {}):
-        removed = transaction.remove(files, found)
+    removed = transaction.remove(files, found, few=known.few)
     return replace(removed, deletes=int(deletes.get["count"]))

@@ -22,7 +22,6 @@ import bson
 import pyarrow as pa
 import structlog
 from bson.codec_options import CodecOptions, DatetimeConversion
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,7 +39,7 @@ from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
-from snapshotter.reading.chunk_reader import Buffer, free_checkpoint
+from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -103,7 +102,7 @@ class BatchLane:
     def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
         """Land the batch and save progress; returns what its trailer said."""
         self.times.begin()
-        frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK_DESER)
+        frame = held(frame)
         try:
             return self._process(frame, batch_id)
         finally:

@@ -29,7 +29,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,7 +39,7 @@ from snapshotter.core.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.reconcile import GoneRows, gone_rows
 from snapshotter.landing.tables import OpenTable
-from snapshotter.reading.chunk_reader import Buffer, Trailer, free_checkpoint
+from snapshotter.reading.chunk_reader import Buffer, Trailer, free_checkpoint, held
 from streaming.columns import TablePlan
 from streaming.key_ranges import Range, cover
 from streaming.namespaces import Namespace
@@ -149,9 +148,8 @@ def _decoded(opened: OpenTable, batch: TableBatch) -> tuple[DataFrame, pa.Table,
     if batch.shares > 1:
         events = events.repartition(batch.shares, "_key")  # the events of a key may lie in several shares
     while True:
-        frame = events.mapInArrow(decode_latest(plan), row_schema(plan))
-        # Not eagerly: the job that brings the keys holds the rows, too.
-        frame = frame.localCheckpoint(False, StorageLevel.MEMORY_AND_DISK_DESER)
+        # The job that brings the keys holds the rows, too.
+        frame = held(events.mapInArrow(decode_latest(plan), row_schema(plan)), at_once=False)
         try:
             found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
         except BaseException:

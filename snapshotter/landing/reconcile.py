@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -31,7 +30,7 @@ from snapshotter.core.chunks import KeyList, KeyRange
 from snapshotter.core.effects import Closing
 from snapshotter.core.window import WindowId
 from snapshotter.landing.frames import frame_of
-from snapshotter.reading.chunk_reader import Buffer, free_checkpoint
+from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
 from streaming.columns import TablePlan
 from streaming.key_ranges import Range, cover
 from streaming.state_merge import ranges_of
@@ -90,13 +89,13 @@ def gone_rows(
         newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
         on = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_low"))
         keys = keys.join(newer, on, "left_anti")
-    held = keys.dropDuplicates(["_key"]).localCheckpoint(True, StorageLevel.MEMORY_AND_DISK_DESER)
+    gone = held(keys.dropDuplicates(["_key"]))
     numbers = {c.window.id.number: c.window.id for c in asked}
-    counts = {numbers[row[0]]: row[1] for row in held.groupBy("_window").count().collect()}
+    counts = {numbers[row[0]]: row[1] for row in gone.groupBy("_window").count().collect()}
     if not counts:
-        free_checkpoint(held)
+        free_checkpoint(gone)
         return None
-    return GoneRows(held, counts, ranges_of(held))
+    return GoneRows(gone, counts, ranges_of(gone))
 
 
 def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Closing]) -> DataFrame:

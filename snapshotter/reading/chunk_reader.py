@@ -106,6 +106,12 @@ class Buffer:
             free_checkpoint(self.frame)
 
 
+def held(frame: DataFrame, *, at_once: bool = True) -> DataFrame:
+    """The frame's rows, checkpointed locally: by a job of its own, or else by the next one that reads all of them. As
+    objects: what PySpark calls MEMORY_AND_DISK is bytes, by Java's own serializer (bench/README.md)."""
+    return frame.localCheckpoint(at_once, StorageLevel.MEMORY_AND_DISK_DESER)
+
+
 def free_checkpoint(frame: DataFrame) -> None:
     """Drop the blocks of a locally checkpointed frame; Spark would only do so when its JVM object is collected."""
     frame._jdf.logicalPlan().rdd().unpersist(False)
@@ -120,8 +126,7 @@ def read_schema(plan: TablePlan) -> StructType:
 def read(spark: SparkSession, job: ReadJob) -> Buffer:
     """Run the job; returns when every cursor is exhausted and every row is held."""
     count = len(job.ranges)
-    frame = spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.plan))
-    frame = frame.localCheckpoint(True, StorageLevel.MEMORY_AND_DISK_DESER)
+    frame = held(spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.plan)))
     texts = [row[0] for row in frame.where("_trailer is not null").select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
