@@ -1,9 +1,10 @@
 """How many rows a backfill reads at a time while changes stream: as many as let the changes be seen in time.
 
 A change waits for two batches, the one before its own and its own, and both last longer by the READs that land with
-them. So the READs in flight follow what changes have waited, as a sender follows what its packets wait: more by a fixed
-step while there is time, less in proportion as soon as there is none (additive increase, multiplicative decrease: Chiu
-and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989).
+them. So the READs in flight follow what changes have waited, as a sender follows what its packets wait. While there is
+time they are more: at once as many as would be in time if waits grew in proportion, near the target by a fixed step.
+As soon as there is none they are less, in proportion (additive increase, multiplicative decrease: Chiu and Jain,
+Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989).
 
 Invariant: never less than half of what may be in flight beside changes. Most of what a landing takes does not depend
 on how much it lands: with less, changes waited little less, and a backfill took much longer. And a stream that is late
@@ -47,7 +48,11 @@ class Pace:
         if waited > target:
             return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)))
         if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
-            return Pace(min(most, self.rows + max(1, most // _STEPS)))
+            in_time = (
+                rows * _ROOM_LEFT * target
+            )  # as rows and seconds of wait multiplied: waits grow less than rows
+            wanted = int(in_time / waited) if in_time < most * waited else most
+            return Pace(min(most, max(self.rows + max(1, most // _STEPS), wanted)))
         return self
 
 

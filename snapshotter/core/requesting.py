@@ -291,7 +291,9 @@ class Requesting:
             return self.limits.slots(docs)
         most = self.limits.rows_beside_changes if self._yields else self.limits.rows_in_flight
         paced = self.limits.target_lag_seconds is not None
-        return self.limits.slots(docs, min(self._pace.rows, most) if paced else most)
+        slots = self.limits.slots(docs, min(self._pace.rows, most) if paced else most)
+        # One more than a commit takes would wait for the next batch, and that would hardly carry anything else.
+        return min(slots, max(1, self.limits.commit_rows_target // docs)) if self._yields else slots
 
     def _plan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
         """Where the next chunks end, asked for ahead of the windows."""

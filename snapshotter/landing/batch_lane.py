@@ -37,6 +37,7 @@ from snapshotter.core.window import Sighting, WindowId
 from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
+from snapshotter.landing.frames import for_batches
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
@@ -102,6 +103,8 @@ class BatchLane:
     def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
         """Land the batch and save progress; returns what its trailer said."""
         self.times.begin()
+        if self.first:
+            for_batches(frame.sparkSession)
         frame = held(frame)
         try:
             return self._process(frame, batch_id)

@@ -58,6 +58,17 @@ def test_more_windows_where_what_lands_is_among_them(streams: bool, yields: int 
     assert len(it.windows) == opened
 
 
+@pytest.mark.parametrize(("target", "opened"), [(6, 3), (5, 2), (4, 2), (1, 1)])
+def test_where_reading_makes_way_no_window_is_left_for_a_commit_of_its_own(target: int, opened: int) -> None:
+    """As many as one commit takes: one more would land in the next batch, hardly with anything else."""
+    limits = {"windows_in_flight": 1, "rows_in_flight": 4, "target_lag_seconds": None, "yield_seconds": 0}
+    it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), commit_rows_target=target, **limits)
+    closing(it, W1)
+    it.step(arrived(2, 20, sightings=seen(W1), streams=True))
+    it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}, 1.0))
+    assert len(it.windows) == opened
+
+
 @pytest.mark.parametrize(("streams", "seconds", "opened"), [(True, 2, []), (False, 2, [W3]), (True, 1, [W3])])
 def test_reading_makes_way_for_changes(streams: bool, seconds: int, opened: list[WindowId]) -> None:
     """Where a batch has changes, and took its time, windows that land keep their places until they have landed: what is

@@ -47,11 +47,18 @@ def test_less_is_read_where_changes_wait_too_long() -> None:
 
 
 def test_more_is_read_where_there_is_time() -> None:
-    """By a sixteenth of the most, unless the room there was has not been used, or the target is near."""
-    assert Pace(200_000).after(5.0, 200_000, LIMITS).rows == 218_750
+    """At least by a sixteenth of the most, unless the room there was has not been used, or the target is near."""
+    assert Pace(200_000).after(7.0, 200_000, LIMITS).rows == 218_750
     assert Pace(299_000).after(5.0, 299_000, LIMITS).rows == MOST
     assert Pace(200_000).after(5.0, 50_000, LIMITS).rows == 200_000
     assert Pace(200_000).after(7.9, 200_000, LIMITS).rows == 200_000
+
+
+def test_with_much_time_left_the_pace_is_found_at_once() -> None:
+    """As many as take nine tenths of the target if waits grow with the READs, counted from those that landed."""
+    assert Pace(200_000).after(5.0, 200_000, LIMITS).rows == 288_000
+    assert Pace(200_000).after(5.0, 160_000, LIMITS).rows == 230_400
+    assert Pace(200_000).after(0.0, 200_000, LIMITS).rows == MOST
 
 
 def test_without_a_target_nothing_changes() -> None:
