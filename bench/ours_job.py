@@ -65,7 +65,7 @@ def backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, 
     return {"seconds": round(seconds, 3), "windows": done.tasks[0].chunks}
 
 
-def _beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
+def beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
     """The same while a writer makes `rate` changes a second; the stream's lag is looked at all the while."""
     with _engine(spark, plan, turn) as engine:
         with writer_of({**plan, "turn": turn}) as writer:
@@ -143,7 +143,7 @@ def _memory() -> dict[str, int]:
     }
 
 
-_WORK = {"backfill": backfill, "beside": _beside, "stream": _stream}
+_WORK = {"backfill": backfill, "beside": beside, "stream": _stream}
 
 if __name__ == "__main__":
     main(json.loads(sys.argv[1]))
