@@ -20,10 +20,8 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from bench.orders import order_id
-from bench.ours_job import backfill, beside
-from bench.spark import HEAP
+from bench.ours_job import backfill, beside, session
 from bench.workload import load_orders
-from snapshotter.spark_session import spark_builder
 from snapshotter.testing.mongodb import start_mongodb
 
 _DB, _ORDERS, _RATE, _SEED = "bench_shop", "orders", 2_000, 1
@@ -38,7 +36,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5, help="pairs of rounds that count")
     asked = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="bench-beside-")
-    spark = spark_builder("beside", {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}, "local[2]")
+    spark = session("beside")
     try:
         with start_mongodb() as mongo, MongoClient[dict[str, Any]](mongo.uri) as client:
             load_orders(mongo.uri, _DB, _ORDERS, asked.documents)

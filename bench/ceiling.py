@@ -20,11 +20,9 @@ from typing import Any
 
 from pymongo import MongoClient
 
-from bench.ours_job import backfill
-from bench.spark import HEAP
+from bench.ours_job import backfill, session
 from bench.workload import load_orders
 from bench.writer import Writer
-from snapshotter.spark_session import spark_builder
 from snapshotter.testing.mongodb import start_mongodb
 
 _DB, _ORDERS, _OTHERS = "bench_shop", "orders", "others"
@@ -62,7 +60,7 @@ def main() -> None:
 
 
 def _measure(plan: dict[str, Any], rounds: int) -> dict[str, list[float]]:
-    spark = spark_builder("ceiling", {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}, "local[2]")
+    spark = session("ceiling")
     seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     try:
         for turn in range(_WARM_UP):

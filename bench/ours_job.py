@@ -28,7 +28,7 @@ _LOOKS_S = 0.2
 
 
 def main(plan: dict[str, Any]) -> None:
-    spark = spark_builder("ours", {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}, "local[2]")
+    spark = session("ours")
     try:
         for turn in range(1, plan["rounds"] + 1):
             found = _WORK[plan["work"]](spark, plan, turn)
@@ -37,6 +37,11 @@ def main(plan: dict[str, Any]) -> None:
             )
     finally:
         spark.stop()
+
+
+def session(name: str) -> SparkSession:
+    """As users get it, but for a fixed heap and a quiet log. The caller stops it."""
+    return spark_builder(name, {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}, "local[2]")
 
 
 def _engine(spark: SparkSession, plan: dict[str, Any], turn: int, **more: object) -> Snapshotter:

@@ -78,7 +78,6 @@ NOTHING_KNOWN = Known()
 def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session of its own for one table: its settings and marks are seen by no other table's writes."""
     session = spark.newSession()
-    given = spark.sparkContext.getConf()
     cores = str(spark.sparkContext.defaultParallelism)
     defaults = {
         # With Spark's 200 and Delta's 50, small tables pay for empty tasks at every commit.
@@ -92,13 +91,21 @@ def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
         # Delta then counts the source by itself, and the stage's count may come on top: twice the "source rows".
         _EXCLUDED: _DROPS_JOINS,
     }
-    for name, value in {**defaults, **settings}.items():
-        if name in settings or not given.contains(name):
-            session.conf.set(name, value)
+    set_unless_given(session, defaults)
+    for name, value in settings.items():
+        session.conf.set(name, value)
     excluded = session.conf.get(_EXCLUDED) or ""
     if _DROPS_JOINS not in excluded:
         session.conf.set(_EXCLUDED, f"{excluded},{_DROPS_JOINS}")
     return session
+
+
+def set_unless_given(session: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set what Spark was not started with: that, somebody has chosen."""
+    given = session.sparkContext.getConf()
+    for name, value in settings.items():
+        if not given.contains(name):
+            session.conf.set(name, value)
 
 
 def switched_on(session: SparkSession, name: str) -> bool:

@@ -48,9 +48,8 @@ class Pace:
         if waited > target:
             return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)))
         if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
-            in_time = (
-                rows * _ROOM_LEFT * target
-            )  # as rows and seconds of wait multiplied: waits grow less than rows
+            # Rows times seconds: waits grow with the rows, but less than they do.
+            in_time = rows * _ROOM_LEFT * target
             wanted = int(in_time / waited) if in_time < most * waited else most
             return Pace(min(most, max(self.rows + max(1, most // _STEPS), wanted)))
         return self

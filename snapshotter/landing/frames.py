@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.state_merge import set_unless_given
+
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """In one chunk: PySpark's createDataFrame drops what follows an empty chunk of an Arrow table, without a word."""
@@ -15,10 +17,7 @@ def for_batches(session: SparkSession) -> None:
     """Settings of a streaming query's own session, which nobody else sees; what was given for Spark's start stays.
 
     A batch is bounded, and its joins are of small tables that are broadcast: what Spark would learn on the way changes
-    nothing, and planning anew behind each stage takes about as long as the stage. (Where much is merged, Delta plans in
-    the session of the table, which is another.) Without such learning nobody joins Spark's 200 partitions into few."""
-    given = session.sparkContext.getConf()
+    nothing, and planning anew behind each stage takes time (bench/README.md). Where much is merged, Delta plans in the
+    session of the table, which is another. Without such learning nobody joins Spark's 200 partitions into few."""
     cores = str(session.sparkContext.defaultParallelism)
-    for name, value in {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": cores}.items():
-        if not given.contains(name):
-            session.conf.set(name, value)
+    set_unless_given(session, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": cores})
