@@ -18,9 +18,6 @@ from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 
-READERS = 2
-"""Jobs that read chunks, side by side."""
-
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -39,7 +36,6 @@ class EngineConfig:
     snapshot_delay_ms: int = 0
     streaming_delay_ms: int = 0
     limits: Limits = field(default_factory=Limits)
-    readers: int = READERS
     fetch_size: int = FETCH_SIZE
     landers: int = 4
     trigger_ms: int = 200

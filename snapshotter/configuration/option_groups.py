@@ -283,7 +283,7 @@ class EngineOptions(Group):
         ge=0,
     )
     commit_target_rows: WholeNumber = option(
-        "engine.commit.target.rows", "rows that one commit of a backfill aims at", 400_000, ge=1
+        "engine.commit.target.rows", "rows that one commit of a backfill aims at", 600_000, ge=1
     )
     filters_allow_code: Flag = option(
         "engine.filters.allow.code",

@@ -143,6 +143,7 @@ class Settings(BaseModel):
             commit_rows_target=self.engine.commit_target_rows,
             yield_seconds=-(-self.engine.yield_ms // 1_000) or None,
             target_lag_seconds=self.engine.target_lag_ms / 1_000 or None,
+            readers=self.snapshot.max_threads or Limits().readers,
             tasks_ahead=self.snapshot.max_threads or Limits().tasks_ahead,
         )
 

@@ -19,7 +19,8 @@ _GROWTH_MIN = 0.25
 class Limits:
     """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON.
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
-    Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``."""
+    Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
+    ``readers``: how many chunks are read at the same time."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -31,7 +32,8 @@ class Limits:
     rows_in_flight: int = 300_000
     yield_seconds: int | None = 2
     target_lag_seconds: float | None = 8.0
-    commit_rows_target: int = 400_000
+    commit_rows_target: int = 600_000
+    readers: int = 2
     attempts: int = 5
     reread_ids: int = 1_000
     tasks_ahead: int = 4
@@ -53,8 +55,8 @@ class Limits:
     @property
     def rows_beside_changes(self) -> int:
         """READs that may be in flight while changes stream. Where reading makes way for them, what lands is among
-        these, and not beside them: so they may be more by half, and still fewer are held at a time."""
-        return self.rows_in_flight if self.yield_seconds is None else self.rows_in_flight * 3 // 2
+        these, and not beside them: so they may be twice as many, and no more are held at a time."""
+        return self.rows_in_flight if self.yield_seconds is None else 2 * self.rows_in_flight
 
     def slots(self, docs: int, rows: int | None = None) -> int:
         """Windows that may be in flight with chunks of ``docs``: more of them when each is small. With ``rows``, so

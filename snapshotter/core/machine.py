@@ -121,6 +121,8 @@ class Machine(Requesting):
             return self._fail_window(window, str(error), definite=False)
         scan = self.scans.get((window.request_id or "", window.namespace))
         if scan is not None and window.request_id is not None:
+            if happened.rows >= scan.docs // 2:  # what a small one takes is mostly not of its rows
+                self._pace = self._pace.expected(happened.rows, happened.seconds, self.limits)
             scan.docs = self.limits.next_docs(
                 scan.docs, rows=happened.rows, size_bytes=happened.size_bytes, seconds=happened.seconds
             )

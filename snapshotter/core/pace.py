@@ -6,37 +6,53 @@ time they are more: at once as many as would be in time if waits grew in proport
 As soon as there is none they are less, in proportion (additive increase, multiplicative decrease: Chiu and Jain,
 Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989).
 
-Invariant: never less than half of what may be in flight beside changes. Most of what a landing takes does not depend
-on how much it lands: with less, changes waited little less, and a backfill took much longer. And a stream that is late
-for other reasons (so many changes, so slow a store) must not keep a backfill from ending.
+Until a landing has been seen, how fast chunks are read tells how fast they will land: about as fast. For a landing has
+a cost of its own, whatever it carries, and who begins small has one more of them.
+
+Invariant: never less than three eighths of what may be in flight beside changes. Most of what a landing takes does not
+depend on how much it lands: with less, changes waited little less, and a backfill took much longer. And a stream that
+is late for other reasons (so many changes, so slow a store) must not keep a backfill from ending.
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snapshotter.core.limits import Limits
 
 _STEPS = 16
-_LEAST = 1, 2
-_FIRST = 2, 3
+_LEAST = 3, 8
+_FIRST = 1, 2
 _ROOM_LEFT = 0.9
+_PARTS = 3
+"""What a change waits for, each about as long: the landing before its own, the reading in between, and its own."""
 _USED = 2 / 3
 """Of large chunks, of which one more would be too many, no more of the room may be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """``rows``: so many READs may be in flight beside changes."""
+    """``rows``: so many READs may be in flight beside changes. ``seen``: a landing has told so."""
 
     rows: int
+    seen: bool = False
 
     @classmethod
     def first(cls, limits: Limits) -> Pace:
-        """Some of it: how long a landing takes here is not known yet."""
+        """Some of it: nothing is known yet of how fast things go here."""
         return cls(_part(limits, *_FIRST))
+
+    def expected(self, rows: int, seconds: float, limits: Limits) -> Pace:
+        """What follows from a chunk of ``rows`` that was read in so many seconds beside those of the other readers,
+        until a landing has told: at least as many as are read once and landed twice in nine tenths of the target."""
+        target = limits.target_lag_seconds
+        if self.seen or target is None or seconds <= 0:
+            return self
+        in_time = rows * limits.readers * _ROOM_LEFT * target
+        most, each = limits.rows_beside_changes, _PARTS * seconds
+        return Pace(max(self.rows, int(in_time / each) if in_time < each * most else most))
 
     def after(self, waited: float, rows: int, limits: Limits) -> Pace:
         """What follows from a batch that landed ``rows`` READs beside changes of which the oldest had waited so many
@@ -46,13 +62,13 @@ class Pace:
             return self
         most = limits.rows_beside_changes
         if waited > target:
-            return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)))
+            return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)), seen=True)
         if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
             # Rows times seconds: waits grow with the rows, but less than they do.
             in_time = rows * _ROOM_LEFT * target
             wanted = int(in_time / waited) if in_time < most * waited else most
-            return Pace(min(most, max(self.rows + max(1, most // _STEPS), wanted)))
-        return self
+            return Pace(min(most, max(self.rows + max(1, most // _STEPS), wanted)), seen=True)
+        return replace(self, seen=True)
 
 
 def _part(limits: Limits, part: int, of: int) -> int:

@@ -13,7 +13,7 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy, configured, custom
 from snapshotter.control import channels
 from snapshotter.engine.engine import Engine
-from snapshotter.engine_config import READERS, EngineConfig
+from snapshotter.engine_config import EngineConfig
 from snapshotter.progress_view import View
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.spark_session import spark_builder
@@ -44,7 +44,6 @@ def engine_config(settings: Settings) -> EngineConfig:
         snapshot_delay_ms=settings.snapshot.delay_ms,
         streaming_delay_ms=settings.snapshot.streaming_delay_ms,
         limits=settings.limits(),
-        readers=settings.snapshot.max_threads or READERS,
         fetch_size=settings.snapshot.fetch_size or FETCH_SIZE,
         wait_seconds=settings.engine.batch_wait_ms // 1_000,
         trigger_ms=settings.engine.trigger_interval_ms,

@@ -105,7 +105,7 @@ class Run:
             clock=self.clock,
             plan_for=world.tables.plan,
             report=self.report,
-            readers=config.readers,
+            readers=config.limits.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
         )

@@ -11,7 +11,7 @@ from snapshotter.core import inputs as inp
 from snapshotter.core.window import WindowId
 from streaming.positions import ClusterTime
 
-from .some import arrived
+from .some import arrived, at
 from .test_machine import W1, W2, W3, closing, only, scanning, seen
 
 
@@ -40,7 +40,7 @@ def test_fewer_windows_where_changes_wait_long(waited: float, streams: bool, ope
 
 
 @pytest.mark.parametrize(
-    ("streams", "yields", "opened"), [(True, 0, 3), (True, None, 2), (True, 60, 2), (False, 0, 2)]
+    ("streams", "yields", "opened"), [(True, 0, 4), (True, None, 2), (True, 60, 2), (False, 0, 2)]
 )
 def test_more_windows_where_what_lands_is_among_them(streams: bool, yields: int | None, opened: int) -> None:
     """Where reading makes way for changes as much is held as otherwise, with what lands: so there may be more windows.
@@ -55,6 +55,24 @@ def test_more_windows_where_what_lands_is_among_them(streams: bool, yields: int 
     closing(it, W1, W2)
     it.step(arrived(2, 20, sightings=seen(W1, W2), streams=streams))
     it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0), W2: inp.Outcome(2, 0)}, 1e9))
+    assert len(it.windows) == opened
+
+
+@pytest.mark.parametrize(
+    ("streams", "rows", "seconds", "opened"),
+    [(True, 4, 1e-6, 4), (True, 4, 60.0, 2), (True, 4, 0.0, 2), (True, 1, 1e-6, 2), (False, 4, 1e-6, 2)],
+)
+def test_where_chunks_are_read_quickly_there_are_more_windows_for_the_first_landing(
+    streams: bool, rows: int, seconds: float, opened: int
+) -> None:
+    """Beside changes; how long a landing takes is not known yet. A chunk of few rows tells nothing."""
+    sizes = {"chunk_docs": 4, "rows_in_flight": 8, "yield_seconds": 0}
+    it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), **sizes)
+    it.step(arrived(2, 20, streams=streams))
+    it.step(inp.BatchLanded(2))
+    assert len(it.windows) == 2
+    it.step(inp.LowWritten(W1, at(12)))
+    it.step(inp.ChunkRead(W1, at(13), rows, 100, seconds))
     assert len(it.windows) == opened
 
 
