@@ -307,9 +307,9 @@ class EngineOptions(Group):
     )
     target_lag_ms: WholeNumber = option(
         "engine.target.lag.ms",
-        "a backfill reads less at a time, down to half, where changes beside it take longer than this until a "
+        "a backfill reads less at a time, down to three eighths, where changes beside it take longer than this until a "
         "table shows them; 0 is never",
-        8_000,
+        7_000,
         ge=0,
         le=600_000,
     )

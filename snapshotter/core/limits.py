@@ -31,7 +31,7 @@ class Limits:
     windows_in_flight_max: int = 64
     rows_in_flight: int = 300_000
     yield_seconds: int | None = 2
-    target_lag_seconds: float | None = 8.0
+    target_lag_seconds: float | None = 7.0
     commit_rows_target: int = 600_000
     readers: int = 2
     attempts: int = 5
