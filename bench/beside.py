@@ -3,7 +3,7 @@
 `bench.peers` measures each kind of work in a process of its own, a few rounds of it, as it must for products that
 share nothing. Two such figures lie minutes apart, and differ by what the machine did meanwhile; and the compiler needs
 more rounds of a backfill beside writes than of one alone. Here the two kinds take turns until both are warm, on a
-collection that is as large each time: what a round has inserted is removed behind it.
+collection of about the same size: what a round has inserted is removed behind it, what it has deleted stays away.
 
     python -m bench.beside [--documents 1000000] [--warm-up 6] [--pairs 5]
 """

@@ -50,9 +50,8 @@ class Pace:
         target = limits.target_lag_seconds
         if self.seen or target is None or seconds <= 0:
             return self
-        in_time = rows * limits.readers * _ROOM_LEFT * target
-        most, each = limits.rows_beside_changes, _PARTS * seconds
-        return Pace(max(self.rows, int(in_time / each) if in_time < each * most else most))
+        most = limits.rows_beside_changes
+        return Pace(max(self.rows, _in_time(rows * limits.readers, _PARTS * seconds, target, most)))
 
     def after(self, waited: float, rows: int, limits: Limits) -> Pace:
         """What follows from a batch that landed ``rows`` READs beside changes of which the oldest had waited so many
@@ -64,11 +63,16 @@ class Pace:
         if waited > target:
             return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)), seen=True)
         if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
-            # Rows times seconds: waits grow with the rows, but less than they do.
-            in_time = rows * _ROOM_LEFT * target
-            wanted = int(in_time / waited) if in_time < most * waited else most
+            wanted = _in_time(rows, waited, target, most)
             return Pace(min(most, max(self.rows + max(1, most // _STEPS), wanted)), seen=True)
         return replace(self, seen=True)
+
+
+def _in_time(rows: int, waited: float, target: float, most: int) -> int:
+    """How many would wait for nine tenths of the target where ``rows`` waited so long, as if waits grew in proportion
+    (they grow by less); at most ``most``."""
+    in_time = rows * _ROOM_LEFT * target  # rows times seconds
+    return int(in_time / waited) if in_time < most * waited else most
 
 
 def _part(limits: Limits, part: int, of: int) -> int:
