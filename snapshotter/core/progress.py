@@ -9,13 +9,14 @@ Invariants
 - A task ends on ids seen (the chunk that ends at ``last``), never on rows kept.
 - Keys whose full document the stream could not give stay in ``rereads`` until a window has landed them.
 - A request that has ended stays known for at least one more batch, so that a replay cannot carry it out again.
+- A request is there once, whoever brings it (a signal, a start, the journal, a rename) and however often.
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -252,6 +253,13 @@ class Progress:
             return replace(self, requests=(*self.requests, request))
         return replace(self, requests=tuple(request if r.id == request.id else r for r in self.requests))
 
+    def asked(self, requests: Iterable[RequestProgress]) -> Progress:
+        """With these at the end of the queue, in their order: whoever brings an id that is known brings nothing."""
+        once = {request.id: request for request in self.requests}
+        for request in requests:
+            once.setdefault(request.id, request)
+        return replace(self, requests=tuple(once.values()))
+
     def with_reread(self, namespace: Namespace, bounds: tuple[Bound, ...]) -> Progress:
         known = {(n, b.key) for n, b in self.rereads}
         new = tuple((namespace, b) for b in bounds if (namespace, b.key) not in known)
@@ -287,11 +295,10 @@ class Progress:
         return cls(
             batch_id=value["batch_id"],
             position=ClusterTime.from_json(value["position"]),
-            requests=tuple(map(RequestProgress.from_json, value["requests"])),
             rereads=tuple(
                 (Namespace.parse(r["namespace"]), Bound.from_json(r["bound"])) for r in value["rereads"]
             ),
-        )
+        ).asked(map(RequestProgress.from_json, value["requests"]))
 
 
 def _noting(request: RequestProgress, batch_id: int) -> RequestProgress:

@@ -104,17 +104,12 @@ class Requesting:
     # Requests, and what operators decide about them
 
     def _request_received(self, happened: inputs.RequestReceived) -> list[Effect]:
-        if self.progress.request(happened.request.id) is not None:
-            return []
-        request = self.controls.applied(RequestProgress.accepted(happened.request))
-        self.progress = self.progress.with_request(request)
-        self._overtake()
+        self.progress = self.progress.asked([RequestProgress.accepted(happened.request)])
+        self._decide()
         return []
 
     def _signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
-        known = {request.id for request in self.progress.requests}
-        new = tuple(RequestProgress.accepted(r) for r in happened.requests if r.id not in known)
-        self.progress = replace(self.progress, requests=(*self.progress.requests, *new))
+        self.progress = self.progress.asked(map(RequestProgress.accepted, happened.requests))
         decided, self.controls = happened.controls != self.controls, happened.controls
         self._decide()
         return [SaveControls(self.controls), *self._give_up_ended(), MakeBatch()] if decided else []

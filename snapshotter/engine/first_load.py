@@ -80,9 +80,10 @@ class FirstLoad:
                 yield Wanted(namespace, query, reconcile=lost and query is None)
 
     def _id(self, progress: Progress) -> str:
+        """One that no request has, nor a signal that is remembered."""
         known = {r.id for r in self.journal.existing(progress)}
         names = (NAME if n == 1 else f"{NAME}-{n}" for n in count(1))
-        return next(name for name in names if name not in known)
+        return next(name for name in names if name not in known and self.journal.digest_of(name) is None)
 
 
 def _lost(progress: Progress, generation: Generation) -> bool:

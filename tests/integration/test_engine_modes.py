@@ -57,13 +57,16 @@ def test_initial_only_ends_by_itself(lab: Lab, reads: Reads) -> None:
 
 
 def test_always_reads_at_every_start(lab: Lab, reads: Reads) -> None:
-    """A second start reads all of it again, under an id of its own."""
+    """A second start reads all of it again, once, under an id of its own."""
     prepared(lab, "always")
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
     with lab.running() as engine:
         done = engine.wait("initial-2", SECONDS)
         assert done.tasks[0].rows == 20
+        newest = engine.engine.store.newest()
+        assert newest is not None
+        assert [request.id for request in newest.requests] == ["initial", "initial-2"]
     lab.assert_equal("orders")
 
 

@@ -11,7 +11,7 @@ were in flight O7 nothing is announced that is not saved and committed; a reques
 again; nothing is completed twice
 O8 a paused request opens no window, a stopped one lands nothing that was not being landed, the more urgent one goes
 first, a blocking one alone; what operators decided holds in every run from its start, for every request that existed
-then
+then; a request exists once
 """
 
 from __future__ import annotations
@@ -215,6 +215,8 @@ class Oracles(Decisions):
     def saving(self, progress: Progress) -> None:
         """Everything that this progress claims must be in the tables."""
         position = when(progress.position)
+        if len({r.id for r in progress.requests}) < len(progress.requests):
+            raise Violation("O8", f"a request exists twice; saving {progress}")
         for namespace, table in self.world.tables.items():
             collection = self.collection(namespace)
             requests = self.ever(progress)

@@ -123,3 +123,12 @@ def test_an_initial_load_reads_what_its_filters_match() -> None:
     start = Start("initial", filters={"shop.orders": '{"a": 1}'})
     (load,) = start.load.requests(NOTHING, FIRST)
     assert [(w.namespace, w.filter) for w in load.wanted] == [(ORDERS, '{"a": 1}'), (PEOPLE, None)]
+
+
+def test_a_load_has_an_id_of_its_own() -> None:
+    """Also where the request that had it ended long ago, and only its id is remembered."""
+    start = Start("always")
+    assert start.begins(DONE) == ["initial-2"]
+    start.journal.forget(state(8, ("initial-2", TaskState.DONE)))
+    again = Start("always", start.journal)
+    assert again.begins(DONE) == ["initial-3"]
