@@ -2,6 +2,8 @@
 # PYTHON=/path/to/python chooses the interpreter for it.
 
 PYTEST := .venv/bin/python -m pytest
+# With GUARD=yes also those of the thorough tests that are marked so.
+GUARDING := $(if $(GUARD),-m "not peers and (guard or not thorough)")
 PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 
@@ -17,8 +19,8 @@ help: ## show what there is
 demo: .venv/.installed ## the whole main job on this machine, in about three minutes (DOCS=N for more orders)
 	@.venv/bin/snapshotter demo $(if $(DOCS),--docs $(DOCS))
 
-test: .venv/.installed ## all tests, on a real MongoDB and Spark (20 minutes on two cores, 40 on slow ones)
-	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations 30
+test: .venv/.installed ## all tests, on a real MongoDB and Spark (20 minutes on two cores); GUARD=yes SEED=random as in CI
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations 30 $(if $(SEED),--seed $(SEED)) $(GUARDING)
 
 test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches
 	@$(PYTEST) -m thorough --hypothesis-profile thorough

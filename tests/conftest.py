@@ -2,7 +2,8 @@
 
 The servers are real, one of each for the whole run; a test keeps apart from the others by its own
 `database` and its own folder (`tmp_path`). Random tests take `seed` or `rng`: the same for every run unless
-`--seed` says otherwise, different for every test, and printed with a failure.
+`--seed` says otherwise, different for every test, and printed with a failure. Hypothesis goes by the same seed: its
+own examples of a run of seed 1, those of the seed in any other. What it finds is kept as an `@example` of the test.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from snapshotter.testing.mongodb import MongoDeployment
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("seeded", settings.get_profile("ci"), derandomize=False, database=None)
 settings.register_profile(
     "thorough",
     deadline=None,
@@ -35,20 +37,32 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+_SEED = pytest.StashKey[int]()
+_USUAL = "1"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", default="1", help="seed of the random tests: a number, or 'random'")
+    parser.addoption("--seed", default=_USUAL, help="seed of the random tests: a number, or 'random'")
 
 
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis, which reads its options then
 def pytest_configure(config: pytest.Config) -> None:
-    given = config.getoption("--seed")
+    given = getattr(config, "workerinput", {}).get("seed") or config.getoption("--seed")
     config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given == "random" else int(given)
+    if config.stash[_SEED] != int(_USUAL):
+        if config.getoption("--hypothesis-profile") is None:
+            settings.load_profile("seeded")
+        config.option.hypothesis_seed = str(config.stash[_SEED])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A worker of xdist is given the run's seed, or each would take a random one of its own."""
+    node.workerinput["seed"] = node.config.stash[_SEED]
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: {config.stash[_SEED]} (replay with --seed {config.stash[_SEED]})"
-
-
-_SEED = pytest.StashKey[int]()
 
 
 @pytest.fixture

@@ -40,7 +40,11 @@ def kill(deployment: MongoDeployment) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("strategy", "lose_primary"),
-    [(Strategy.INSERT_INSERT, step_down), (Strategy.INSERT_DELETE, kill), (Strategy.CLUSTER_TIME, kill)],
+    [
+        pytest.param(Strategy.INSERT_INSERT, step_down, marks=pytest.mark.guard),
+        (Strategy.INSERT_DELETE, kill),
+        (Strategy.CLUSTER_TIME, kill),
+    ],
 )
 def test_a_lost_primary_in_the_middle_of_a_window(
     strategy: Strategy,

@@ -43,7 +43,8 @@ def files() -> tuple[Path, ...]:
     found = []
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name == ".ci" or not is_skipped(name)]
-        found += [Path(folder) / name for name in names if Path(name).suffix in TEXTS]
+        texts = (name for name in names if Path(name).suffix in TEXTS)
+        found += [Path(folder) / name for name in texts if name != ".git"]  # git's own, in a worktree
     return tuple(sorted(found))
 
 
