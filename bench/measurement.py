@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from typing import NotRequired, TypedDict, TypeVar
 
-__all__ = ["ROUNDS", "Measurement", "machine", "measurement", "timed"]
+__all__ = ["LOAD_MAX", "ROUNDS", "Measurement", "machine", "measurement", "timed", "too_busy"]
+
+LOAD_MAX = 0.5
+"""The load average of the last minute above which others are at work, so that not even ratios hold."""
 
 ROUNDS = 5
 """How often everyone does its work in one JVM; the last time is the figure. After three the compiler is still busy."""
@@ -51,6 +54,16 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     begun = time.perf_counter()
     result = work()
     return result, time.perf_counter() - begun
+
+
+def too_busy(load: float) -> str | None:
+    """Why nothing is to be measured now; None where nobody else is at work."""
+    if load <= LOAD_MAX:
+        return None
+    return (
+        f"the load of the last minute is {load}, above {LOAD_MAX}: others are at work, and figures would be worthless."
+        f" Wait until it is quiet, or measure anyway with --busy"
+    )
 
 
 def machine() -> dict[str, str | int | float]:

@@ -46,9 +46,9 @@ SMALLEST_AWAIT_MS = 1
 POSITION_LOST = (
     "the oplog no longer holds the changes after position {start}. Either this reader stood still for longer"
     " than the oplog reaches back, or its position was a stored resume token that did not move while the"
-    " captured collections were quiet. What to do: take a new position (a new checkpoint, with"
-    " start.position=now or oldest) and snapshot again what may have been missed. To prevent it, let the"
-    " oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)"
+    " captured collections were quiet. What to do: take a new position and read again what may have been missed:"
+    " an engine that is started with snapshot.mode=when_needed does both; a query of one's own needs a new checkpoint."
+    " To prevent it, let the oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)"
 )
 
 

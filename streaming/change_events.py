@@ -30,7 +30,6 @@ stream may hold a million events, but never all of them at once.
 from __future__ import annotations
 
 import base64
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
@@ -38,6 +37,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
+from streaming.json_text import to_text
 from streaming.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -133,7 +133,7 @@ class RowBuilder:
             "part": self._part,
             "parts": parts,
         }
-        row = {"kind": "trailer", "ord": self._next, "trailer": json.dumps(content)}
+        row = {"kind": "trailer", "ord": self._next, "trailer": to_text(content)}
         return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 
     @property

@@ -7,12 +7,13 @@ some ten milliseconds and no Spark job, because Delta keeps the answers in a che
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.types import StructType
+
+from streaming.json_text import from_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ class Snapshot:
 
     @property
     def schema(self) -> StructType:
-        return StructType.fromJson(json.loads(self._snapshot.schema().json()))
+        return StructType.fromJson(from_text(self._snapshot.schema().json()))
 
     def recorded(self, app_id: str) -> int | None:
         """The newest ``txnVersion`` that ``app_id`` committed, or None when it never did."""
@@ -130,7 +131,7 @@ class TableLog:
         try:
             # Delta writes the commit's information in the first line; other writers may not.
             while (line := reader.readLine()) is not None:
-                information = json.loads(line).get("commitInfo")
+                information = from_text(line).get("commitInfo")
                 if information is not None:
                     return Commit(
                         version,

@@ -8,10 +8,11 @@ file is replaced as a whole: a reader sees the one or the other, never half of o
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from streaming.json_text import from_text, to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def read_hints(path: str | None) -> Hints:
     except FileNotFoundError:
         return Hints()
     try:
-        fields = json.loads(text)
+        fields = from_text(text)
         rate = (fields.get("density") or {}).get("events_per_second")
         wait, hold = (int(fields.get(name, 0)) for name in ("wait_seconds", "hold_seconds"))
         return Hints(int(fields.get("nonce", 0)), None if rate is None else float(rate), wait, hold)
@@ -57,5 +58,5 @@ def write_hints(path: str | Path, hints: Hints) -> None:
         fields["wait_seconds"] = hints.wait_seconds
     if hints.hold_seconds:
         fields["hold_seconds"] = hints.hold_seconds
-    draft.write_text(json.dumps(fields), encoding="utf-8")
+    draft.write_text(to_text(fields), encoding="utf-8")
     draft.replace(target)

@@ -13,12 +13,12 @@ the highest).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streaming.column_names import CLUSTER_TIME, KEY
+from streaming.json_text import from_text
 
 if TYPE_CHECKING:
     from streaming.delta_log import Snapshot
@@ -41,7 +41,7 @@ class DataFile:
 
     @classmethod
     def of(cls, add: Any) -> DataFile:
-        statistics = json.loads(add.stats() or "{}")
+        statistics = from_text(add.stats() or "{}")
         low, high = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
         rows = statistics.get("numRecords") if {*low, *high} <= {KEY, CLUSTER_TIME} else None
         return cls(add, rows, low.get(KEY), high.get(KEY))

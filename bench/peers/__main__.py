@@ -2,9 +2,9 @@
 run.
 
 Prints figures as they come and the tables at the end, and writes `peers.json` and `peers.png` into
-`--output`. Without `--uri` a MongoDB is started and thrown away. The order matters: copies first, then the
-changes are made, once, and everyone drains the same ones. A peer that fails is named, and does not take the
-others' figures with it.
+`--output`; a run of a part (`--only`) writes where it is told to, and nowhere else. Without `--uri` a MongoDB
+is started and thrown away. The order matters: copies first, then the changes are made, once, and everyone
+drains the same ones. A peer that fails is named, and does not take the others' figures with it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import ours, plot, reference
 from bench.clock import next_position
-from bench.measurement import ROUNDS, Measurement
+from bench.measurement import ROUNDS, Measurement, too_busy
 from bench.peers import debezium, mongo_spark
 from bench.peers.build import PeerBuildError
 from bench.peers.process import PeerRunError
@@ -123,10 +123,13 @@ def main() -> int:
         "--rounds", type=int, default=ROUNDS, help="each peer repeats its work; the last counts"
     )
     parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
-    parser.add_argument("--output", type=Path, default=plot.RESULTS)
+    parser.add_argument("--output", type=Path)
     parser.add_argument("--only", choices=("ours", "peers", "references", "copies"))
+    parser.add_argument("--busy", action="store_true", help="measure although others are at work")
     arguments = parser.parse_args()
-    load = round(os.getloadavg()[0], 2)  # others at work make figures worthless
+    load = round(os.getloadavg()[0], 2)
+    if (why := too_busy(load)) and not arguments.busy:
+        parser.error(why)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         if arguments.uri:
             run = measure(arguments.uri, Path(folder), arguments)
@@ -135,8 +138,10 @@ def main() -> int:
                 run = measure(mongodb.uri, Path(folder), arguments)
     about = {"documents": arguments.documents, "changes": arguments.changes, "failures": run.failures}
     about |= {"rounds": arguments.rounds, "load_before": load}
-    plot.save(run.figures, arguments.output / "peers.json", **about)
-    plot.plot(run.figures, arguments.output / "peers.png", baselines=BASELINES)
+    # The results that are published are those of whole runs.
+    if output := arguments.output or (None if arguments.only else plot.RESULTS):
+        plot.save(run.figures, output / "peers.json", **about)
+        plot.plot(run.figures, output / "peers.png", baselines=BASELINES)
     print("\n" + plot.table(run.figures, baselines=BASELINES))
     return 1 if run.failures else 0
 

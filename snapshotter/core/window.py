@@ -161,8 +161,8 @@ class Window:
                 raise WatermarkHidden(
                     f"window {self.id} of {self.namespace}: its {edge} watermark was acknowledged at "
                     f"{acknowledged}, but the stream has passed {end} without it. Check "
-                    f"signal.data.collection against capture.scope, capture.target, skipped.operations and "
-                    f"cursor.pipeline: inserts, and deletes with insert_delete, must reach the stream."
+                    f"signal.data.collection against capture.scope and capture.target: inserts, and deletes with "
+                    f"insert_delete, must reach the stream."
                 )
 
     @property

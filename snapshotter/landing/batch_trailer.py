@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from streaming.json_text import from_text
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -27,7 +27,7 @@ class BatchTrailer:
     @classmethod
     def from_texts(cls, texts: Sequence[str], batch_id: int) -> BatchTrailer:
         """The trailers of all shares, as one. Raises RuntimeError if one is missing: the batch is not whole then."""
-        found = sorted((json.loads(text) for text in texts), key=lambda value: value["part"])
+        found = sorted((from_text(text) for text in texts), key=lambda value: value["part"])
         parts = found[-1]["parts"] if found else 1
         if [value["part"] for value in found] != list(range(parts)):
             raise RuntimeError(

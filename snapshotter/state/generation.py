@@ -11,11 +11,11 @@ carried out again. What had not ended is in the journal, and begins anew.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from snapshotter.core.progress import Progress
 from snapshotter.state.storage import Storage
+from streaming.json_text import from_text, to_text
 
 _FILE = "generation.json"
 _FORMAT = 1
@@ -46,7 +46,7 @@ def current(storage: Storage) -> Generation:
     text = storage.read_text(_FILE)
     if text is None:
         return Generation()
-    value = json.loads(text)
+    value = from_text(text)
     if value.get("format") != _FORMAT:
         raise ValueError(f"{storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
     return Generation(int(value["generation"]))
@@ -60,4 +60,4 @@ def seed(lost: Progress) -> Progress:
 
 def begin(storage: Storage, generation: Generation) -> None:
     """In force once this returns; its first state is saved before."""
-    storage.write_text(_FILE, json.dumps({"format": _FORMAT, "generation": generation.number}))
+    storage.write_text(_FILE, to_text({"format": _FORMAT, "generation": generation.number}))

@@ -7,7 +7,6 @@ id is, for the time that is stated (`core.memory`).
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from snapshotter.core.memory import ROOM, SECONDS, Memory, Moment
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.storage import Storage
+from streaming.json_text import from_text, to_text
 from streaming.namespaces import Namespace
 
 _JOURNAL = "journal.json"
@@ -39,12 +39,12 @@ class Journal:
         self._storage, self._seconds, self._clock = storage, seconds, clock
         self._writing = threading.Lock()
         text = storage.read_text(_JOURNAL)
-        found = json.loads(text) if text is not None else {"requests": []}
+        found = from_text(text) if text is not None else {"requests": []}
         self._requests = {entry["id"]: _request_from(entry) for entry in found["requests"]}
         self._texts = {name: text_of(request) for name, request in self._requests.items()}
         controls = found.get("controls")
         if controls is None and (text := storage.read_text(_CONTROLS)) is not None:
-            controls = json.loads(text)  # as earlier versions kept it
+            controls = from_text(text)  # as earlier versions kept it
         self._controls = Controls.from_json(controls) if controls is not None else Controls()
         self._ended = Memory.from_json(found.get("ended", {}))
 
@@ -120,14 +120,14 @@ class Journal:
         # Each request is put into words once, however often the file is written.
         texts = {name: self._texts.get(name) or text_of(request) for name, request in requests.items()}
         entries = ",\n".join(texts.values())
-        rest = f'"controls": {json.dumps(controls.to_json())}, "ended": {json.dumps(ended.to_json())}'
+        rest = f'"controls": {to_text(controls.to_json())}, "ended": {to_text(ended.to_json())}'
         self._storage.write_text(_JOURNAL, f'{{"format": {_FORMAT}, "requests": [{entries}], {rest}}}')
         self._requests, self._texts, self._controls, self._ended = requests, texts, controls, ended
 
 
 def text_of(request: SnapshotRequest) -> str:
     """The request as the journal holds it."""
-    return json.dumps(_request_to(request))
+    return to_text(_request_to(request))
 
 
 def _request_to(request: SnapshotRequest) -> dict[str, Any]:

@@ -21,12 +21,12 @@ refused or skipped.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from snapshotter.state.process import Owner, is_known_dead
 from snapshotter.state.storage import Storage
+from streaming.json_text import from_text, to_text
 from streaming.table_paths import encode_name
 
 TTL_MS = 60_000
@@ -62,11 +62,11 @@ class _Holding:
     released: bool = False
 
     def to_text(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        return to_text(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> _Holding:
-        value = json.loads(text)
+        value = from_text(text)
         owner = Owner(**value["owner"])
         return cls(owner, int(value["since_ms"]), int(value["renewed_ms"]), bool(value["released"]))
 

@@ -7,11 +7,10 @@ replay does not undo is in the journal (`state.journal`). Of requests that have 
 
 from __future__ import annotations
 
-import json
-
 from snapshotter.core.progress import Progress
 from snapshotter.state.generation import Generation, begin, current, seed
 from snapshotter.state.storage import Storage
+from streaming.json_text import from_text, to_text
 
 _KEPT = 20
 _TOLD = "told.json"
@@ -28,7 +27,7 @@ class ProgressStore:
     def next_generation(self) -> ProgressStore:
         """The store of a new generation, in force when this returns; this one is history from then on."""
         new = Generation(self.generation.number + 1)
-        text = json.dumps({"format": _FORMAT, **seed(self.newest() or Progress()).to_json()})
+        text = to_text({"format": _FORMAT, **seed(self.newest() or Progress()).to_json()})
         self._storage.write_text(f"{new.progress}/{_file_of(-1)}", text)
         begin(self._storage, new)
         return ProgressStore(self._storage)
@@ -45,7 +44,7 @@ class ProgressStore:
         return self._load(batches[-1]) if batches else None
 
     def save(self, progress: Progress) -> None:
-        text = json.dumps({"format": _FORMAT, **progress.to_json()})
+        text = to_text({"format": _FORMAT, **progress.to_json()})
         self._storage.write_text(self._name(progress.batch_id), text)
         if progress.batch_id % _KEPT == 0:
             for old in self._batches()[:-_KEPT]:
@@ -54,13 +53,13 @@ class ProgressStore:
     def told(self) -> int | None:
         """The batch up to which operators have been told; None where nobody has noted that."""
         text = self._storage.read_text(_TOLD)
-        noted = json.loads(text) if text is not None else {}
+        noted = from_text(text) if text is not None else {}
         return noted["batch"] if noted.get("generation") == self.generation.number else None
 
     def note_told(self, batch_id: int) -> None:
         """Operators have been told of everything up to this batch."""
         noted = {"generation": self.generation.number, "batch": batch_id}
-        self._storage.write_text(_TOLD, json.dumps(noted))
+        self._storage.write_text(_TOLD, to_text(noted))
 
     def known_at(self, batch_id: int) -> Progress:
         """The state of this batch, or the oldest that is kept after it."""
@@ -73,7 +72,7 @@ class ProgressStore:
         text = self._storage.read_text(name)
         if text is None:
             raise FileNotFoundError(f"{self._storage.location}/{name} was listed, but is gone")
-        value = json.loads(text)
+        value = from_text(text)
         if value.pop("format", None) != _FORMAT:
             raise ValueError(f"{self._storage.location}/{name} is not progress of format {_FORMAT}")
         return Progress.from_json(value)
