@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from bson import ObjectId
+from bson import MaxKey, ObjectId
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.collection import Collection
@@ -37,7 +37,7 @@ from signals.actions import (
 from signals.errors import MalformedSignal, shown
 from signals.extended_json import NotExtendedJson, canonical
 from signals.kafka_sender import KafkaSender
-from signals.outcomes import STATUS_SUFFIX, SnapshotStatus
+from signals.outcomes import STATUS_SUFFIX, SnapshotStatus, current, foremost
 from signals.parsing import parse_signal
 from signals.progress_bar import showing
 from signals.source_channel import SourceChannel
@@ -167,13 +167,22 @@ class SnapshotClient:
 
     # What becomes of them
 
-    def status(self, request_id: str) -> SnapshotStatus | None:
-        """How far a request is; None where the engine has said nothing about it yet."""
-        found = self._known().find_one({"_id": request_id})
-        return SnapshotStatus.from_document(found) if found is not None else None
+    def status(self, request_id: str, engine: str | None = None) -> SnapshotStatus | None:
+        """How far a request is; None where the engine has said nothing about it yet. Where several engines share the
+        signal collection, what ``engine`` says, or else the one that is still at it, or has not rejected it."""
+        of_all = {"$gte": {"id": request_id}, "$lte": {"id": request_id, "engine": MaxKey()}}
+        found = self._known().find({"$or": [{"_id": request_id}, {"_id": of_all}]})
+        return foremost(s for s in current(found) if engine in (None, s.engine))
 
-    def wait(self, request_id: str, timeout_seconds: float = 3_600, progress: bool = True) -> SnapshotStatus:
+    def wait(
+        self,
+        request_id: str,
+        timeout_seconds: float = 3_600,
+        progress: bool = True,
+        engine: str | None = None,
+    ) -> SnapshotStatus:
         """Until a request has ended, ``completed`` or ``stopped``; with a bar, on a terminal and in a notebook.
+        ``engine`` as for `status`.
 
         Raises SnapshotRejected or SnapshotFailed with the reason, TimeoutError where it takes longer.
         """
@@ -181,7 +190,7 @@ class SnapshotClient:
         deadline = time.monotonic() + timeout_seconds
         with showing(progress) as show:
             while True:
-                status = self.status(request_id)
+                status = self.status(request_id, engine)
                 if status is not None:
                     show(status)
                     if status.ended:
@@ -194,10 +203,7 @@ class SnapshotClient:
 
     def history(self) -> list[SnapshotStatus]:
         """All requests that the engine has written about, the one that changed last at the end."""
-        return [
-            SnapshotStatus.from_document(d)
-            for d in self._known().find().sort([("updated_at", 1), ("_id", 1)])
-        ]
+        return current(self._known().find().sort([("updated_at", 1), ("_id", 1)]))
 
     def history_frame(self) -> pd.DataFrame:
         """The history as a table: a row for each collection of each request, one for a request without any."""

@@ -1,7 +1,9 @@
 """What became of a signal: the documents of the status collection, as values for whoever reads or writes them.
 
-Beside the signal collection lies its status collection, with one document a signal, under its id. The engine writes it,
-operators and clients read it. Both do so by these values, so that the fields are named in one place.
+Beside the signal collection lies its status collection, with one document a signal and engine: of engines that share a
+signal collection each says what became of a signal there. The engine writes it, operators and clients read it. Both do
+so by these values, so that the fields are named in one place. (Earlier versions wrote one document a signal, with the
+signal's id as its own. Such documents are read, and no longer written.)
 
 The state of a request is ``queued``, ``running``, ``paused``, or one of those in ``ENDED``; a command that was obeyed
 (``pause-snapshot`` and the like, also ``log``) is ``completed``, and so is a dry run that was answered. ``rejected`` is
@@ -12,7 +14,7 @@ No server, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -118,7 +120,11 @@ class SnapshotStatus:
 
     def to_document(self) -> dict[str, Any]:
         """All but ``updated_at`` and ``id_reused``, which are the writer's to set."""
-        document = {"_id": self.id, **{name: getattr(self, name) for name in _WRITTEN}}
+        document = {
+            "_id": key_of(self.id, self.engine),
+            "id": self.id,
+            **{name: getattr(self, name) for name in _WRITTEN},
+        }
         lists = {"requests": list(self.requests), "unknown": list(self.unknown)}
         return {**document, **lists, "collections": [asdict(c) for c in self.collections]}
 
@@ -134,7 +140,36 @@ class SnapshotStatus:
         )
         for name in ("requests", "unknown"):
             known[name] = tuple(document.get(name) or ())
-        return cls(id=str(document["_id"]), **known)
+        key = document["_id"]
+        return cls(id=str(key["id"] if isinstance(key, Mapping) else key), **known)
+
+
+def key_of(signal_id: str, engine: str) -> dict[str, str]:
+    """The ``_id`` of the document in which an engine tells of a signal."""
+    return {"id": signal_id, "engine": engine}
+
+
+def current(documents: Iterable[Mapping[str, Any]]) -> list[SnapshotStatus]:
+    """The statuses in these documents, in their order; without those of earlier versions that their engine has written
+    anew since."""
+    found = list(documents)
+    anew = {(d["_id"]["id"], d["_id"]["engine"]) for d in found if isinstance(d["_id"], Mapping)}
+    return [
+        SnapshotStatus.from_document(d)
+        for d in found
+        if isinstance(d["_id"], Mapping) or (d["_id"], d.get("engine", "")) not in anew
+    ]
+
+
+def foremost(statuses: Iterable[SnapshotStatus]) -> SnapshotStatus | None:
+    """What several engines have said about one signal, in one: whoever is still at it goes first, then who has not
+    rejected it (an engine rejects what it does not capture), then the newest word."""
+    never = datetime.min.replace(tzinfo=UTC)
+    return max(
+        statuses,
+        key=lambda s: (not s.ended, s.state != REJECTED, s.updated_at or never),
+        default=None,
+    )
 
 
 _WRITTEN = (

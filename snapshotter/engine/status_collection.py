@@ -1,4 +1,4 @@
-"""The outcome of signals, written back to MongoDB: one document a signal, beside the signal collection.
+"""The outcome of signals, written back to MongoDB: one document a signal and engine, beside the signal collection.
 
 So whoever inserted a signal can watch it where it was inserted, and needs no access to the engine. It is a report, not
 state: nothing is decided by it. It is told after a batch's progress is saved; telling only puts it into a map, of which
@@ -10,6 +10,7 @@ Invariants
 - A finished state is not overwritten by an older one: a batch that is repeated, or an engine that has lost its lock,
   finds it finished. A request that goes on after a failure (``attempt`` is higher) is newer; so is one of a state
   that began anew (another ``checkpoint``).
+- No engine writes into another's document: engines may share a signal collection.
 - A refusal never hides a request that carries the same id; it is noted there, as ``id_reused``.
 """
 
@@ -237,7 +238,9 @@ def _told(request: RequestProgress, engine: str, life: str) -> UpdateOne:
     said_already = {"$eq": ["$$ROOT", {"$mergeObjects": ["$$ROOT", {"$literal": content}]}]}
     keep = {"$or": [newer_there, said_already]}
     new = {"$mergeObjects": ["$$ROOT", {"$literal": {**content, "updated_at": datetime.now(UTC)}}]}
-    return UpdateOne({"_id": status.id}, [{"$replaceWith": {"$cond": [keep, "$$ROOT", new]}}], upsert=True)
+    return UpdateOne(
+        {"_id": content["_id"]}, [{"$replaceWith": {"$cond": [keep, "$$ROOT", new]}}], upsert=True
+    )
 
 
 def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
@@ -248,7 +251,9 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
     is_request = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
     noted = {"$mergeObjects": ["$$ROOT", {"id_reused": {"$literal": reason}}]}
     new = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
-    return UpdateOne({"_id": name}, [{"$replaceWith": {"$cond": [is_request, noted, new]}}], upsert=True)
+    return UpdateOne(
+        {"_id": document["_id"]}, [{"$replaceWith": {"$cond": [is_request, noted, new]}}], upsert=True
+    )
 
 
 def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
@@ -271,7 +276,7 @@ def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
     if outcome.again:
         told = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
         new = {"$cond": [told, "$$ROOT", new]}
-    return UpdateOne({"_id": name}, [{"$replaceWith": new}], upsert=True)
+    return UpdateOne({"_id": document["_id"]}, [{"$replaceWith": new}], upsert=True)
 
 
 def _answered(status: SnapshotStatus, answer: DryRun) -> SnapshotStatus:

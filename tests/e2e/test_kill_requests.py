@@ -86,7 +86,7 @@ class Operators:
         return all(self.state_of(f"go-on-by-{channel}") == "completed" for channel in CHANNELS)
 
     def state_of(self, name: str) -> str | None:
-        found = self.client[self.database]["signals_status"].find_one({"_id": name}) or {}
+        found = self.client[self.database]["signals_status"].find_one({"id": name}) or {}
         return found.get("state")
 
     def ask_for_all(self) -> None:
@@ -202,7 +202,7 @@ def check(engine: EngineProcess, operators: Operators) -> None:
     assert all(states <= {"done", "stopped"} for states in ended.values()), ended
     assert operators.stopped_all or stopped <= operators.stoppable
     assert "the-end" not in stopped
-    statuses = {d["_id"]: d for d in operators.client[operators.database]["signals_status"].find()}
+    statuses = {d["id"]: d for d in operators.client[operators.database]["signals_status"].find()}
     for name in ended:
         assert statuses[name]["state"] == ("stopped" if name in stopped else "completed"), statuses[name]
         for collection in statuses[name]["collections"]:

@@ -119,7 +119,7 @@ def test_ten_thousand_signals_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch)
             rejected = {"state": "rejected", "reason": {"$type": "string"}}
             engine.until("the refusals", lambda: statuses.count_documents(rejected) >= expected, SECONDS)
             told = time.monotonic()
-            states = {d["_id"]: d for d in statuses.find()}
+            states = {d["id"]: d for d in statuses.find()}
             assert {s["_id"] for s in refused} <= {i for i, d in states.items() if d["state"] == "rejected"}
             assert {d["state"] for i, d in states.items() if i.startswith("before-")} == {"stopped"}
             assert {d["command"] for i, d in states.items() if i.startswith("log-")} == {"log"}

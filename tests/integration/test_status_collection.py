@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from signals.outcomes import SnapshotStatus
+from signals.client import SnapshotClient
+from signals.outcomes import SnapshotStatus, key_of
 from snapshotter.control.answers import CollectionEstimate, DryRun
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
@@ -33,10 +34,12 @@ def progress(state: TaskState, request_id: str = "q", **more: Any) -> Progress:
 
 
 @contextmanager
-def writing(client: Client, database: str, life: str = "one") -> Iterator[StatusCollection]:
+def writing(
+    client: Client, database: str, life: str = "one", engine: str = "shop"
+) -> Iterator[StatusCollection]:
     """One life of an engine; all that it told is written at the end of the block."""
     written = StatusCollection(
-        client, Namespace(database, "signals_status"), "shop", lambda: life, retry_seconds=0.01
+        client, Namespace(database, "signals_status"), engine, lambda: life, retry_seconds=0.01
     )
     written.open()
     yield written
@@ -44,7 +47,7 @@ def writing(client: Client, database: str, life: str = "one") -> Iterator[Status
 
 
 def document(client: Client, database: str, request_id: str = "q") -> dict[str, Any]:
-    found = client[database]["signals_status"].find_one({"_id": request_id})
+    found = client[database]["signals_status"].find_one({"_id": key_of(request_id, "shop")})
     assert found is not None
     return found
 
@@ -83,6 +86,52 @@ def test_a_finished_state_stays_until_there_is_a_newer_one(mongo_client: Client,
     with writing(mongo_client, database, life="two") as anew:
         anew.saved(progress(TaskState.WAITING))
     assert document(mongo_client, database)["state"] == "queued"
+
+
+def test_engines_that_share_a_signal_collection_tell_each_for_itself(
+    mongo_client: Client, database: str
+) -> None:
+    """A signal reaches both. What one has finished stays finished, whatever the other says; a client sees who is still
+    at it, then who has not rejected it, or the engine that it asks for."""
+    client = SnapshotClient(mongo_client, f"{database}.signals")
+    with writing(mongo_client, database) as shop:
+        shop.saved(progress(TaskState.DONE, rows=3))
+    with writing(mongo_client, database, "two", "other") as other:
+        other.saved(progress(TaskState.RUNNING))
+    assert document(mongo_client, database)["state"] == "completed"
+    states = {engine: client.status("q", engine) for engine in ("shop", "other", "third")}
+    assert {e: s and s.state for e, s in states.items()} == {
+        "shop": "completed",
+        "other": "running",
+        "third": None,
+    }
+    found = client.status("q")
+    assert found is not None
+    assert (found.engine, found.state, found.id) == ("other", "running", "q")
+    with writing(mongo_client, database, "two", "other") as other:
+        other.saved(progress(TaskState.FAILED, error="no disk"))
+        other.refused("r", "captures no such collection")
+    with writing(mongo_client, database) as shop:
+        shop.saved(progress(TaskState.DONE, "r"))
+    assert (client.wait("q", 0, engine="shop").state, client.wait("r", 0).engine) == ("completed", "shop")
+    assert len(client.history()) == 4
+
+
+def test_documents_of_earlier_versions_are_read(mongo_client: Client, database: str) -> None:
+    """They have the signal's id as their own; where the engine has written anew since, that is what counts."""
+    statuses = mongo_client[database]["signals_status"]
+    for name in ("q", "old"):
+        written = {**SnapshotStatus(name, "running", engine="shop").to_document(), "_id": name}
+        del written["id"]
+        statuses.insert_one({**written, "updated_at": datetime.now(UTC)})
+    client = SnapshotClient(mongo_client, f"{database}.signals")
+    old = client.status("old")
+    assert old is not None
+    assert (old.id, old.state, old.engine) == ("old", "running", "shop")
+    with writing(mongo_client, database) as status:
+        status.saved(progress(TaskState.DONE))
+    assert client.wait("q", 0).state == "completed"
+    assert [(s.id, s.state) for s in client.history()] == [("old", "running"), ("q", "completed")]
 
 
 def test_what_is_told_again_keeps_its_time(mongo_client: Client, database: str) -> None:
@@ -157,7 +206,7 @@ def test_what_waits_is_bounded(
         status.refused(f"s{number}", "unknown type")
     status.open()
     status.close()
-    ids = {d["_id"] for d in mongo_client[database]["signals_status"].find({}, {"_id": 1})}
+    ids = {d["_id"]["id"] for d in mongo_client[database]["signals_status"].find({}, {"_id": 1})}
     assert {"q", "s3", "s10002"} <= ids
     assert len(ids) == 10_001
     said = capsys.readouterr()
@@ -172,7 +221,7 @@ def test_ids_and_reasons_from_outside_do_no_harm(mongo_client: Client, database:
         status.refused("half \ud800", "half \ud800")
         status.refused("x" * 5_000, "y" * 20_000_000)
         status.refused("unknown", "no readable BSON")
-    found = {d["_id"]: d["reason"] for d in mongo_client[database]["signals_status"].find()}
+    found = {d["id"]: d["reason"] for d in mongo_client[database]["signals_status"].find()}
     assert found == {"$state": "$$ROOT", "half ?": "half ?", "x" * 1_024 + "…": "y" * 2_000 + "…"}
 
 
@@ -207,7 +256,7 @@ def test_failures_are_tried_again_and_a_missing_privilege_ends_it(
                 status.saved(progress(TaskState.RUNNING, "other"))
             assert not status.on
             status.saved(progress(TaskState.DONE, "other"))
-        assert [d["_id"] for d in client["shop"]["signals_status"].find()] == ["q"]
+        assert [d["id"] for d in client["shop"]["signals_status"].find()] == ["q"]
     said = capsys.readouterr()
     assert (said.out + said.err).count("engine.status.collection=false") == 1
 
