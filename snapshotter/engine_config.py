@@ -43,8 +43,7 @@ class EngineConfig:
     poll_ms: int = 500
     drain_seconds: float = 120.0
     retries_max: int = -1
-    retry_wait_ms: int = 1_000
-    retry_wait_max_ms: int = 120_000
+    retry_wait_ms: int = 10_000
     allow_code: bool = False
     status_collection: bool = True
     requests_max: int = 1_000

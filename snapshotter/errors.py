@@ -106,6 +106,10 @@ _AT_MONGODB: dict[str, tuple[int, str | None]] = {
         EXIT_GAVE_UP,
         "check that the addresses in mongodb.connection.string can be reached from here, and start again",
     ),
+    "interrupted": (
+        EXIT_GAVE_UP,
+        "see who ends operations at the server (killOp), or what limits their time there, and start again",
+    ),
     "position-lost": (
         EXIT_DEFINITE,
         "the oplog no longer holds the position: start with snapshot.mode=when_needed, which reads everything again",
@@ -118,8 +122,27 @@ _AT_MONGODB: dict[str, tuple[int, str | None]] = {
     "event-too-large": (EXIT_DEFINITE, "the change stream cannot deliver an event above 16 MB"),
 }
 
-# Spark's words. It gives a Python process ten seconds, fixed, to start and call back; half of one is usual.
-PYTHON_TOO_LATE = "Python worker failed to connect back"
+# What Spark, the system or the storage say of what may pass, and what helps.
+_AROUND: tuple[tuple[str, str], ...] = (
+    # Spark gives a Python process ten seconds, fixed, to start and call back; half of one is usual.
+    (
+        "Python worker failed to connect back",
+        "check that the Python of PYSPARK_PYTHON can import pyspark, and that the machine has time to spare",
+    ),
+    (
+        "Python worker exited unexpectedly",
+        "where memory was short, give the machine more or lower engine.batch.max.events, and start again",
+    ),
+    (
+        "OutOfMemoryError",
+        "give Spark more memory (spark.driver.memory, spark.executor.memory), and start again",
+    ),
+    ("No space left on device", "make room on the disk, and start again"),
+)
+_AROUND_ELSE = "see that delta.warehouse can be written to and that Spark's executors live, and start again"
+SESSION_LOST = (
+    "Spark's JVM has ended, or its session was stopped: see why (memory, most often), and start again"
+)
 
 
 def exit_code(error: BaseException) -> int:
@@ -148,15 +171,20 @@ def describe(error: BaseException) -> Description:
     if "StorageError" in names:
         next_step = "check delta.warehouse, and the permission to read and write there"
         return Description(kind, message, next_step, EXIT_DEFINITE, True)
-    from streaming.mongo_errors import classify  # needs the MongoDB driver, and only errors do
+    # These need the MongoDB driver, and only errors do.
+    from snapshotter import failures
+    from streaming.mongo_errors import classify
 
     found = classify(error)
     if found.kind.value in _AT_MONGODB:
         code, next_step_there = _AT_MONGODB[found.kind.value]
         return Description(found.name or kind, message, next_step_there, code, True)
-    if PYTHON_TOO_LATE in message:
-        next_step = "check that the Python of PYSPARK_PYTHON can import pyspark, and that the machine has time to spare"
-        return Description(kind, message, next_step, EXIT_DEFINITE, True)
+    fault = failures.classify(error)
+    if fault is failures.Fault.SESSION_LOST:
+        return Description(kind, message, SESSION_LOST, EXIT_GAVE_UP, True)
+    around = next((helps for words, helps in _AROUND if words in message), None)
+    if around is not None or fault is failures.Fault.ENVIRONMENT:
+        return Description(kind, message, around or _AROUND_ELSE, EXIT_GAVE_UP, True)
     return Description(kind, f"unexpected {kind}: {message}", None, EXIT_DEFINITE, False)
 
 

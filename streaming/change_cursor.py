@@ -14,8 +14,8 @@ twice:
 
 - after an ``invalidate`` (the watched collection was dropped or renamed, or the watched database dropped),
   and after any other cursor that the server closed: ``startAfter`` that token;
-- after a resumable error (an election, a network, a cursor given up): the same, a few times, unless events
-  come.
+- after an error that may pass (an election, a network, an operation that was killed, a code nobody knows): the
+  same, a few times, unless events come.
 
 The next reply is fetched on a thread while the caller works on this one: two replies at most are in memory.
 """
@@ -33,10 +33,11 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.errors import PyMongoError
 
-from streaming.mongo_errors import Kind, TransientError, as_source_error, classify
+from streaming.mongo_errors import TransientError, as_source_error, classify
 from streaming.positions import ClusterTime
 from streaming.raw_events import Event, parse_event
 from streaming.scope import CaptureScope, Level
+from streaming.server_codes import Kind
 from streaming.server_cursor import Reply, ServerCursor, token_time
 
 RESUMES_MAX = 6
@@ -112,7 +113,7 @@ class ChangeRange:
                             return
                     error: PyMongoError | None = None  # the server closed the cursor
                 except PyMongoError as caught:
-                    if not classify(caught).retriable:
+                    if classify(caught).kind.definite:
                         raise self._explained(caught) from caught
                     error = caught
                 failures = 0 if self.token != reached else failures + 1

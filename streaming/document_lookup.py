@@ -20,6 +20,7 @@ from typing import Any
 import stamina
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
+from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from streaming.decode_elements import starts_of
@@ -105,7 +106,9 @@ class DocumentLookup:
     def _find(self, namespace: Namespace, ids: Mapping[str, bytes]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for attempt in stamina.retry_context(
-            on=lambda error: classify(error).retriable, attempts=_ATTEMPTS, timeout=None
+            on=lambda error: isinstance(error, PyMongoError) and not classify(error).kind.definite,
+            attempts=_ATTEMPTS,
+            timeout=None,
         ):
             with attempt:
                 found = dict(self._documents(namespace, list(ids.values())))

@@ -25,7 +25,6 @@ from streaming.mongo_errors import (
     DefiniteError,
     ErrorClass,
     EventTooLargeError,
-    Kind,
     PositionLostError,
     SourceError,
     TransientError,
@@ -34,6 +33,7 @@ from streaming.mongo_errors import (
     classify,
 )
 from streaming.positions import ClusterTime
+from streaming.server_codes import Kind
 
 __all__ = [
     "AccessDeniedError",

@@ -5,12 +5,14 @@ the change stream carries one line that a machine can read, and ``classify`` fin
 
     SNAPSHOTTER-ERROR {"class": "OperationFailure", "code": 286, "kind": "position-lost", "labels": [...]}
 
-    SourceError ─┬─ TransientError              try again: elections, networks, a server that is starting
+    SourceError ─┬─ TransientError              try again: elections, networks, an operation that was killed
+                 ├─ UnexpectedError             nobody knows: try again, but not for long
                  └─ DefiniteError ─┬─ PositionLostError        the oplog no longer holds the position
                                    ├─ AccessDeniedError        credentials or privileges
                                    ├─ ConfigurationError       an option, or the deployment, has to change
-                                   ├─ EventTooLargeError       an event above 16 MB
-                                   └─ UnexpectedError          none of these: a bug, or an unknown server
+                                   └─ EventTooLargeError       an event above 16 MB
+
+What the server's codes and labels mean is in `streaming.server_codes`.
 """
 
 from __future__ import annotations
@@ -19,24 +21,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from pymongo import errors as driver
 
+from streaming.server_codes import Kind, kind_of
+
 MARKER = "SNAPSHOTTER-ERROR"
 _LINE = re.compile(rf"{MARKER} (\{{.*?\}})\s*$", re.MULTILINE)
-
-
-class Kind(StrEnum):
-    """What can be done about it."""
-
-    TRANSIENT = "transient"
-    POSITION_LOST = "position-lost"
-    PERMISSION = "permission"
-    CONFIGURATION = "configuration"
-    EVENT_TOO_LARGE = "event-too-large"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class ErrorClass:
 
     @property
     def retriable(self) -> bool:
-        return self.kind is Kind.TRANSIENT
+        return self.kind.retriable
 
     def to_line(self) -> str:
         """One line, without a line feed: the marker and JSON."""
@@ -73,7 +65,15 @@ class SourceError(Exception):
 
 
 class TransientError(SourceError):
+    """Sent again, the same request may go well."""
+
     kind = Kind.TRANSIENT
+
+
+class UnexpectedError(SourceError):
+    """A code, or an error of the driver's, that nobody has foreseen."""
+
+    kind = Kind.UNKNOWN
 
 
 class DefiniteError(SourceError):
@@ -96,12 +96,9 @@ class EventTooLargeError(DefiniteError):
     kind = Kind.EVENT_TOO_LARGE
 
 
-class UnexpectedError(DefiniteError):
-    kind = Kind.UNKNOWN
-
-
 _ERRORS: dict[Kind, type[SourceError]] = {
     Kind.TRANSIENT: TransientError,
+    Kind.INTERRUPTED: TransientError,
     Kind.POSITION_LOST: PositionLostError,
     Kind.PERMISSION: AccessDeniedError,
     Kind.CONFIGURATION: ConfigurationError,
@@ -109,34 +106,15 @@ _ERRORS: dict[Kind, type[SourceError]] = {
     Kind.UNKNOWN: UnexpectedError,
 }
 
-_CODES: dict[Kind, frozenset[int]] = {
-    # ChangeStreamHistoryLost, ChangeStreamFatalError, CappedPositionLost
-    Kind.POSITION_LOST: frozenset({286, 280, 136}),
-    # UserNotFound, Unauthorized, AuthenticationFailed, AuthenticationRestrictionUnmet, Atlas
-    Kind.PERMISSION: frozenset({11, 13, 18, 337, 8000}),
-    # BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidNamespace, InvalidResumeToken,
-    # CommandNotSupportedOnView, $changeStream on a standalone, an unknown stage or option, a bad regular
-    # expression, a bad resume token
-    Kind.CONFIGURATION: frozenset(
-        {2, 9, 14, 72, 73, 166, 260, 40573, 40324, 40415, 40647, 51091, 51108, 51111}
-    ),
-    Kind.EVENT_TOO_LARGE: frozenset({10334}),
-    # HostUnreachable, HostNotFound, CursorNotFound, MaxTimeMSExpired, StaleShardVersion, NetworkTimeout,
-    # ShutdownInProgress, FailedToSatisfyReadPreference, WriteConflict, ReadConcernMajorityNotAvailableYet,
-    # StaleEpoch, CursorKilled, RetryChangeStream, SnapshotTooOld, SnapshotUnavailable, ExceededTimeLimit,
-    # SocketException, NotWritablePrimary, interruptions by a change of state, NotPrimaryNoSecondaryOk,
-    # NotPrimaryOrSecondary, QueryPlanKilled (the collection was dropped or renamed under a cursor)
-    Kind.TRANSIENT: frozenset(
-        {6, 7, 43, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 202, 211, 234, 237, 239, 246, 262}
-        | {9001, 10107, 11600, 11602, 13388, 13435, 13436, 317, 384}
-    ),
-}
+# What the driver raises without a code of the server's, by class.
 _CLASSES: tuple[tuple[type[BaseException], Kind], ...] = (
     (driver.ConfigurationError, Kind.CONFIGURATION),
     (driver.InvalidURI, Kind.CONFIGURATION),
     (driver.ConnectionFailure, Kind.TRANSIENT),
     (driver.WaitQueueTimeoutError, Kind.TRANSIENT),
-    (driver.CursorNotFound, Kind.TRANSIENT),
+    (driver.WTimeoutError, Kind.TRANSIENT),
+    (driver.CursorNotFound, Kind.INTERRUPTED),
+    (driver.ExecutionTimeout, Kind.INTERRUPTED),
     (driver.DocumentTooLarge, Kind.EVENT_TOO_LARGE),
 )
 _TEXTS = (
@@ -154,7 +132,7 @@ def classify(error: BaseException | str) -> ErrorClass:
     """
     if isinstance(error, str):
         return _of_text(error)
-    for link in _causes(error):
+    for link in causes(error):
         if isinstance(link, SourceError):
             return link.found
         if isinstance(link, driver.PyMongoError):
@@ -170,7 +148,8 @@ def as_source_error(error: BaseException, message: str) -> SourceError:
     return _ERRORS[found.kind](f"{message}: {_words(error)}", found)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it was raised from or while, the outermost first."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -182,23 +161,21 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _of_driver(error: driver.PyMongoError) -> ErrorClass:
     code = error.code if isinstance(error, driver.OperationFailure) else None
     details: Any = getattr(error, "details", None)
-    labels = tuple(sorted(details.get("errorLabels", ()))) if isinstance(details, Mapping) else ()
+    given: Mapping[str, Any] = details if isinstance(details, Mapping) else {}
+    if isinstance(error, driver.BulkWriteError):  # of the writes, the first that failed says why
+        failed = [*given.get("writeErrors", ()), *given.get("writeConcernErrors", ())]
+        code = failed[0].get("code", code) if failed else code
+    labels = tuple(sorted({*given.get("errorLabels", ()), *error._error_labels}))
     return ErrorClass(_kind(error, code, labels), type(error).__name__, code, labels)
 
 
 def _kind(error: driver.PyMongoError, code: int | None, labels: tuple[str, ...]) -> Kind:
-    text = str(error)
-    if code == 72 and "lusterTime" in text:  # a node that has not heard of afterClusterTime yet
+    if code == 72 and "lusterTime" in str(error):  # a node that has not heard of afterClusterTime yet
         return Kind.TRANSIENT
-    for kind, codes in _CODES.items():
-        if code in codes:
-            return kind
-    if "ResumableChangeStreamError" in labels:
-        return Kind.TRANSIENT
-    for family, kind in _CLASSES:
-        if isinstance(error, family):
-            return kind
-    return Kind.UNKNOWN
+    kind = kind_of(code, labels)
+    if kind is not Kind.UNKNOWN:
+        return kind
+    return next((kind for family, kind in _CLASSES if isinstance(error, family)), Kind.UNKNOWN)
 
 
 def _of_text(text: str) -> ErrorClass:

@@ -234,7 +234,11 @@ class RetryOptions(Group):
     """What happens after an error that may pass."""
 
     max_retries: WholeNumber = option(
-        "errors.max.retries", "retries before giving up; -1 is for ever", -1, ge=-1
+        "errors.max.retries",
+        "retries in a row before giving up; -1 is for ever while MongoDB is out of reach, 30 where an operation is "
+        "ended, a worker lost or storage refuses, 3 for what nobody knows",
+        -1,
+        ge=-1,
     )
     wait_ms: WholeNumber = option("retriable.restart.connector.wait.ms", "pause before a retry", 10_000, ge=0)
 

@@ -25,7 +25,8 @@ from snapshotter.core.chunks import KeyList, KeyRange
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.reading.range_find import range_find
 from snapshotter.reading.request_lane import query_of
-from streaming.mongo_errors import Kind, classify
+from streaming.mongo_errors import classify
+from streaming.server_codes import Kind
 
 T = TypeVar("T")
 LIMIT_SECONDS = 10.0

@@ -107,7 +107,7 @@ class SignalsAhead:
                 self._obeyed |= dict.fromkeys(documents)
         except Exception as error:  # noqa: BLE001 - see above
             self._end()
-            if isinstance(error, PyMongoError) and not classify(error).retriable:
+            if isinstance(error, PyMongoError) and classify(error).kind.definite:
                 # The stream reads the same collection, and says what is wrong with it, or with its position.
                 self._stopped.set()
             _log.warning("signals cannot be looked for ahead of the stream", error=str(error)[:200])

@@ -36,10 +36,12 @@ from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.obedience import Obedience, Obeyed
-from snapshotter.engine.restarts import gave_up, worth_another_run
+from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested, World
 from snapshotter.engine.status_collection import StatusCollection
+from snapshotter.engine.winding_up import all_of
 from snapshotter.engine_config import EngineConfig
+from snapshotter.failures import Fault, classify
 from snapshotter.landing.tables import Tables
 from snapshotter.notifying.notices import Notifier
 from snapshotter.notifying.notification_channels import open_channels
@@ -53,17 +55,17 @@ from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import storage_for
 from snapshotter.status import EngineState
+from streaming import mongo_errors
 from streaming.change_stream import MongoChangesDataSource
 from streaming.mongo import connect, majority_time
-from streaming.mongo_errors import Kind, classify
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.server_codes import Kind
 
 _log = structlog.get_logger("snapshotter.engine")
 _START = "capture.start.op.time"
 _COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
-_STABLE_SECONDS = 60.0
 
 
 class Engine:
@@ -129,8 +131,8 @@ class Engine:
         """Raises what ended it, if it was neither ``stop`` nor the end of the work."""
         preflight.check(self.client, self.config)
         self._lock.acquire()
-        self.spark.dataSource.register(MongoChangesDataSource)
         try:
+            self.spark.dataSource.register(MongoChangesDataSource)
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
@@ -140,10 +142,7 @@ class Engine:
             self._report(EngineState.FAILED, error)
             raise
         finally:
-            self._channels.close()
-            self._lock.release()
-            self.outcomes.close()
-            self.notifier.close()
+            all_of(self._channels.close, self._lock.release, self.outcomes.close, self.notifier.close)
 
     def _live(self, once: bool) -> None:
         progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
@@ -157,27 +156,29 @@ class Engine:
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
 
     def _runs(self, once: bool, streams_at: float) -> None:
-        wait_ms, failures = self.config.retry_wait_ms, 0
+        restarts = Restarts(self.config.retries_max)
         while not self._stop.is_set():
-            started = time.monotonic()
+            started, landed = time.monotonic(), self._landed
             try:
                 self._one_run(once, streams_at)
                 return
             except Exception as error:
                 if self._begins_anew(error):
                     continue
-                if time.monotonic() - started > _STABLE_SECONDS:
-                    wait_ms, failures = self.config.retry_wait_ms, 0
-                failures += 1
-                if not worth_another_run(error, failures):
+                if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
                     raise
-                if 0 <= self.config.retries_max < failures:
-                    raise gave_up(self.config.retries_max, error) from error
+                steady = time.monotonic() - started > STEADY_SECONDS and self._landed > landed
+                if (enough := restarts.note(error, fault, steady=steady)) is not None:
+                    raise enough from error
+                wait_ms, failure = self.config.retry_wait_ms, error
                 _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
-                failure = error
             # Outside of the handler: an error of the pause would seem to come of this one, and to pass as it may.
             self._idle(wait_ms / 1000, failure)
-            wait_ms = min(2 * wait_ms, self.config.retry_wait_max_ms)
+
+    @property
+    def _landed(self) -> int:
+        """The newest batch that has landed in this life; -1 before the first."""
+        return self.run_state.progress.batch_id if self.run_state is not None else -1
 
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
@@ -186,13 +187,13 @@ class Engine:
         while (left := until - time.monotonic()) > 0:
             if self._stop.wait(min(left, self.config.poll_ms / 1000)):
                 return
-            self._keep_lock()
             try:
+                self._keep_lock()
                 self._channels.look()
             except Exception as error:
-                if not classify(error).retriable:
+                if not classify(error).may_pass:
                     raise
-                _log.warning("signals wait: the source is not reachable", error=str(error)[:200])
+                _log.warning("signals wait", error=str(error)[:200])
             self._report(EngineState.RUNNING, failure)
 
     def _keep_lock(self) -> None:
@@ -202,9 +203,8 @@ class Engine:
             self._renewed = time.monotonic()
 
     def _begins_anew(self, error: BaseException) -> bool:
-        """Where the source no longer has what came after the position, and the mode wants that: a new one, and
-        everything read again."""
-        lost = classify(error).kind is Kind.POSITION_LOST
+        """Where what came after the position is lost, and the mode wants that: a new one, and all is read again."""
+        lost = mongo_errors.classify(error).kind is Kind.POSITION_LOST
         if not lost or not self.config.policy.should_snapshot_on_data_error():
             return False
         _log.warning("the position is lost: a new one, and everything is read again", error=str(error)[:500])
@@ -216,28 +216,30 @@ class Engine:
         return True
 
     def _one_run(self, once: bool, streams_at: float) -> None:
-        clock = CausalClock()
-        config = self.config
-        kept = config.watermarks_keep
-        writer = watermark_writer(config.strategy, self.client, config.name, config.signals, clock, keep=kept)
+        clock, config = CausalClock(), self.config
+        told = config.strategy, self.client, config.name, config.signals, clock
+        writer = watermark_writer(*told, keep=config.watermarks_keep)
         run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock, streams_at=streams_at)
         with self.obedience.one_at_a_time:
             self.run_state = run
-        target = majority_time(self.client) if once else None
-        query = self._start(run)
-        self._look_ahead(run)
+        query: StreamingQuery | None = None
         try:
+            target = majority_time(self.client) if once else None
+            query = self._start(run)
+            self._look_ahead(run)
             self._control(run, query, target)
         finally:
-            if self._ahead is not None:
-                self._ahead.close()
-            run.refuse()
-            self._await_commit(run, query)
-            self._tell()
-            query.stop()
-            run.close()
+            all_of(lambda: self._wind_up(run, query), *([] if query is None else [query.stop]), run.close)
         if run.error is not None and not isinstance(run.error, StopRequested):
             raise run.error
+
+    def _wind_up(self, run: Run, query: StreamingQuery | None) -> None:
+        if self._ahead is not None:
+            self._ahead.close()
+        run.refuse()
+        if query is not None:
+            self._await_commit(run, query)
+            self._tell()
 
     def _start(self, run: Run) -> StreamingQuery:
         self._hints.bump()
@@ -276,7 +278,7 @@ class Engine:
         try:
             run.known_head = max(run.known_head, majority_time(self.client))
         except Exception as error:
-            if not classify(error).retriable:
+            if not mongo_errors.classify(error).retriable:
                 raise
             _log.warning("the source is not reachable", error=str(error)[:200])
 

@@ -1,27 +1,62 @@
-"""Which error that ended a run is worth another run, by the same engine.
+"""Which error that ended a run is worth another run by the same engine, and how often in a row.
 
-What MongoDB and its driver say is classified in ``streaming.mongo_errors``. Spark has no classes for what may pass,
-only words. Lost blocks always may; that a Python process did not start in time may be a machine short of time, or an
-interpreter that can't start at all, so it is tried a few times.
+What errors say of that is in `snapshotter.failures`. ``errors.max.retries`` bounds all of them; a source that is out of
+reach is bounded by nothing else.
 """
 
 from __future__ import annotations
 
-from snapshotter.errors import PYTHON_TOO_LATE, GaveUp, describe
-from snapshotter.landing.commit import LOST_BLOCK
-from streaming.mongo_errors import classify
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, cast
 
-_LATE_MAX = 3
+from pyspark.sql import SparkSession
+
+from snapshotter.errors import SESSION_LOST, GaveUp, describe
+from snapshotter.failures import Fault, classify
+
+STEADY_SECONDS = 60.0
+"""A run that went on for longer, and landed something, has left the failures before it behind."""
 
 
-def worth_another_run(error: BaseException, failed: int) -> bool:
-    """Whether the same run, begun again, may go well; ``failed`` runs in a row did not. Never raises."""
-    words = str(error)
-    late = PYTHON_TOO_LATE in words and failed <= _LATE_MAX
-    return classify(error).retriable or LOST_BLOCK in words or late
+def allowed(fault: Fault, retries_max: int) -> int | None:
+    """Retries in a row; None: no bound. ``retries_max`` is the option's, -1 for none."""
+    bounds = [bound for bound in (fault.retries, retries_max) if bound is not None and bound >= 0]
+    return min(bounds, default=None)
 
 
-def gave_up(retries: int, error: BaseException) -> GaveUp:
+@dataclass(slots=True)
+class Restarts:
+    """The failures in a row of one engine's runs, by fault. ``retries_max`` is ``errors.max.retries``."""
+
+    retries_max: int
+    _failed: Counter[Fault] = field(default_factory=Counter)
+
+    def note(self, error: BaseException, fault: Fault, *, steady: bool) -> GaveUp | None:
+        """A run has ended with an error that may pass; ``steady``: it had gone well before. Returns what to end the
+        engine with where it has been tried often enough."""
+        if steady:
+            self._failed.clear()
+        self._failed[fault] += 1
+        bound = allowed(fault, self.retries_max)
+        if bound is None or self._failed[fault] <= bound:
+            return None
+        return gave_up(bound, error, fault, by_option=bound == self.retries_max)
+
+
+def gave_up(retries: int, error: BaseException, fault: Fault, *, by_option: bool) -> GaveUp:
     """The error after so many retries."""
     found = describe(error)
-    return GaveUp(f"gave up after {retries} retries (errors.max.retries): {found.message}", found.next_step)
+    if fault is Fault.SESSION_LOST:
+        return GaveUp(f"Spark's session is gone: {found.message}", SESSION_LOST)
+    option = " (errors.max.retries)" if by_option else ""
+    return GaveUp(f"gave up after {retries} retries{option}: {found.message}", found.next_step)
+
+
+def fault_of(error: BaseException, spark: SparkSession) -> Fault:
+    """What ended a run; whatever it says of itself, without a session there is no other run."""
+    try:
+        lives = not cast(Any, spark.sparkContext)._jsc.sc().isStopped()
+    except Exception:  # noqa: BLE001 - the JVM can't be asked, or there is no context any more: that is the answer
+        lives = False
+    return classify(error) if lives else Fault.SESSION_LOST

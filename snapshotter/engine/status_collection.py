@@ -37,8 +37,9 @@ from snapshotter.core.taking import MET_SHOWN
 from snapshotter.engine.engine_status import AFTER_REFUSAL, STATES, after_failure, state_of
 from snapshotter.engine.obedience import Obeyed
 from snapshotter.errors import redact
-from streaming.mongo_errors import Kind, classify
+from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
+from streaming.server_codes import Kind
 
 OPTION = "engine.status.collection"
 _log = structlog.get_logger("snapshotter.status")

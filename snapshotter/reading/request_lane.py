@@ -34,17 +34,18 @@ from snapshotter.core.inputs import (
     WindowFailed,
 )
 from snapshotter.core.window import WindowId
+from snapshotter.failures import Fault, classify
 from snapshotter.reading.chunk_reader import FETCH_SIZE, Buffer, ReadJob, SubRange, read
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
-from snapshotter.reading.watermarks import CausalClock, WatermarkLost, WatermarkWriter
+from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.columns import TablePlan
-from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
 
 E = TypeVar("E")
 _log = structlog.get_logger("snapshotter.requests")
 _DELAY_SECONDS_MAX = 30.0
+_ATTEMPTS = 5
 _SHARED_MAX = 64
 
 
@@ -130,15 +131,14 @@ class Lane:
             self.report(happened)
 
     def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
-        # A lost open document invalidates its window only: the chunk is read again in another one.
-        transient = classify(error).retriable or isinstance(error, WatermarkLost)
-        if transient:
+        definite = classify(error) is Fault.DEFINITE
+        if not definite:
             self._failures += 1
             seconds = min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX)
             _log.warning("windows fail, and are read again", error=str(error), wait_seconds=seconds)
             self._stopped.wait(seconds)
         for window in windows:
-            self._tell(WindowFailed(window, f"{type(error).__name__}: {error}", definite=not transient))
+            self._tell(WindowFailed(window, f"{type(error).__name__}: {error}", definite=definite))
 
     def _write_lows(self, effects: Sequence[WriteLow]) -> None:
         windows = [e.window for e in effects]
@@ -245,22 +245,27 @@ class Lane:
             buffer.release(window)
 
     def _each(self, handle: Callable[[Any], None]) -> Callable[[Sequence[Any]], None]:
-        """Try again while MongoDB is unreachable; anything else ends the collection's task."""
+        """Try again while MongoDB is unreachable, and a few times where something else may pass; then the
+        collection's task ends."""
 
         def run(effects: Sequence[OpenCollection | PlanChunks]) -> None:
             for effect in effects:
-                delay = 0.5
+                delay, failed = 0.5, 0
                 while not self._stopped.is_set():
                     try:
                         handle(effect)
                         break
                     except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane
-                        if not classify(error).retriable:
+                        fault, failed = classify(error), failed + 1
+                        if fault is Fault.DEFINITE or (fault is not Fault.TRANSIENT and failed >= _ATTEMPTS):
                             text = f"{type(error).__name__}: {error}"
                             self._tell(CollectionFailed(effect.request_id, effect.namespace, text))
                             break
                         _log.warning(
-                            "the source is not reachable", namespace=str(effect.namespace), error=str(error)
+                            "a request waits for the source",
+                            namespace=str(effect.namespace),
+                            error=str(error),
+                            wait_seconds=delay,
                         )
                         self._stopped.wait(delay)
                         delay = min(2 * delay, _DELAY_SECONDS_MAX)

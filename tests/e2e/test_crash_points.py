@@ -23,6 +23,7 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
+from snapshotter.errors import DefiniteError
 from snapshotter.landing.batch_lane import BatchLane
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import storage_for
@@ -43,8 +44,8 @@ SENT = {
 PLACES = {f"{when} {what}" for when in ("before", "after") for what in ("process", "land", "save")}
 
 
-class Crash(Exception):
-    """Ends an engine where a SIGKILL would: nothing after it happens."""
+class Crash(DefiniteError):
+    """Ends an engine where a SIGKILL would: nothing after it happens, and no run begins again."""
 
 
 class CrashPoints:

@@ -16,7 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snapshotter.testing.processes import wait_until
 from streaming.change_stream import MongoChangesDataSource
 from streaming.hints import Hints, write_hints
-from streaming.mongo_errors import Kind, classify
+from streaming.mongo_errors import classify
+from streaming.server_codes import Kind
 from tests.support.changes import now
 
 Client = MongoClient[dict[str, Any]]

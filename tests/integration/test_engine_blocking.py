@@ -8,6 +8,7 @@ import pytest
 
 from snapshotter.api import Snapshotter
 from snapshotter.core.progress import TaskState
+from snapshotter.errors import DefiniteError
 from snapshotter.landing.batch_lane import HOLD_SECONDS
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.status import RequestState, Status
@@ -123,7 +124,7 @@ def test_a_blocking_snapshot_goes_on_after_a_restart(lab: Lab, reads: Reads) -> 
 
         def broken(number: int, job: ReadJob) -> None:
             if number == first + 2:
-                raise RuntimeError("the disk is on fire")
+                raise DefiniteError("the disk is on fire")
 
         reads.before = broken
         engine.execute_snapshot(lab.name("orders"), lab.name("people"), blocking=True, request_id="b")

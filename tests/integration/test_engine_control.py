@@ -15,6 +15,7 @@ from snapshotter.control.catalogue import IdReused
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.reading.range_find import bound_of
 from snapshotter.state.progress_store import ProgressStore
@@ -140,7 +141,7 @@ def test_a_failed_request_goes_on_where_it_stopped(lab: Lab, reads: Reads) -> No
         if number in (1, 2):
             raise AutoReconnect("the source is away")
         if number >= 6:
-            raise RuntimeError("the disk is on fire")
+            raise DefiniteError("the disk is on fire")
 
     reads.before = broken
     with lab.running() as engine:
@@ -194,7 +195,7 @@ def test_a_stop_in_the_pause_behind_an_error(lab: Lab, reads: Reads, monkeypatch
     prepared(lab, "cluster_time")
 
     def on_fire(number: int, job: ReadJob) -> None:
-        raise RuntimeError("the disk is on fire")
+        raise DefiniteError("the disk is on fire")
 
     reads.before = on_fire
     save = ProgressStore.save

@@ -15,7 +15,8 @@ from snapshotter.configuration.snapshot_modes import GROUP
 from snapshotter.core.progress import RequestProgress, TaskState
 from snapshotter.errors import ConfigurationError
 from snapshotter.testing.mongodb import MongoDeployment
-from streaming.mongo_errors import Kind, classify
+from streaming.mongo_errors import classify
+from streaming.server_codes import Kind
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
 from tests.support.oplogs import forget, short_oplog
 from tests.support.packages import install

@@ -18,13 +18,13 @@ from streaming.mongo_errors import (
     AccessDeniedError,
     ConfigurationError,
     EventTooLargeError,
-    Kind,
     PositionLostError,
     SourceError,
     TransientError,
     classify,
 )
 from streaming.positions import ClusterTime
+from streaming.server_codes import Kind
 from tests.support.changes import brief, now, read, reader
 from tests.support.oplogs import forget, short_oplog
 
@@ -77,7 +77,7 @@ def test_a_collection_that_goes_under_a_cursor(mongo_client: Client, database: s
     items.drop() if how == "drop" else items.rename("others")
     with pytest.raises(OperationFailure) as caught:
         list(cursor)
-    assert classify(caught.value).kind is Kind.TRANSIENT
+    assert classify(caught.value).retriable
 
 
 def test_missing_rights_and_wrong_passwords() -> None:

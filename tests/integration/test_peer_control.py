@@ -7,6 +7,7 @@ import pytest
 from snapshotter.api import Snapshotter
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.progress import TaskState
+from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.testing.kafka import KafkaBroker
 from tests.support.engines import SECONDS, STRATEGIES, Gate, Lab, Reads, lab, limits, reads, task_of
@@ -125,7 +126,7 @@ def test_an_error_in_one_of_three_collections(lab: Lab, reads: Reads) -> None:
     def broken(number: int, job: ReadJob) -> None:
         behind_the_first = any(isinstance(t, KeyRange) and t.after for t in (p.target for p in job.ranges))
         if job.namespace.collection == "a" and behind_the_first:
-            raise RuntimeError("the disk is on fire")
+            raise DefiniteError("the disk is on fire")
 
     reads.before = broken
     with lab.running() as engine:

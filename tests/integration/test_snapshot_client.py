@@ -17,6 +17,7 @@ from signals.client import COLUMNS, NoStatusCollection
 from signals.errors import DuplicateSignal, MalformedSignal
 from signals.outcomes import CollectionStatus, SnapshotStatus
 from signals.progress_bar import showing
+from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.signal_channels import PREFIX, KafkaRig, polled
@@ -116,7 +117,7 @@ def test_a_failure_is_told_and_mended_through_the_client(lab: Lab, reads: Reads)
 
     def broken(number: int, job: ReadJob) -> None:
         if number == 2:
-            raise RuntimeError("the disk is on fire")
+            raise DefiniteError("the disk is on fire")
 
     reads.before = broken
     with lab.running() as engine:

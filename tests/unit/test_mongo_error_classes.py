@@ -9,13 +9,13 @@ from pymongo import errors as driver
 
 from streaming.mongo_errors import (
     ConfigurationError,
-    Kind,
     PositionLostError,
     SourceError,
     TransientError,
     as_source_error,
     classify,
 )
+from streaming.server_codes import Kind
 
 
 def failure(code: int, text: str = "", labels: tuple[str, ...] = ()) -> driver.OperationFailure:
@@ -32,7 +32,14 @@ def failure(code: int, text: str = "", labels: tuple[str, ...] = ()) -> driver.O
         (failure(18), Kind.PERMISSION),
         (failure(10334), Kind.EVENT_TOO_LARGE),
         (failure(260), Kind.CONFIGURATION),
-        (failure(43), Kind.TRANSIENT),
+        (failure(43), Kind.INTERRUPTED),
+        (failure(11601), Kind.INTERRUPTED),
+        (failure(11602), Kind.TRANSIENT),
+        (driver.CursorNotFound("gone", 43), Kind.INTERRUPTED),
+        (driver.ExecutionTimeout("too long", 50), Kind.INTERRUPTED),
+        (driver.WTimeoutError("no majority", 64), Kind.TRANSIENT),
+        (driver.BulkWriteError({"writeErrors": [{"code": 11601}]}), Kind.INTERRUPTED),
+        (driver.BulkWriteError({"writeErrors": [{"code": 13}]}), Kind.PERMISSION),
         (failure(10107), Kind.TRANSIENT),
         (failure(99999, labels=("ResumableChangeStreamError",)), Kind.TRANSIENT),
         (failure(99999), Kind.UNKNOWN),
@@ -47,7 +54,7 @@ def failure(code: int, text: str = "", labels: tuple[str, ...] = ()) -> driver.O
 def test_kinds(error: Exception, kind: Kind) -> None:
     """Server codes, labels and classes of the driver, each to what can be done about it."""
     assert classify(error).kind is kind
-    assert classify(error).retriable is (kind is Kind.TRANSIENT)
+    assert classify(error).retriable is (kind in (Kind.TRANSIENT, Kind.INTERRUPTED))
 
 
 def test_the_marker_survives_a_traceback() -> None:
