@@ -37,7 +37,7 @@ from snapshotter.core.window import Sighting, WindowId
 from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
-from snapshotter.landing.frames import for_batches
+from snapshotter.landing.frames import for_batches, frame_of
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
@@ -193,8 +193,9 @@ class BatchLane:
         missing = [row for row in rows if row["op"] is not None and self._stays(row, changed)]
         if not missing:
             return {}
-        keys = list({row["_key"] for row in missing})
-        full = events.where(~_bare() & F.col("_key").isin(keys)).groupBy("db", "collection", "_key")
+        keys = pa.table({"_key": pa.array({row["_key"] for row in missing}, pa.string())})
+        asked = F.broadcast(frame_of(events.sparkSession, keys))
+        full = events.where(~_bare()).join(asked, "_key", "left_semi").groupBy("db", "collection", "_key")
         last = {tuple(r)[:3]: r[3] for r in full.agg(F.max("ord")).collect()}
         found: dict[Namespace, dict[str, Bound]] = {}
         for row in missing:

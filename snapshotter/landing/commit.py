@@ -191,9 +191,10 @@ def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Tab
     frames = [reshape(frame, b.plan, plan) for frame, b in zip(rows, buffers, strict=True)]
     # Joined, not written into the plan: with literals every window would be compiled anew. What a buffer holds of
     # windows that do not close here finds no partner.
-    times = ", ".join(f"({w.number}, {low}L)" for w, low in lows.items())
-    windows = spark.sql(f"SELECT * FROM VALUES {times} AS lows(_window, _cluster_time)")
-    reads = reduce(DataFrame.unionByName, frames).join(F.broadcast(windows), "_window").drop("_window")
+    numbers = pa.array([window.number for window in lows], pa.int32())
+    times = pa.table({"_window": numbers, "_cluster_time": pa.array(lows.values(), pa.int64())})
+    windows = F.broadcast(frame_of(spark, times))
+    reads = reduce(DataFrame.unionByName, frames).join(windows, "_window").drop("_window")
     reads = reads.withColumn("_source_ts", F.timestamp_seconds(F.shiftright("_cluster_time", 32)))
     reads = reads.withColumn("_op", F.lit("r"))
     if kept.num_rows == 0:

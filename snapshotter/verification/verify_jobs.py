@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.core.chunks import KeyRange
+from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
 from snapshotter.verification.canonical import canonical_document, content_hash
 from snapshotter.verification.canonical_rows import canonical_rows
@@ -69,7 +70,8 @@ def table_contents(
     if DELETED in table.columns:
         table = table.where(~F.coalesce(F.col(DELETED), F.lit(False)))
     if keys is not None:
-        table = table.where(F.col(KEY).isin(sorted(keys)))
+        asked = frame_of(table.sparkSession, pa.table({KEY: pa.array(sorted(keys), pa.string())}))
+        table = table.join(F.broadcast(asked), KEY, "left_semi")
     columns = [F.col(quoted(name)) for name in (KEY, *plan.names, RESCUED_DATA)]
     return table.select(*columns).mapInArrow(_table_reader(plan, whole), _OUTPUT_SCHEMA)
 
