@@ -90,17 +90,8 @@ class Backlog:
     def _change_stream(
         self, start: ClusterTime, end: ClusterTime, stride: int, limit: int
     ) -> Iterator[Counted]:
-        stages: tuple[dict[str, Any], ...] = ({"$project": {"operationType": 1, "clusterTime": 1}},)
-        if stride > 1:
-            stages = ({"$match": {"$expr": _one_of(stride, "$clusterTime")}}, *stages)
-        counter = replace(
-            self._stream,
-            full_document=None,
-            before_change=False,
-            prefetch=False,
-            stages=stages,
-            batch_size=_reply_size(limit, stride),
-        )
+        stages = ({"$match": {"$expr": _one_of(stride, "$clusterTime")}},) if stride > 1 else ()
+        counter = replace(self._stream.bare(), stages=stages, batch_size=_reply_size(limit, stride))
         for events in ChangeRange(self._uri, counter, start, end):
             for event in events:
                 yield event[1], stride

@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
@@ -51,22 +51,35 @@ POSITION_LOST = (
     " an engine that is started with snapshot.mode=when_needed does both; a query of one's own needs a new checkpoint."
     " To prevent it, let the oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)"
 )
+ALL_COLUMNS = (
+    "An event with all of its columns (the document, its pre-image, what an update changed) is larger than the 16 MB"
+    " that the server sends. What to do: leave out those that are not needed, with columns=state, or a capture.mode"
+    " without pre-images"
+)
 
 
 @dataclass(frozen=True)
 class StreamSpec:
     """What to watch, and how.
 
-    ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline.
+    ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline. Events leave the server
+    with the fields of ``fields`` (and their ``_id``, the resume token), or, where it is None, with all they have: it is
+    what leaves that must not exceed 16 MB.
     """
 
     scope: CaptureScope
     full_document: str | None = None
     before_change: bool = False
+    fields: tuple[str, ...] | None = None
     stages: tuple[Mapping[str, Any], ...] = ()
     batch_size: int = 4_000
     await_ms: int = 1_000
     prefetch: bool = True
+
+    def bare(self) -> StreamSpec:
+        """The same events, of which only the operation and the time are asked for."""
+        fields = ("operationType", "clusterTime")
+        return replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
 
     def pipeline(self, resume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         stream = dict(resume)
@@ -76,7 +89,8 @@ class StreamSpec:
             stream["fullDocument"] = self.full_document
         if self.before_change:
             stream["fullDocumentBeforeChange"] = "whenAvailable"
-        return [{"$changeStream": stream}, self.scope.match_stage(), *self.stages]
+        kept = [] if self.fields is None else [{"$project": dict.fromkeys(self.fields, 1)}]
+        return [{"$changeStream": stream}, self.scope.match_stage(), *kept, *self.stages]
 
 
 class ChangeRange:
@@ -137,6 +151,8 @@ class ChangeRange:
             self.token = reply.token
 
     def _explained(self, error: PyMongoError) -> Exception:
+        if classify(error).kind is Kind.EVENT_TOO_LARGE and self._spec.fields is None:
+            return as_source_error(error, f"{self._broke_off()}. {ALL_COLUMNS}")
         if classify(error).kind is Kind.POSITION_LOST:
             where = "behind the resume token" if self.token is not None else self._start
             return as_source_error(error, POSITION_LOST.format(start=where))

@@ -13,7 +13,7 @@
 | engine.stream.readers | 1 | how many may read a large batch side by side |
 | cursor.max.await.time.ms | 0: 1000 | how long one request waits for events, through mongos |
 | trailer | false | a last row for each batch, with its end, token and counts |
-| columns | full | or state: without what a state table does not need |
+| columns | full | or state: without what a state table does not need, which the server is not asked for |
 | provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
 | hints.file | | see `streaming.hints` |
 
@@ -50,6 +50,9 @@ _CAPTURE_MODES = {
 }
 _FULL_DOCUMENTS = {"lookup": "updateLookup", "post_image": "whenAvailable"}
 _AWAIT_MS = 1_000
+_STATE_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "fullDocument")
+"""Of an event, what a state table needs (`streaming.change_events`)."""
+_TRANSACTION_FIELDS = ("lsid", "txnNumber")
 OPTIONS = (
     "mongodb.connection.string",
     "capture.mode",
@@ -107,10 +110,13 @@ class ChangeOptions:
             _choice(given, "capture.mode", tuple(_CAPTURE_MODES), "change_streams_update_full")
         ]
         full_type = _choice(given, "capture.mode.full.update.type", tuple(_FULL_DOCUMENTS), "lookup")
+        wide = _choice(given, "columns", ("full", "state"), "full") == "full"
+        transactions = _flag(given, "provide.transaction.metadata")
         stream = StreamSpec(
             scope=scope,
             full_document=_FULL_DOCUMENTS[full_type] if with_full else None,
-            before_change=before_change,
+            before_change=before_change and wide,
+            fields=None if wide else (*_STATE_FIELDS, *(_TRANSACTION_FIELDS if transactions else ())),
             await_ms=_number(given, "cursor.max.await.time.ms", 0, least=0) or _AWAIT_MS,
         )
         start, start_time, start_token = _start(given)
@@ -123,8 +129,8 @@ class ChangeOptions:
             max_events=_number(given, "engine.batch.max.events", 200_000, least=1),
             readers=_number(given, "engine.stream.readers", 1, least=1),
             trailer=_flag(given, "trailer"),
-            wide=_choice(given, "columns", ("full", "state"), "full") == "full",
-            transactions=_flag(given, "provide.transaction.metadata"),
+            wide=wide,
+            transactions=transactions,
             hints_file=given.get("hints.file", "").strip() or None,
         )
 

@@ -223,8 +223,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if token is None:
             return latest
         # The first event behind the token, less one increment; if there is none, what has been proven empty.
-        stream = replace(self._options.stream, full_document=None, before_change=False, prefetch=False)
-        changes = ChangeRange(self._options.uri, stream, ORIGIN, latest, after=token)
+        changes = ChangeRange(self._options.uri, self._options.stream.bare(), ORIGIN, latest, after=token)
         for events in changes:
             return ClusterTime.from_int(events[0][1]).previous()
         return latest
