@@ -45,7 +45,7 @@ _POLL_SECONDS = 0.05
 
 class Snapshotter:
     """``settings``: a file's path, options by their dotted names, or Settings. Without ``spark`` it makes a session
-    from the ``spark.*`` options, and stops it in the end."""
+    from the ``spark.*`` options, at the start or when one is asked for first, and stops it in the end."""
 
     def __init__(
         self,
@@ -58,13 +58,14 @@ class Snapshotter:
         elif not isinstance(settings, Settings):
             settings = Settings.load(settings)
         self.settings = settings
-        self._owns_spark = spark is None
-        if spark is None:
-            assembly.check(settings)
-        self.spark = spark if spark is not None else assembly.spark_session(settings)
-        self.engine = assembly.assemble(settings, self.spark, view)
+        self.engine = assembly.assemble(settings, spark, view)
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that was given, or the engine's own."""
+        return self.engine.spark
 
     def start(self) -> Self:
         """Start, and return once the first batch has come. Raises what keeps it from starting."""
@@ -72,6 +73,11 @@ class Snapshotter:
             raise DefiniteError(
                 "this engine has been started already", "make a new Snapshotter to start again"
             )
+        try:
+            self.engine.prepare()
+        except BaseException:
+            self.engine.session.stop()
+            raise
         self._thread = threading.Thread(
             target=self._run, name=f"snapshotter-{self.settings.name}", daemon=True
         )
@@ -84,8 +90,7 @@ class Snapshotter:
         self.engine.stop()
         if self._thread is not None:
             self._thread.join()
-        if self._owns_spark:
-            self.spark.stop()
+        self.engine.session.stop()
         if self._error is not None:
             raise self._error
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 
 from streaming.mongo_errors import TransientError, as_source_error, classify
 from streaming.positions import ClusterTime
@@ -231,6 +231,22 @@ class _Run:
         if not reply.events:
             self.complete = proves_the_end(reply, self._end, self._sharded)
         return events
+
+
+def holds(uri: str, spec: StreamSpec, start: ClusterTime) -> bool:
+    """Whether the oplog still holds what came after ``start``, as far as this stream may look. Raises the driver's
+    errors."""
+    first = start.next()
+    cursor = ServerCursor(uri, spec.scope.database, spec.scope.collection)
+    pipeline = spec.pipeline({"startAtOperationTime": Timestamp(first.t, first.i)})
+    with closing(cursor):
+        try:
+            cursor.open(pipeline, {"level": "majority"}, batch_size=1)
+        except OperationFailure as error:
+            if classify(error).kind is Kind.POSITION_LOST:
+                return False
+            raise
+    return True
 
 
 def proves_the_end(empty: Reply, end: ClusterTime, sharded: bool) -> bool:

@@ -95,6 +95,11 @@ class Machine(Requesting):
         return not self.windows and self.landing is None
 
     @property
+    def opening(self) -> bool:
+        """Whether the source has been asked what is the largest id of a collection, and has not answered."""
+        return bool(self._opening)
+
+    @property
     def finished(self) -> bool:
         """Nothing is asked for that has not ended (or waits for an operator to resume it), and that is saved and
         announced."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import SparkSession
 
 from signals.notification_kafka import KafkaNotificationOptions
@@ -97,8 +99,9 @@ def check(settings: Settings) -> None:
 
 
 def assemble(settings: Settings, spark: SparkSession | None = None, view: View | None = None) -> Engine:
-    """An engine ready to run. Raises what is wrong with the settings, before anything is touched."""
+    """An engine ready to run; without ``spark`` it makes a session of its own, when it needs one. Raises what is wrong
+    with the settings, before anything is touched."""
     config = engine_config(settings)
     if spark is None:
         check(settings)
-    return Engine(spark or spark_session(settings), config, view)
+    return Engine(spark or partial(spark_session, settings), config, view)

@@ -11,7 +11,8 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 from pyspark.sql import SparkSession
@@ -32,12 +33,15 @@ from snapshotter.core.effects import Announce
 from snapshotter.core.inputs import Command
 from snapshotter.core.progress import Progress
 from snapshotter.engine import preflight
+from snapshotter.engine.beginning import Beginning, held_position
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.obedience import Obedience, Obeyed
+from snapshotter.engine.query import await_commit, start_query
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested, World
+from snapshotter.engine.session import Session
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.engine.winding_up import all_of
 from snapshotter.engine_config import EngineConfig
@@ -50,10 +54,10 @@ from snapshotter.notifying.window_log import WindowLog
 from snapshotter.progress_view import SilentView, View
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
 from snapshotter.state.journal import Journal
-from snapshotter.state.lock import EngineLock
+from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
-from snapshotter.state.storages import storage_for
+from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.status import EngineState
 from streaming import mongo_errors
 from streaming.change_stream import MongoChangesDataSource
@@ -63,19 +67,23 @@ from streaming.positions import ClusterTime
 from streaming.server_codes import Kind
 
 _log = structlog.get_logger("snapshotter.engine")
-_START = "capture.start.op.time"
-_COMMIT_SECONDS = 10.0
 _RENEW_SECONDS = 10.0
 
 
 class Engine:
     """One engine of one name. ``run`` blocks until it is stopped, is done (``once``), or fails for good."""
 
-    def __init__(self, spark: SparkSession, config: EngineConfig, view: View | None = None) -> None:
-        self.spark = spark
+    def __init__(
+        self, spark: SparkSession | Callable[[], SparkSession], config: EngineConfig, view: View | None = None
+    ) -> None:
+        """``spark``: a session, or what makes one: as late as can be (`Session`)."""
+        self.session = Session(spark)
         self.config = config
-        self.storage = storage_for(config.state_location, spark)
         self.client = connect(config.uri)
+        needed = needs_spark(config.state_location)
+        held = held_position(self.client) if needed and not self.session.started else None
+        self.storage = storage_for(config.state_location, self.spark if needed else None)
+        self.beginning = Beginning(self.storage, self.client, config.source_options, held)
         self.store = ProgressStore(self.storage)
         self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox = InboxChannel(self.storage)
@@ -93,7 +101,7 @@ class Engine:
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._mutex = threading.Lock()
         self._stop = threading.Event()
-        self.tables = self._tables()
+        self.tables: Tables
         self.first_load = FirstLoad(
             config,
             self.journal,
@@ -102,7 +110,7 @@ class Engine:
             lambda: self.telling.now(Announce(SKIPPED, NAME)),
         )
         self._renewed = 0.0
-        self._since: ClusterTime | None = None
+        self._prepared = False
         self._app_id: str | None = None
         self._ahead: SignalsAhead | None = None
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
@@ -127,12 +135,30 @@ class Engine:
 
     # The life of the engine
 
-    def run(self, *, once: bool = False) -> None:
-        """Raises what ended it, if it was neither ``stop`` nor the end of the work."""
+    def prepare(self) -> None:
+        """What comes before the first run, in this order: preflight, the lock, the position from which on no change is
+        missed, Spark. ``run`` does it where nobody has. Raises what keeps the engine from starting."""
         preflight.check(self.client, self.config)
         self._lock.acquire()
         try:
-            self.spark.dataSource.register(MongoChangesDataSource)
+            self.beginning.position(self.store)
+            with renewing(self._lock, _RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
+                self.spark.dataSource.register(MongoChangesDataSource)
+            self.tables, self._prepared = self._tables(), True
+        except BaseException:
+            all_of(self._lock.release)
+            raise
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session.get()
+
+    def run(self, *, once: bool = False) -> None:
+        """Raises what ended it, if it was neither ``stop`` nor the end of the work."""
+        if not self._prepared:
+            self.prepare()
+        self._prepared = False
+        try:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
@@ -151,7 +177,6 @@ class Engine:
             _log.info("nothing to read, and snapshot.mode does not stream")
             return
         if reads and self.config.snapshot_delay_ms:
-            self._since = majority_time(self.client).next()  # a signal that is inserted meanwhile is seen
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
 
@@ -210,7 +235,7 @@ class Engine:
         _log.warning("the position is lost: a new one, and everything is read again", error=str(error)[:500])
         self._report(EngineState.RUNNING, error)
         with self.obedience.one_at_a_time:
-            self.run_state = self._since = None
+            self.run_state = None
             self.store = self.store.next_generation()
             self._app_id, self.tables = None, self._tables()
         return True
@@ -219,13 +244,17 @@ class Engine:
         clock, config = CausalClock(), self.config
         told = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*told, keep=config.watermarks_keep)
-        run = Run(uuid.uuid4().hex[:12], self._world(), writer, clock, streams_at=streams_at)
+        since = self.beginning.confirmed(self.store)
+        world, fresh = self._world(), since is not None
+        run = Run(uuid.uuid4().hex[:12], world, writer, clock, streams_at=streams_at, fresh=fresh)
         with self.obedience.one_at_a_time:
             self.run_state = run
         query: StreamingQuery | None = None
         try:
             target = majority_time(self.client) if once else None
-            query = self._start(run)
+            self._hints.bump()
+            run.steer()
+            query = start_query(world, since, run.foreach_batch)
             self._look_ahead(run)
             self._control(run, query, target)
         finally:
@@ -238,23 +267,8 @@ class Engine:
             self._ahead.close()
         run.refuse()
         if query is not None:
-            self._await_commit(run, query)
+            await_commit(query, run.progress.batch_id, self._is_committed)
             self._tell()
-
-    def _start(self, run: Run) -> StreamingQuery:
-        self._hints.bump()
-        run.steer()
-        given = dict(self.config.source_options)
-        if self.store.generation.number > 1:
-            given.pop(_START, None)  # the position that it asked for is the one that was lost, or long ago
-        if self._since is not None and given.get(_START, "-1") == "-1":
-            given[_START] = str(self._since.to_int())
-        readers = min(int(given.get("engine.stream.readers", 1)), self.spark.sparkContext.defaultParallelism)
-        ours = {"trailer": "true", "hints.file": str(self._hints.path), "engine.stream.readers": str(readers)}
-        frame = self.spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
-        writer = frame.writeStream.foreachBatch(run.foreach_batch)
-        writer = writer.option("checkpointLocation", f"{self.config.state_location}/{self._checkpoint}")
-        return writer.trigger(processingTime=f"{self.config.trigger_ms} milliseconds").start()
 
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
         """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
@@ -295,16 +309,6 @@ class Engine:
             self._hints.bump()
             self._report(EngineState.RUNNING)
             time.sleep(0.1)
-
-    def _await_commit(self, run: Run, query: StreamingQuery) -> None:
-        """Spark commits a batch a moment after it has landed. A query that is stopped in between repeats the batch,
-        from the state before it: its windows would be read again."""
-        landed = run.progress.batch_id
-        deadline = time.monotonic() + _COMMIT_SECONDS
-        while landed >= 0 and query.isActive and time.monotonic() < deadline:
-            if self._is_committed(landed):
-                return
-            time.sleep(0.01)
 
     def _tell(self) -> None:
         batch = self.telling.waits_for
@@ -351,11 +355,8 @@ class Engine:
         self.outcomes.obeyed(outcome)
 
     def captured(self) -> list[Namespace]:
-        return [
-            n
-            for n in captured_collections(self.client, self.config.scope.captures)
-            if n != self.config.signals
-        ]
+        there = captured_collections(self.client, self.config.scope.captures)
+        return [namespace for namespace in there if namespace != self.config.signals]
 
     # The world of a run
 
@@ -381,9 +382,8 @@ class Engine:
         return self.store.generation.checkpoint
 
     def _tables(self) -> Tables:
-        return Tables(
-            self.spark, self.config.warehouse, self._application_id, lambda n: sample_plan(self.client, n)
-        )
+        sample = partial(sample_plan, self.client)
+        return Tables(self.spark, self.config.warehouse, self._application_id, sample)
 
     def _check_lock(self) -> int:
         with self._mutex:

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from snapshotter.configuration.settings import Settings
 from snapshotter.engine import assembly, preflight
@@ -22,27 +23,32 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
     """
     for warning in settings.warnings:
         view.message(f"warning: {warning}")
-    config = assembly.engine_config(settings)
     assembly.check(settings)
+    config = assembly.engine_config(settings)
     preflight.check(connect(config.uri), config)  # before a JVM is started for nothing
-    spark = assembly.spark_session(settings)
+    engine = Engine(partial(assembly.spark_session, settings), config, view)
     try:
-        engine = Engine(spark, config, view)
         with stopped_by_signals(engine):
             engine.run(once=once)
     finally:
-        spark.stop()
+        engine.session.stop()
     return EXIT_OK
 
 
 @contextmanager
 def stopped_by_signals(engine: Engine) -> Iterator[None]:
-    """SIGTERM and SIGINT ask the engine for a clean end."""
+    """SIGTERM and SIGINT ask the engine for a clean end. While Spark starts there is only the wait to be ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+
+    def ask(*_: object) -> None:
+        engine.stop()
+        if engine.session.starting:
+            raise SystemExit(EXIT_OK)
+
     kinds = (signal.SIGTERM, signal.SIGINT)
-    before = {kind: signal.signal(kind, lambda *_: engine.stop()) for kind in kinds}
+    before = {kind: signal.signal(kind, ask) for kind in kinds}
     try:
         yield
     finally:

@@ -45,6 +45,7 @@ from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
 _NO_END = 1 << 31
+_OPENING_SECONDS = 10.0
 
 
 class StopRequested(Exception):
@@ -73,7 +74,9 @@ class World:
 @dataclass(slots=True)
 class Run:
     """``id`` is new for every start of the query, in process or not. ``streams_at``: until then (by the monotonic
-    clock) the position stands still where the first batch has put it."""
+    clock) the position stands still where the first batch has put it. ``fresh``: no batch has been saved yet, and
+    changes wait since the position was taken: a first load is opened before they land, for into a table that is empty
+    it is appended."""
 
     id: str
     world: World
@@ -85,6 +88,8 @@ class Run:
     events: int = 0
     known_head: ClusterTime = ORIGIN
     streams_at: float = 0.0
+    fresh: bool = False
+    _opens_by: float = math.inf
     _ended: ClusterTime | None = None
     _before: Progress = field(default_factory=Progress)
     _machine: Machine | None = None
@@ -156,6 +161,7 @@ class Run:
             in_stream, controls = config.strategy.in_stream, self.world.journal.controls
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
+            self._opens_by = time.monotonic() + _OPENING_SECONDS
             requests = [*self.world.first_requests(progress), *self.world.journal.requests]
             self.report(SignalsTaken(tuple(requests), controls))
 
@@ -215,7 +221,7 @@ class Run:
         """Tell the source how soon the next batch is wanted, and whether the position may move."""
         with self._lock:
             machine, hints, config = self._machine, self.world.hints, self.world.config
-            if time.monotonic() < self.streams_at:
+            if time.monotonic() < self.streams_at or self._opening:
                 hints.hold(_NO_END)
                 return
             if machine is None:
@@ -227,6 +233,12 @@ class Run:
             longest = config.wait_seconds + math.ceil(self.batches.times.seconds)
             hints.wait(longest if waits and self.batches.streams and config.wait_seconds else 0)
             hints.hold(HOLD_SECONDS if machine.holding else 0)
+
+    @property
+    def _opening(self) -> bool:
+        if not self.fresh or self._machine is None:
+            return self.fresh
+        return self._machine.opening and time.monotonic() < self._opens_by
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

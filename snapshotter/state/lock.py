@@ -21,7 +21,9 @@ refused or skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 from snapshotter.state.process import Owner, is_known_dead
@@ -183,3 +185,29 @@ class EngineLock:
 
     def _file(self, token: int) -> str:
         return f"{self._folder}/{token:010d}"
+
+
+@contextmanager
+def renewing(lock: EngineLock, seconds: float) -> Iterator[None]:
+    """Renew the lock every so many seconds for as long as the block takes, which leaves it alone. Raises what a renewal
+    raised, at the end."""
+    over = threading.Event()
+    failed: list[Exception] = []
+
+    def work() -> None:
+        while not over.wait(seconds):
+            try:
+                lock.renew()
+            except Exception as error:  # noqa: BLE001 - raised where the block ends
+                failed.append(error)
+                return
+
+    thread = threading.Thread(target=work, name="lock", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    if failed:
+        raise failed[0]

@@ -19,7 +19,7 @@ def storage_for(location: str, spark: SparkSession | None = None) -> Storage:
     Raises `StorageError` for a URI without a session.
     """
     parts = urlsplit(location)
-    if parts.scheme in ("", "file"):
+    if not needs_spark(location):
         return LocalStorage(Path(unquote(parts.path) if parts.scheme else location))
     if spark is None:
         raise StorageError(
@@ -28,3 +28,8 @@ def storage_for(location: str, spark: SparkSession | None = None) -> Storage:
     from snapshotter.state.storage_hadoop import HadoopStorage  # py4j is not needed for local folders
 
     return HadoopStorage(spark, location)
+
+
+def needs_spark(location: str) -> bool:
+    """Whether only a Spark session reaches it."""
+    return urlsplit(location).scheme not in ("", "file")

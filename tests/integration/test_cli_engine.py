@@ -20,25 +20,17 @@ from typer.testing import CliRunner
 from snapshotter.cli.app import app
 from snapshotter.engine import assembly
 from snapshotter.status import EngineState, RequestState, Status
-from tests.support.engines import SECONDS, Lab, lab, reads
+from tests.support.engines import SECONDS, Lab, lab, reads, shared
 
 __all__ = ["lab", "reads"]
 
 Command = Callable[..., Result]
 
 
-class _SharedSession(SparkSession):
-    """The session of all tests: a command that has ended must not stop it."""
-
-    def stop(self) -> None:
-        """Others still use it."""
-
-
 @pytest.fixture
 def command(lab: Lab, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run a command with the lab's configuration."""
-    shared = _SharedSession(spark.sparkContext, spark._jsparkSession)
-    monkeypatch.setattr(assembly, "spark_session", lambda settings: shared)
+    monkeypatch.setattr(assembly, "spark_session", lambda settings: shared(spark))
 
     def invoke(name: str, *arguments: str) -> Result:
         result = CliRunner().invoke(app, [name, "-c", str(lab.config_file()), *arguments])

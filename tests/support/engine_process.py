@@ -113,6 +113,12 @@ class EngineProcess:
         process.kill()
         wait_until(lambda: not _living(family), "the killed processes to be gone", seconds=30)
 
+    def kill_java(self) -> None:
+        """SIGKILL for its JVM alone."""
+        for process in self._main().children(recursive=True):
+            if process.name() == "java":
+                process.kill()
+
     def terminate(self, seconds: float = _SECONDS) -> int:
         """SIGTERM, as a service manager sends it to the main process; returns the exit code."""
         self._main().send_signal(signal.SIGTERM)

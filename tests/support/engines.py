@@ -34,6 +34,18 @@ SECONDS = 180.0
 STRATEGIES = ("insert_insert", "insert_delete", "cluster_time")
 
 
+class SharedSession(SparkSession):
+    """The session of all tests: an engine that believes it to be its own must not stop it."""
+
+    def stop(self) -> None:
+        """Others still use it."""
+
+
+def shared(spark: SparkSession) -> SparkSession:
+    """For whoever makes a session of its own."""
+    return SharedSession(spark.sparkContext, spark._jsparkSession)
+
+
 @dataclass(slots=True)
 class Lab:
     """One engine's settings, its database and its warehouse. Start it as often as a test likes."""

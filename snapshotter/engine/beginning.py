@@ -1,0 +1,102 @@
+"""Where a first start begins: the position from which on no change, and no signal, is missed.
+
+It is taken under the engine's lock, once preflight has found nothing wrong and before Spark starts, for that takes
+seconds or minutes. It stands, also over a crash, until a batch is saved: then progress holds a position.
+
+    capture.start.op.time, if it was given     goes first (not for a position that takes the place of a lost one)
+    progress                                   so does what a batch has saved
+    beginning.json                             else the one that an earlier start took
+    the majority-committed time                else now
+
+Where only Spark reaches the state, the position is taken before it starts, held in memory, and saved first thing after.
+One that the oplog has lost before any batch has landed is taken anew, and that is said: changes between the two are not
+seen, so a mode that reads at its first start has them all the same, and any other has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from snapshotter.state.progress_store import ProgressStore
+from snapshotter.state.storage import Storage
+from streaming.change_cursor import holds
+from streaming.change_options import ChangeOptions
+from streaming.json_text import from_text, to_text
+from streaming.mongo import majority_time
+from streaming.mongo_errors import SourceError
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.engine")
+_FILE = "beginning.json"
+_FORMAT = 1
+START = "capture.start.op.time"
+
+
+def held_position(client: MongoClient[Any]) -> ClusterTime | None:
+    """Now, for as long as nothing can be saved; None where the source does not tell, and preflight will say why."""
+    try:
+        return majority_time(client)
+    except (PyMongoError, SourceError):
+        return None
+
+
+@dataclass(slots=True)
+class Beginning:
+    """``options`` are the source's; ``held`` was taken before anything could be saved."""
+
+    storage: Storage
+    client: MongoClient[Any]
+    options: Mapping[str, str]
+    held: ClusterTime | None = None
+
+    def position(self, store: ProgressStore) -> ClusterTime | None:
+        """All changes after it are to come; None where progress, or an option, says where to go on. Durable when this
+        returns. Only under the engine's lock."""
+        newest, number = store.newest(), store.generation.number
+        if newest is not None and newest.batch_id >= 0:
+            self.storage.delete(_FILE)
+            return None
+        if number == 1 and self.options.get(START, "-1") != "-1":
+            return None
+        return self._stored(number) or self._taken(number, self.held or majority_time(self.client))
+
+    def confirmed(self, store: ProgressStore) -> ClusterTime | None:
+        """The same, before the stream is begun from it: one that the oplog has lost meanwhile is taken anew."""
+        position = self.position(store)
+        if position is None:
+            return None
+        options = ChangeOptions.parse(self.options)
+        if holds(options.uri, options.stream.bare(), position):
+            return position
+        anew = self._taken(store.generation.number, majority_time(self.client))
+        # A crash in the first batch may have left its end with Spark: it would be gone back to.
+        self.storage.delete(f"{store.generation.checkpoint}/offsets/0")
+        _log.warning(
+            "the oplog has lost the position at which this engine began, and no batch had landed: it begins anew, and "
+            "does not see the changes between. Let the oplog reach further back, and ask for a snapshot of what may "
+            "have changed, where the start reads nothing",
+            lost=str(position),
+            anew=str(anew),
+        )
+        return anew
+
+    def _stored(self, generation: int) -> ClusterTime | None:
+        text = self.storage.read_text(_FILE)
+        if text is None:
+            return None
+        value = from_text(text)
+        if value.get("format") != _FORMAT:
+            raise ValueError(f"{self.storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
+        return ClusterTime.from_json(value["position"]) if value["generation"] == generation else None
+
+    def _taken(self, generation: int, position: ClusterTime) -> ClusterTime:
+        value = {"format": _FORMAT, "generation": generation, "position": position.to_json()}
+        self.storage.write_text(_FILE, to_text(value))
+        _log.info("changes are captured from here on", position=str(position))
+        return position

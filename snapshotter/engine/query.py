@@ -1,0 +1,43 @@
+"""The streaming query of one run: its source, its checkpoint, its trigger; and when Spark has committed a batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from snapshotter.engine.beginning import START
+from snapshotter.engine.run import World
+from streaming.positions import ClusterTime
+
+_COMMIT_SECONDS = 10.0
+
+
+def start_query(
+    world: World, since: ClusterTime | None, foreach_batch: Callable[[DataFrame, int], None]
+) -> StreamingQuery:
+    """Begin behind ``since``, or where the checkpoint or the options say."""
+    config, generation, spark = world.config, world.store.generation, world.spark
+    given = dict(config.source_options)
+    if generation.number > 1:
+        given.pop(START, None)  # the position that it asked for is the one that was lost, or long ago
+    if since is not None:
+        given[START] = str(since.next().to_int())
+    readers = min(int(given.get("engine.stream.readers", 1)), spark.sparkContext.defaultParallelism)
+    ours = {"trailer": "true", "hints.file": str(world.hints.path), "engine.stream.readers": str(readers)}
+    frame = spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
+    writer = frame.writeStream.foreachBatch(foreach_batch)
+    writer = writer.option("checkpointLocation", f"{config.state_location}/{generation.checkpoint}")
+    return writer.trigger(processingTime=f"{config.trigger_ms} milliseconds").start()
+
+
+def await_commit(query: StreamingQuery, landed: int, is_committed: Callable[[int], bool]) -> None:
+    """Spark commits a batch a moment after it has landed. A query that is stopped in between repeats the batch, from
+    the state before it: its windows would be read again."""
+    deadline = time.monotonic() + _COMMIT_SECONDS
+    while landed >= 0 and query.isActive and time.monotonic() < deadline:
+        if is_committed(landed):
+            return
+        time.sleep(0.01)
