@@ -152,6 +152,8 @@ def exit_code(error: BaseException) -> int:
 
 _SAID_WHOLE = {"LockError", "MongoUnavailableError", "KafkaUnavailableError", "ServerStartError"}
 """Errors that say themselves what to do: of the lock, and of the servers that the demo and the sandbox start."""
+_OF_A_TABLE = {"TableAltered", "TableOwned"}
+"""Errors of a table that is not what it was, or another engine's: they bring their next step."""
 
 
 def describe(error: BaseException) -> Description:
@@ -166,6 +168,8 @@ def describe(error: BaseException) -> Description:
     names = {c.__name__ for c in type(error).__mro__}
     if "SignalError" in names:
         return Description(kind, message, None, EXIT_CONFIGURATION, True)
+    if names & _OF_A_TABLE:
+        return Description(kind, message, str(getattr(error, "next_step", "")) or None, EXIT_DEFINITE, True)
     if names & _SAID_WHOLE:
         return Description(kind, message, None, EXIT_DEFINITE, True)
     if "StorageError" in names:

@@ -3,14 +3,27 @@
 `TableLog.newest` lists the log again on each call, so that commits of other processes are seen. A call takes
 some ten milliseconds and no Spark job, because Delta keeps the answers in a checksum file beside each commit
 (where that is missing it reads the log with a job instead).
+
+**Delta's parts look for their session in the thread they run in**, and some have no other: where a version has a
+checkpoint and no checksum (RESTORE leaves one so), a thread without one fails with DELTA_SPARK_SESSION_NOT_SET. So
+whatever asks them does it within `active`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 from pyspark.sql.types import StructType
 
 from streaming.json_text import from_text
@@ -18,18 +31,34 @@ from streaming.json_text import from_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# In Python they have no common base. ConcurrentTransactionException is left out: it means another commit
+# under our own application id, so a second engine, which trying again would only hide.
+CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+"""Another writer was quicker: worth another attempt."""
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _NO_TABLE = -1
+_METADATA = ("id", "name", "description", "format", "schemaString", "partitionColumns")
 _STAGED = "_staged_commits"
+_PIECE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of a table: the operation by Delta's name, its metrics, the writer's ``userMetadata``."""
+    """One version of a table: the operation by Delta's name, its metrics, the writer's ``userMetadata``, and Delta's id
+    of the commit ("" where the writer gave it none)."""
 
     version: int
     operation: str
     metrics: Mapping[str, str]
     user_metadata: str | None
+    id: str = ""
 
     def count(self, metric: str) -> int:
         """A metric as a number; 0 when the operation does not have it."""
@@ -92,6 +121,7 @@ class TableLog:
     """The log of the table at ``path``, a local path or a URI."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
         self._session = spark._jsparkSession
         self._jvm = cast(Any, spark._jvm)  # py4j has no types
         self._path = path
@@ -104,13 +134,58 @@ class TableLog:
 
     def commits_down(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         """The commits ``newest``, ``newest - 1``, … down to ``oldest``, as far as the log still has them."""
-        log = self._delta_log()
-        files = log.logPath().getFileSystem(log.newDeltaHadoopConf())
         for version in range(newest, oldest - 1, -1):
-            path = self._jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
-            if not files.exists(path):
+            commit = self.commit(version)
+            if commit is None:
                 return
-            yield self._commit(version, files.open(path))
+            yield commit
+
+    def commit(self, version: int) -> Commit | None:
+        """What the log says of a version; None where it no longer has it."""
+        told = False
+        # Delta writes the commit's information in the first line; other writers may not.
+        for line in self._lines(version):
+            told = True
+            information = from_text(line).get("commitInfo")
+            if information is not None:
+                return Commit(
+                    version,
+                    information.get("operation", ""),
+                    information.get("operationMetrics") or {},
+                    information.get("userMetadata"),
+                    information.get("txnId") or "",
+                )
+        return Commit(version, "", {}, None) if told else None
+
+    def changes_data(self, version: int) -> bool:
+        """Whether a commit that the log has changes what the table holds, by what it says of each file."""
+        for line in self._lines(version):
+            action = from_text(line)
+            file = action.get("add") or action.get("remove")
+            if file is not None and file.get("dataChange", True):
+                return True
+        return False
+
+    def set_properties(
+        self, wanted: Callable[[Snapshot], Mapping[str, str] | None], user_metadata: str | None = None
+    ) -> None:
+        """Set the properties that are ``wanted`` of the version at which the transaction begins; None for no commit.
+        Raises one of `CONFLICTS` where somebody else has changed the table meanwhile."""
+        none, delta = singleton(self._jvm.scala, "None"), self._jvm.org.apache.spark.sql.delta
+        with active(self._spark):
+            transaction = self._delta_log().startTransaction(none, none)
+            begun = transaction.snapshot()
+            properties = wanted(Snapshot(begun))
+            if properties is None:
+                return
+            new = self._jvm.PythonUtils.toScalaMap(dict(properties))
+            was = begun.metadata()
+            kept = [getattr(was, name)() for name in _METADATA]
+            merged = was.configuration().__getattr__("$plus$plus")(new)
+            transaction.updateMetadata(was.copy(*kept, merged, was.createdTime()), False)
+            operation = getattr(delta, "DeltaOperations$SetTableProperties")(new)
+            with configured(self._spark, {} if user_metadata is None else {USER_METADATA: user_metadata}):
+                transaction.commit(self._jvm.PythonUtils.toSeq([]), operation)
 
     def clear_unfinished(self) -> None:
         """Remove a log in which no commit was ever finished.
@@ -126,25 +201,59 @@ class TableLog:
         if all(name.startswith(".") or name == _STAGED for name in names):
             files.delete(log.logPath(), True)
 
-    def _commit(self, version: int, stream: Any) -> Commit:
-        reader = self._jvm.java.io.BufferedReader(self._jvm.java.io.InputStreamReader(stream, "UTF-8"))
+    def _lines(self, version: int) -> Iterator[str]:
+        """The actions of a commit, as they stand in its file; none where the log no longer has it."""
+        files, path = self._file(version)
+        if not files.exists(path):
+            return
+        stream, rest = files.open(path), b""
         try:
-            # Delta writes the commit's information in the first line; other writers may not.
-            while (line := reader.readLine()) is not None:
-                information = from_text(line).get("commitInfo")
-                if information is not None:
-                    return Commit(
-                        version,
-                        information.get("operation", ""),
-                        information.get("operationMetrics") or {},
-                        information.get("userMetadata"),
-                    )
+            while piece := bytes(stream.readNBytes(_PIECE_BYTES)):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from (line.decode() for line in lines if line)
         finally:
-            reader.close()
-        return Commit(version, "", {}, None)
+            stream.close()
+        if rest:
+            yield rest.decode()
+
+    def _file(self, version: int) -> tuple[Any, Any]:
+        log = self._delta_log()
+        path = self._jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+        return log.logPath().getFileSystem(log.newDeltaHadoopConf()), path
 
     def _delta_log(self) -> Any:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
+
+
+@contextmanager
+def active(session: SparkSession) -> Iterator[None]:
+    """Within, Delta's parts find this session."""
+    sessions = cast(Any, session._jvm).org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+@contextmanager
+def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """These settings within, and afterwards what was set before."""
+    before = {name: session.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, was)
 
 
 def singleton(package: Any, name: str) -> Any:

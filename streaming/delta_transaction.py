@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,13 +19,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
-from streaming.delta_log import Snapshot, singleton
-from streaming.state_merge import configured, within
+from streaming.delta_log import Snapshot, configured, singleton
+from streaming.state_merge import within
 from streaming.table_files import TableFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import Column, SparkSession
 
     from streaming.key_ranges import Range
@@ -73,7 +70,7 @@ class Transaction:
     """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads.
 
     ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
-    those of the version that it made, if that is known.
+    those of the version that it made, if that is known. ``begins``: the version that it reads.
 
     Raises `Unsupported` where `supports` says no of the version that it begins at.
     """
@@ -88,8 +85,8 @@ class Transaction:
         self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
         self._transaction = self._log.startTransaction(self._none, self._none)
         self._snapshot = self._transaction.snapshot()
-        begins = Snapshot(self._snapshot)
-        if not supports(begins):
+        self.begins = Snapshot(self._snapshot)
+        if not supports(self.begins):
             raise Unsupported(
                 f"the table at {path} is not one for deletion vectors, or has features unknown here"
             )
@@ -99,24 +96,35 @@ class Transaction:
         self._actions: list[Any] = []
         self._came: list[Any] = []
         self._gone: list[str] = []
-        self.known = known if known is not None and known.of_version(begins) else None
+        self.known = known if known is not None and known.of_version(self.begins) else None
         self._began = time.monotonic()
 
     def recorded(self) -> int | None:
         """The newest batch that the application has committed, as of the transaction's beginning."""
-        return Snapshot(self._snapshot).recorded(self._app_id)
+        return self.begins.recorded(self._app_id)
 
     def files(self, ranges: Sequence[Range] | None) -> Any:
         """The files that may hold keys of these ranges (None: all files), as Delta's list of them."""
-        filters = self._seq([] if ranges is None else [self._resolved(within(F.col(KEY), ranges))])
+        filters = self._filters(ranges)
         if self.known is None:
-            self.known = TableFiles.of(Snapshot(self._snapshot))
+            self.known = TableFiles.of(self.begins)
         if self.known is None:
             return self._transaction.filterFiles(filters, True)
         files = self._seq(self.known.within(ranges))
         self._transaction.trackReadPredicates(filters, False, True)
         self._transaction.trackFilesRead(files)
         return files
+
+    def reads(self, ranges: Sequence[Range] | None) -> None:
+        """What is known of these ranges (None: of the table) without looking at their files: that nothing is there.
+        Who adds to them meanwhile is a conflict. (In a table without partitions Delta takes any file that is added for
+        one that could hold keys of theirs; of a commit that has read nothing it never asks.)"""
+        self._transaction.trackReadPredicates(self._filters(ranges), False, True)
+
+    def _filters(self, ranges: Sequence[Range] | None) -> Any:
+        return self._seq(
+            [self._resolved(F.col(KEY).isNotNull() if ranges is None else within(F.col(KEY), ranges))]
+        )
 
     def _resolved(self, condition: Column) -> Any:
         of_no_file = self._rows(self._seq([])).where(condition)
@@ -182,20 +190,29 @@ class Transaction:
         return len(files), sum(int(file.numPhysicalRecords().get()) for file in files)
 
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:
-        """All of it, as batch ``version`` of the application, with these figures in the table's history."""
+        """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""
+        self._measure({**metrics, "executionTimeMs": int((time.monotonic() - self._began) * 1_000)})
+        self._commit(version, self._merge())
+
+    def commit_append(self, version: int) -> None:
+        """The same of rows that were only written, as an append; its figures are those of the write."""
+        mode = self._jvm.org.apache.spark.sql.SaveMode.Append
+        write = getattr(self._delta, "DeltaOperations$Write")
+        self._commit(version, write(mode, *[self._none] * 8))
+
+    def _commit(self, version: int, operation: Any) -> None:
         at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
         mark = self._delta.actions.SetTransaction(self._app_id, version, at)
-        self._measure({**metrics, "executionTimeMs": int((time.monotonic() - self._began) * 1_000)})
         before = self.known
         self.known = None
-        made = int(self._transaction.commit(self._seq([*self._actions, mark]), self._operation()))
+        made = int(self._transaction.commit(self._seq([*self._actions, mark]), operation))
         if before is not None and made == before.version + 1:
             self.known = before.after(made, self._came, self._gone)
 
     def _rows(self, files: Any) -> DataFrame:
         return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
 
-    def _operation(self) -> Any:
+    def _merge(self) -> Any:
         clause = getattr(self._delta, "DeltaOperations$MergePredicate")
         matched = [
             clause(self._jvm.scala.Option.apply("s._op = 'd'"), "delete"),
@@ -220,18 +237,3 @@ class Transaction:
 
     def _seq(self, values: Sequence[Any]) -> Any:
         return self._jvm.PythonUtils.toSeq(list(values))
-
-
-@contextmanager
-def active(session: SparkSession) -> Iterator[None]:
-    """Delta's parts look for their session in the thread they run in."""
-    sessions = cast(Any, session._jvm).org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

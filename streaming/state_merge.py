@@ -15,8 +15,8 @@ keys new and strictly ascending.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from streaming.column_names import KEY, OP
+from streaming.delta_log import USER_METADATA, configured
 from streaming.key_ranges import RANGES_MAX, Range, cover
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 DELETION_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
@@ -117,23 +117,7 @@ def transaction(
     session: SparkSession, app_id: str, batch_id: int, user_metadata: str
 ) -> AbstractContextManager[None]:
     """Commits of ``session`` within carry these marks. Delta skips, in silence, a batch that is recorded."""
-    return configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), _USER_METADATA: user_metadata})
-
-
-@contextmanager
-def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """These settings within, and afterwards what was set before."""
-    before = {name: session.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, was in before.items():
-            if was is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, was)
+    return configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), USER_METADATA: user_metadata})
 
 
 def merge(

@@ -21,33 +21,29 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial, wraps
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import stamina
-from delta.exceptions import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentWriteException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from streaming import state_merge
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.columns import TablePlan
-from streaming.delta_log import Commit, Snapshot, TableLog
-from streaming.delta_transaction import Unsupported, supports
+from streaming.delta_log import CONFLICTS, Commit, Snapshot, TableLog, active
+from streaming.delta_transaction import Transaction, Unsupported, supports
 from streaming.key_ranges import Range
+from streaming.landing_errors import LandingError
 from streaming.namespaces import Namespace
 from streaming.state_merge import NOTHING_KNOWN, Known
 from streaming.state_schema import missing_columns, state_schema, type_differences
-from streaming.state_upsert import upsert
+from streaming.state_upsert import insert, upsert
+from streaming.table_guard import TableGuard, landing_mark
+from streaming.table_identity import PART_READS, Owner, TableMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +51,6 @@ if TYPE_CHECKING:
     from streaming.table_files import TableFiles
 
 PLAN_PROPERTY = "snapshotter.plan"
-NAMESPACE_PROPERTY = "snapshotter.namespace"
 
 _PROPERTIES = {
     "delta.enableDeletionVectors": "true",
@@ -66,26 +61,23 @@ _PROPERTIES = {
 # Below it, writing files anew takes less than the dozen jobs that write deletion vectors (bench/README.md), and leaves
 # fewer files.
 SMALL_BYTES = 4 * 2**20
-_ENGINE = "snapshotter"
 _CONFLICT_ATTEMPTS = 6
-# In Python they have no common base. ConcurrentTransactionException is left out: it means another commit
-# under our own application id, so a second engine, which trying again would only hide.
-_PASSING_CONFLICTS = (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentWriteException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
-
 _WRITES = ("MERGE", "WRITE")
+P = ParamSpec("P")
+T = TypeVar("T")
 How = Literal["merge", "insert", "append", "replace"]
 Part = Literal["batch", "reads"]
 
 
-class LandingError(Exception):
-    """A landing was refused, or did not do what it was asked; nothing of it is in the table."""
+def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Concatenate[StateTable, P], T]:
+    """For each road to Delta from outside: its parts find the table's session, in whatever thread they are asked."""
+
+    @wraps(method)
+    def within(table: StateTable, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with active(table._session):
+            return method(table, *args, **kwargs)
+
+    return cast("Callable[Concatenate[StateTable, P], T]", within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +100,9 @@ class StateTable:
 
     ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and
     must not meet the record of an older one. ``settings`` are Spark settings of this table's landings. A table of
-    up to ``small_bytes`` has its files written anew where rows change; a larger one gets deletion vectors. Not
-    for use by several threads at once; different tables may be landed side by side.
+    up to ``small_bytes`` has its files written anew where rows change; a larger one gets deletion vectors.
+    ``owner``: the engine that it is written for; None asks nobody. Not for use by several threads at once; different
+    tables may be landed side by side.
     """
 
     def __init__(
@@ -120,6 +113,7 @@ class StateTable:
         app_id: str,
         settings: Mapping[str, str] | None = None,
         small_bytes: int = SMALL_BYTES,
+        owner: Owner | None = None,
     ) -> None:
         if "${" in app_id:
             raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
@@ -132,45 +126,73 @@ class StateTable:
         self._upserting = self._vectors and state_merge.switched_on(self._session, state_merge.STATISTICS)
         self._small_bytes = small_bytes
         self._log = TableLog(self._session, path)
+        self._guard = TableGuard(path, namespace, self._log, owner)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._files: TableFiles | None = None
 
+    @_in_session
+    def look(self, mark: TableMark | None) -> TableMark | None:
+        """The newest version, after what others have committed behind ``mark`` was looked at; None without a table, if
+        there was none. Without a mark whatever is there is where the next look begins.
+
+        Raises `TableAltered` where the table is not what this engine left, `TableOwned` where it is not this engine's;
+        one that may be taken is (`streaming.table_guard`). From here on landings expect this very table.
+        """
+        return self._guard.look(mark)
+
+    @_in_session
+    def take_over(self) -> str | None:
+        """Make this engine the owner, whoever was: his name ("" for nobody), or None where this engine is already, or
+        no table is there. What the other has landed is no more looked at: read the collection again with reconcile."""
+        return None if self._log.newest() is None else self._guard.take_over()
+
+    @_in_session
     def create(self, plan: TablePlan) -> None:
         """Make the table, or bring the one that is there up to ``plan``."""
-        if self._log.newest() is not None:
+        newest = self._log.newest()
+        self._guard.admit(newest)
+        if newest is not None:
             self.evolve(plan)
             return
         self._log.clear_unfinished()
         builder = DeltaTable.createIfNotExists(self._session).location(self.path)
         builder = builder.addColumns(state_schema(plan)).clusterBy(KEY)
-        ours = {PLAN_PROPERTY: plan.to_json(), NAMESPACE_PROPERTY: str(self.namespace)}
+        ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
         for name, value in {**_PROPERTIES, **ours}.items():
             builder = builder.property(name, value)
         builder.execute()
+        self._guard.admit(self._existing())  # of two engines one was quicker
 
+    @_in_session
     def open(self) -> TablePlan | None:
         """The table's plan, after finishing an evolution that a crash cut short; None without a table."""
         newest = self._log.newest()
         if newest is None:
             return None
+        self._guard.admit(newest)
         plan = self._plan_of(newest)
         self._add_missing_columns(newest, plan)
         return plan
 
+    @_in_session
     def evolve(self, plan: TablePlan) -> TablePlan:
         """Add what ``plan`` has and the table lacks; the plan of the table afterwards, which holds both."""
-        newest = self._existing()
-        recorded = self._plan_of(newest)
-        merged = recorded.merge(plan)
-        if merged != recorded:
-            text = merged.to_json().replace("\\", "\\\\").replace("'", "\\'")
-            self._session.sql(
-                f"ALTER TABLE {self._sql_name} SET TBLPROPERTIES ('{PLAN_PROPERTY}' = '{text}')"
-            )
-        self._add_missing_columns(newest, merged)
+        self._admitted()
+        merged = plan
+
+        def grown(begun: Snapshot) -> dict[str, str] | None:
+            nonlocal merged
+            self._guard.admit(begun)
+            recorded = self._plan_of(begun)
+            merged = recorded.merge(plan)
+            return {PLAN_PROPERTY: merged.to_json()} if merged != recorded else None
+
+        _try(repeat(lambda: self._log.set_properties(grown)))
+        self._add_missing_columns(self._existing(), merged)
         return merged
 
+    @_in_session
     def recorded_batch(self) -> int | None:
         """The newest batch whose first part ``app_id`` committed; None when there is none, or no table."""
         newest = self._log.newest()
@@ -180,11 +202,13 @@ class StateTable:
         """The table's newest version. Raises `LandingError` when there is no table."""
         return self._existing().version
 
+    @_in_session
     def is_empty(self) -> bool:
         """Whether the table holds no row (also when there is no table)."""
         newest = self._log.newest()
         return newest is None or newest.files == 0 or self._rows().isEmpty()
 
+    @_in_session
     def max_key(self, after: str | None = None, upto: str | None = None) -> str | None:
         """The greatest ``_key`` with ``after < _key <= upto``, None leaving an end open; None for no row."""
         rows = self._rows()
@@ -195,22 +219,25 @@ class StateTable:
         found = rows.agg(F.max(KEY)).first()
         return None if found is None else found[0]
 
+    @_in_session
     def keys(self, ranges: Sequence[Range] | None) -> DataFrame:
         """The ``_key`` of each of its rows, or of those in ``ranges`` alone."""
         rows = self._rows()
         return rows if ranges is None else rows.where(state_merge.within(F.col(KEY), ranges))
 
+    @_in_session
     def last_metadata(self) -> dict[str, Any] | None:
         """What the newest landing of this engine, under any application id, was given as ``metadata``."""
         newest = self._log.newest()
         if newest is None:
             return None
         for commit in self._log.commits_down(newest.version):
-            mark = _mark_of(commit)
+            mark = landing_mark(commit)
             if mark is not None:
                 return dict(mark["metadata"])
         return None
 
+    @_in_session
     def land(
         self,
         source: DataFrame,
@@ -222,6 +249,7 @@ class StateTable:
         known: Known = NOTHING_KNOWN,
         part: Part = "batch",
         added: DataFrame | None = None,
+        heals: bool = False,
     ) -> Landed:
         """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
 
@@ -233,33 +261,38 @@ class StateTable:
         searches the whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands
         behind the batch's first part, which the caller has landed; `recorded_batch` does not tell of it.
         ``added``: rows of keys that are new and none of the source's, inserted beside a merge where `takes_added`
-        says so, and else merged with the source.
+        says so, and else merged with the source. ``heals``: where a key of the source has several rows in the table
+        (two engines have landed there), one is left; a MERGE would keep as many as there are.
 
         Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
         raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
         """
         if (part, batch_id) in self._landed_parts:
             raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
-        app_id = self.app_id if part == "batch" else f"{self.app_id}:{part}"
-        before = self._existing()
+        app_id = self.app_id if part == "batch" else f"{self.app_id}{PART_READS}"
+        before = self._admitted()
         recorded = before.recorded(app_id)
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
         rows = self._fitting(source, before)
         beside = None if added is None else self._fitting(added, before)
         token = uuid.uuid4().hex
-        user_metadata = _marking(token, app_id, batch_id, metadata)
+        user_metadata = self._marking(token, app_id, batch_id, metadata)
+        merge = partial(self._merge, rows, beside, key_ranges, known, how=how, vectors=self._marks(before))
+        writes: Iterator[Callable[[], None]] = repeat(merge)
+        # Where another writer was quicker, that keys are new is proven no more: then they are looked for.
         if how == "append":
-            write = partial(state_merge.append, self.path, rows, app_id, batch_id, user_metadata)
-        elif how == "merge" and self._upserts(before, known, adds=beside is not None):
-            write = partial(self._upsert, rows, beside, key_ranges, known, app_id, batch_id)
-        else:
-            write = partial(self._merge, rows, beside, key_ranges, known, how, vectors=self._marks(before))
+            append = partial(self._append, rows, key_ranges, app_id, batch_id, user_metadata)
+            writes = chain([append], repeat(partial(merge, how="insert")))
+        elif how == "merge" and self._upserts(before, known, anyway=heals or beside is not None):
+            put = partial(self._upsert, rows, beside, key_ranges, known, app_id, batch_id)
+            writes = repeat(put) if beside is None else chain([put], repeat(merge))
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
-            _try(write)
+            _try(writes, again=self._admitted)
         commit = self._commit_of(token, before.version)
         if commit is None:
             self._files = None
+            self._admitted()
             raise LandingError(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
@@ -267,19 +300,33 @@ class StateTable:
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
 
+    @_in_session
     def takes_added(self, known: Known) -> bool:
         """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
-        return self._upserts(self._existing(), known, adds=True)
+        return self._upserts(self._existing(), known, anyway=True)
 
-    def _upserts(self, table: Snapshot, known: Known, *, adds: bool) -> bool:
-        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables that nothing
-        is added to: their few files are written anew."""
+    def _upserts(self, table: Snapshot, known: Known, *, anyway: bool) -> bool:
+        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables, unless
+        ``anyway``: their few files are written anew."""
         fits = known.held and known.distinct and known.deletes is not None and self._upserting
-        return fits and (adds or table.files == 0 or self._marks(table)) and supports(table)
+        return fits and (anyway or table.files == 0 or self._marks(table)) and supports(table)
 
     def _marks(self, table: Snapshot) -> bool:
         """Whether old rows are marked in deletion vectors: a small table's files are written anew."""
         return self._vectors and table.size > self._small_bytes
+
+    def _append(
+        self,
+        rows: DataFrame,
+        ranges: Sequence[Range] | None,
+        app_id: str,
+        batch_id: int,
+        user_metadata: str,
+    ) -> None:
+        if not self._upserting or not self._in_transaction(
+            app_id, batch_id, partial(insert, rows=rows, ranges=ranges, batch_id=batch_id)
+        ):
+            state_merge.append(self.path, rows, app_id, batch_id, user_metadata)
 
     def _upsert(
         self,
@@ -290,14 +337,28 @@ class StateTable:
         app_id: str,
         batch_id: int,
     ) -> None:
+        work = partial(upsert, source=rows, ranges=ranges, known=known, batch_id=batch_id, added=added)
+        if not self._in_transaction(app_id, batch_id, work):
+            # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
+            self._merge(rows, added, ranges, NOTHING_KNOWN, how="merge", vectors=True)
+
+    def _in_transaction(self, app_id: str, batch_id: int, work: Callable[[Transaction], None]) -> bool:
+        """Whether the table is one for transactions of our own; then the work is done, but for a batch that is
+        recorded."""
         files, self._files = self._files, None
         try:
-            self._files = upsert(
-                self._session, self.path, rows, ranges, known, app_id, batch_id, added, files
-            )
+            transaction = Transaction(self._session, self.path, app_id, files)
         except Unsupported:
-            # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
-            self._merge(rows, added, ranges, NOTHING_KNOWN, "merge", vectors=True)
+            return False
+        self._guard.admit(transaction.begins)
+        recorded = transaction.recorded()
+        if recorded is None or recorded < batch_id:
+            work(transaction)
+            # Delta's own commands do so too. Who keeps the table in Spark's cache would go on reading what was there
+            # before.
+            self._session.catalog.refreshByPath(self.path)
+            self._files = transaction.known
+        return True
 
     def _merge(
         self,
@@ -305,8 +366,8 @@ class StateTable:
         added: DataFrame | None,
         ranges: Sequence[Range] | None,
         known: Known,
-        how: How,
         *,
+        how: How,
         vectors: bool,
     ) -> None:
         if added is not None:  # what was said of the source does not hold for both
@@ -314,10 +375,16 @@ class StateTable:
         given = {"updates": how != "insert", "replaces": how == "replace", "vectors": vectors}
         state_merge.merge(self._session, self.path, rows, ranges, known, **given)
 
+    def _marking(self, token: str, app_id: str, batch_id: int, metadata: Mapping[str, Any]) -> str:
+        """What a commit's ``userMetadata`` says, so that a landing knows it again."""
+        said = {"landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
+        # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
+        return json.dumps({**self._guard.mark(), **said}, separators=(",", ":")).replace("$", "\\u0024")
+
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version
         for commit in self._log.commits_down(newest, before + 1):
-            mark = _mark_of(commit)
+            mark = landing_mark(commit)
             # Whatever Delta does behind it (auto compaction, say) carries the same mark.
             if mark is not None and mark["landing"] == token and commit.operation in _WRITES:
                 return commit
@@ -336,6 +403,11 @@ class StateTable:
 
     def _rows(self) -> DataFrame:
         return self._session.read.format("delta").load(self.path).select(KEY)
+
+    def _admitted(self) -> Snapshot:
+        """The newest version of the table, which is this engine's, and the one of before."""
+        self._guard.admit(self._log.newest())
+        return self._existing()
 
     def _existing(self) -> Snapshot:
         newest = self._log.newest()
@@ -358,28 +430,13 @@ class StateTable:
             self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({', '.join(missing)})")
 
 
-def _marking(token: str, app_id: str, batch_id: int, metadata: Mapping[str, Any]) -> str:
-    """What a commit's ``userMetadata`` says, so that a landing knows it again."""
-    mark = {"engine": _ENGINE, "landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
-    # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
-    return json.dumps(mark, separators=(",", ":")).replace("$", "\\u0024")
-
-
-def _try(write: Callable[[], None]) -> None:
-    """Again, some times, where another writer was quicker."""
-    for attempt in stamina.retry_context(on=_PASSING_CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None):
+def _try(writes: Iterator[Callable[[], None]], again: Callable[[], object] = lambda: None) -> None:
+    """The first, and where another writer was quicker the next ones, some times; ``again`` before each of these."""
+    for attempt in stamina.retry_context(on=CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None):
         with attempt:
-            write()
-
-
-def _mark_of(commit: Commit) -> dict[str, Any] | None:
-    """The mark of a commit that a landing of this product made; None for any other commit."""
-    try:
-        value = json.loads(commit.user_metadata or "null")
-    except ValueError:
-        return None
-    ours = isinstance(value, dict) and value.get("engine") == _ENGINE and "landing" in value
-    return value if ours else None
+            if attempt.num > 1:
+                again()
+            next(writes)()
 
 
 def _landed(commit: Commit) -> Landed:

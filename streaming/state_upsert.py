@@ -28,62 +28,55 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP
-from streaming.delta_transaction import Removed, Transaction, active
+from streaming.delta_transaction import Removed, Transaction
 from streaming.state_merge import Known, guarded
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from streaming.key_ranges import Range
-    from streaming.table_files import TableFiles
 
 _OP = "_snapshotter_op"
 
 
 def upsert(
-    session: SparkSession,
-    path: str,
+    transaction: Transaction,
     source: DataFrame,
     ranges: Sequence[Range] | None,
     known: Known,
-    app_id: str,
     batch_id: int,
     added: DataFrame | None = None,
-    files: TableFiles | None = None,
-) -> TableFiles | None:
+) -> None:
     """Update, insert or delete (``_op`` "d") the rows of the source's keys, and insert the rows ``added``; one commit,
-    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table. ``files`` are the
-    table's as of some version, if they are known; what is returned are those of the version that is made, if that is.
-
-    Raises `Unsupported` before anything is written where the table has come to ask for more than is done here."""
+    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table."""
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
-    with active(session):
-        transaction = Transaction(session, path, app_id, files)
-        if (recorded := transaction.recorded()) is not None and recorded >= batch_id:
-            return None
-        removed = _remove(transaction, source, ranges, known)
-        rows = [guarded(source, ranges, distinct=True).where(F.col(OP) != "d")]
-        if added is not None:
-            rows.append(added)
-        made, written = transaction.write(reduce(DataFrame.unionByName, rows))
-        updated = removed.rows - removed.deletes
-        figures = {
-            "operationNumSourceRows": written + known.deletes,
-            "numSourceRows": written + known.deletes,
-            "numTargetRowsInserted": written - updated,
-            "numTargetRowsUpdated": updated,
-            "numTargetRowsMatchedUpdated": updated,
-            "numTargetRowsDeleted": removed.deletes,
-            "numTargetRowsMatchedDeleted": removed.deletes,
-            "numTargetFilesAdded": made,
-            "numTargetFilesRemoved": removed.files,
-            "numTargetDeletionVectorsAdded": removed.vectors,
-            "numTargetDeletionVectorsUpdated": removed.other_vectors,
-        }
-        transaction.commit(batch_id, figures)
-    # Delta's own commands do so too. Who keeps the table in Spark's cache would go on reading what was there before.
-    session.catalog.refreshByPath(path)
-    return transaction.known
+    removed = _remove(transaction, source, ranges, known)
+    rows = [guarded(source, ranges, distinct=True).where(F.col(OP) != "d")]
+    if added is not None:
+        transaction.reads(None)  # that none of their keys is there
+        rows.append(added)
+    made, written = transaction.write(reduce(DataFrame.unionByName, rows))
+    updated = min(removed.rows - removed.deletes, written)  # more rows went where a key had several
+    figures = {
+        "operationNumSourceRows": written + known.deletes,
+        "numSourceRows": written + known.deletes,
+        "numTargetRowsInserted": written - updated,
+        "numTargetRowsUpdated": updated,
+        "numTargetRowsMatchedUpdated": updated,
+        "numTargetRowsDeleted": removed.deletes,
+        "numTargetRowsMatchedDeleted": removed.deletes,
+        "numTargetFilesAdded": made,
+        "numTargetFilesRemoved": removed.files,
+        "numTargetDeletionVectorsAdded": removed.vectors,
+        "numTargetDeletionVectorsUpdated": removed.other_vectors,
+    }
+    transaction.commit(batch_id, figures)
+
+
+def insert(transaction: Transaction, rows: DataFrame, ranges: Sequence[Range] | None, batch_id: int) -> None:
+    """Append rows whose keys are proven new, all of them in ``ranges`` (None: anywhere); one commit. Delta's own append
+    reads nothing, so of two that append the same rows both would succeed."""
+    transaction.reads(ranges)
+    transaction.write(rows)
+    transaction.commit_append(batch_id)
 
 
 def _remove(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from snapshotter.cli import config, demo, run, sandbox, signal_commands, status, verify
+from snapshotter.cli import config, demo, run, sandbox, signal_commands, status, take_over, verify
 from snapshotter.cli.common import LogOptions, say
 from snapshotter.errors import describe
 from snapshotter.log import LogFormat
@@ -80,6 +80,7 @@ app.command("pause-snapshot")(signal_commands.pause_snapshot)
 app.command("resume-snapshot")(signal_commands.resume_snapshot)
 app.command("log")(signal_commands.log)
 app.command("status")(status.status)
+app.command("take-over")(take_over.take_over)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
 app.command("sandbox")(sandbox.sandbox)

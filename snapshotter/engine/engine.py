@@ -53,6 +53,7 @@ from snapshotter.notifying.telling import Telling
 from snapshotter.notifying.window_log import WindowLog
 from snapshotter.progress_view import SilentView, View
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
+from snapshotter.state.identity import engine_id
 from snapshotter.state.journal import Journal
 from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
@@ -65,6 +66,7 @@ from streaming.mongo import connect, majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.server_codes import Kind
+from streaming.table_identity import Owner
 
 _log = structlog.get_logger("snapshotter.engine")
 _RENEW_SECONDS = 10.0
@@ -112,6 +114,7 @@ class Engine:
         self._renewed = 0.0
         self._prepared = False
         self._app_id: str | None = None
+        self._id: str | None = None
         self._ahead: SignalsAhead | None = None
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
 
@@ -383,7 +386,13 @@ class Engine:
 
     def _tables(self) -> Tables:
         sample = partial(sample_plan, self.client)
-        return Tables(self.spark, self.config.warehouse, self._application_id, sample)
+        return Tables(self.spark, self.config.warehouse, self._application_id, sample, self._owner)
+
+    def _owner(self) -> Owner:
+        """This engine, as its tables know it; asked under the lock."""
+        if self._id is None:
+            self._id = engine_id(self.storage)
+        return Owner(self.config.name, self._id)
 
     def _check_lock(self) -> int:
         with self._mutex:

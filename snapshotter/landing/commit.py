@@ -214,8 +214,7 @@ def _commit(
 ) -> LandedTable:
     """Merge all of it in one commit."""
     source = [frame for frame in (events, reads) if frame is not None]
-    parts = _trailers(batch)
-    spans = [(t.min_key, t.max_key) for t in parts if t.min_key and t.max_key]
+    parts, spans = _trailers(batch), _spans_read(batch)
     beside = sum(c.window.rows for c in batch.closings)
     kept_rows = -landed.events
     if gone is not None:
@@ -252,7 +251,7 @@ def _append(
         batch_id=batch.landing.batch_id,
         metadata=dict(batch.metadata),
         how="append",
-        key_ranges=None,
+        key_ranges=cover(_spans_read(batch)),
         part="batch" if events is None else "reads",
     )
     landed.wrote = done.wrote
@@ -298,6 +297,7 @@ def _merge(
         key_ranges=None if batch.emptied else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
         added=added,
+        heals=any(c.reconcile for c in batch.closings),
     )
 
 
@@ -323,6 +323,11 @@ def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
     lows = ordered.take(pa.array(starts, pa.int64()))
     highs = ordered.take(pa.array([min(at + step, len(ordered)) - 1 for at in starts], pa.int64()))
     return list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))
+
+
+def _spans_read(batch: TableBatch) -> list[Range]:
+    """First and last key of each part of the windows that close."""
+    return [(t.min_key, t.max_key) for t in _trailers(batch) if t.min_key and t.max_key]
 
 
 def _trailers(batch: TableBatch) -> list[Trailer]:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from streaming.columns import TablePlan
 from streaming.namespaces import Namespace
 from streaming.state_table import StateTable
+from streaming.table_identity import Owner
 from streaming.table_paths import STATE, parse_state_path, state_path, under
 
 
@@ -47,7 +48,7 @@ class OpenTable:
 
 class Tables:
     """``sample`` looks at a collection, to plan the columns of a table that does not exist yet. ``app_id`` names
-    the checkpoint that batches are counted by, once a batch has begun."""
+    the checkpoint that batches are counted by, once a batch has begun. ``owner`` is the engine that they are for."""
 
     def __init__(
         self,
@@ -55,11 +56,13 @@ class Tables:
         warehouse: str,
         app_id: Callable[[], str],
         sample: Callable[[Namespace], TablePlan],
+        owner: Callable[[], Owner | None] = lambda: None,
     ) -> None:
         self._spark = spark
         self._warehouse = warehouse
         self.application_id = app_id
         self._sample = sample
+        self._owner = owner
         self._lock = threading.Lock()
         self._open: dict[Namespace, OpenTable] = {}
 
@@ -74,7 +77,7 @@ class Tables:
         with self._lock:
             if namespace not in self._open:
                 path = under(self._warehouse, state_path(namespace))
-                table = StateTable(self._spark, path, namespace, self.application_id())
+                table = StateTable(self._spark, path, namespace, self.application_id(), owner=self._owner())
                 self._open[namespace] = OpenTable(table, table.open())
             return self._open[namespace]
 

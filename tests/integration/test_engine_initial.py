@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 
 from structlog.testing import capture_logs
@@ -58,7 +59,8 @@ def test_initial_is_narrowed_and_no_data_reads_nothing(lab: Lab, reads: Reads) -
     assert [row["_id"] for row in lab.rows("people")] == [9]
     lab.assert_equal("orders")
 
-    lab.options |= {"name": "another", "snapshot.mode": "no_data"}
+    shutil.rmtree(lab.state)
+    lab.options |= {"snapshot.mode": "no_data"}
     del lab.options["snapshot.include.collection.list"]
     count = len(reads.jobs)
     with lab.running() as engine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from snapshotter.api import Snapshotter
@@ -33,7 +35,8 @@ def test_a_new_checkpoint_over_an_old_table_is_reconciled(lab: Lab, reads: Reads
         engine.wait("initial", SECONDS)
         engine.catch_up(SECONDS)
     orders.delete_many({"_id": {"$in": [0, 1, 5, 9, 10, 18, 19]}})
-    lab.options |= {"name": f"again-{lab.database}", "snapshot.mode": "no_data"}
+    shutil.rmtree(lab.state)
+    lab.options |= {"snapshot.mode": "no_data"}
 
     def after(number: int, *read: object) -> None:
         orders.insert_one({"_id": 100 + number, "v": 1})

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from streaming.columns import Column, Scalar, TablePlan
+from streaming.landing_errors import TableOwned
 from streaming.namespaces import Namespace
 from streaming.state_merge import Known
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, StateTable
+from streaming.table_identity import Owner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +75,8 @@ def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], o
     return result
 
 
-SMALL, LARGE = {"small_bytes": 1 << 30}, {"small_bytes": 0}
+SMALL: dict[str, Any] = {"small_bytes": 1 << 30}
+LARGE: dict[str, Any] = {"small_bytes": 0}
 BOTH = pytest.mark.parametrize("size", [SMALL, LARGE], ids=["merge", "upsert"])
 
 
@@ -87,7 +90,7 @@ def table(spark: SparkSession, tmp_path: Path) -> StateTable:
     return state
 
 
-def opened(spark: SparkSession, path: str, size: dict[str, int] = SMALL) -> StateTable:
+def opened(spark: SparkSession, path: str, size: dict[str, Any] = SMALL) -> StateTable:
     return StateTable(spark, path, NAMESPACE, "engine-1", **size)
 
 
@@ -97,7 +100,7 @@ def content(spark: SparkSession, table: StateTable) -> dict[str, int]:
 
 @BOTH
 def test_a_landing_survives_a_concurrent_optimize(
-    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, int]
+    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, Any]
 ) -> None:
     """OPTIMIZE takes away the files that the landing read: it is done again, as one batch."""
     table = opened(spark, table.path, size)
@@ -119,7 +122,7 @@ def test_a_landing_survives_a_concurrent_optimize(
 
 @BOTH
 def test_of_two_engines_on_one_table_one_learns_that_it_did_not_write(
-    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, int]
+    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, Any]
 ) -> None:
     """Both land batch 2 under one application id: the slower one fails, and its rows are not in the table."""
     table, other = opened(spark, table.path, size), opened(spark, table.path, size)
@@ -140,15 +143,82 @@ def test_of_two_engines_on_one_table_one_learns_that_it_did_not_write(
     assert table.version() == 3
 
 
-def test_an_append_is_not_disturbed_by_optimize(
+def test_an_append_survives_a_concurrent_optimize(
     spark: SparkSession, table: StateTable, tmp_path: Path
 ) -> None:
-    """It reads no file of the table, so both commit."""
+    """It has read that its keys are new, and OPTIMIZE writes files that could hold them: it looks for them, and inserts
+    what is not there."""
     source = held(rows(spark, ("c", 1, "c")), tmp_path)
     landed = while_landing(
         tmp_path,
-        lambda: table.land(source, batch_id=2, metadata={}, how="append", key_ranges=None),
+        lambda: table.land(source, batch_id=2, metadata={}, how="append", key_ranges=[("c", "c")]),
         lambda: spark.sql(f"OPTIMIZE delta.`{table.path}` FULL"),
     )
     assert landed == Landed(True, 4, source_rows=1, inserted=1)
     assert content(spark, table) == {"a": 0, "b": 0, "c": 1}
+
+
+def test_two_that_append_the_same_rows_do_not_double_them(
+    spark: SparkSession, table: StateTable, tmp_path: Path
+) -> None:
+    """Each has proven that its keys are new, under an application id of its own. The slower one learns that they are
+    not any more."""
+    path = table.path
+    other = StateTable(spark, path, NAMESPACE, "engine-2")
+    source = held(rows(spark, ("c", 1, "c"), ("d", 1, "c")), tmp_path)
+    quick = rows(spark, ("c", 2, "c"))
+    mine = StateTable(spark, path, NAMESPACE, "engine-1")
+    landed = while_landing(
+        tmp_path,
+        lambda: mine.land(source, batch_id=2, metadata={}, how="append", key_ranges=[("c", "d")]),
+        lambda: other.land(quick, batch_id=2, metadata={}, how="append", key_ranges=[("c", "c")]),
+    )
+    assert (landed.source_rows, landed.inserted) == (2, 1)
+    found = spark.read.format("delta").load(path).where("_key >= 'c'").collect()
+    assert sorted((row["_key"], row["n"]) for row in found) == [("c", 2), ("d", 1)]
+
+
+def test_rows_added_beside_a_merge_are_not_doubled_either(
+    spark: SparkSession, table: StateTable, tmp_path: Path
+) -> None:
+    """READs that are proven new land with a batch's events in one commit, and another engine is quicker with theirs."""
+    mine, other = opened(spark, table.path, LARGE), StateTable(spark, table.path, NAMESPACE, "engine-2")
+    source = held(rows(spark, ("a", 1, "u")), tmp_path)
+    added, quick = rows(spark, ("c", 1, "r")), rows(spark, ("c", 2, "c"))
+    known = Known(1, distinct=True, held=True, deletes=0)
+    while_landing(
+        tmp_path,
+        lambda: mine.land(
+            source,
+            batch_id=2,
+            metadata={},
+            how="merge",
+            key_ranges=[("a", "a")],
+            known=known,
+            added=added,
+        ),
+        lambda: other.land(quick, batch_id=2, metadata={}, how="append", key_ranges=[("c", "c")]),
+    )
+    found = spark.read.format("delta").load(table.path).collect()
+    assert sorted(row["_key"] for row in found) == ["a", "b", "c"]
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["merge", "append"])
+def test_a_takeover_in_the_middle_of_a_landing_is_a_conflict_and_then_a_refusal(
+    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, Any], how: Any
+) -> None:
+    """The landing had begun while the table was its engine's: nothing of it is in the table."""
+    shop, other = Owner("shop", "1"), Owner("other", "2")
+    mine = StateTable(spark, table.path, NAMESPACE, "snapshotter:shop:0", owner=shop, **size)
+    theirs = StateTable(spark, table.path, NAMESPACE, "snapshotter:other:0", owner=other)
+    assert mine.take_over() is not None
+    source = held(rows(spark, ("c", 1, "c")), tmp_path)
+    known = Known(1, distinct=True, held=True, deletes=0)
+    with pytest.raises(TableOwned, match="'other'"):
+        while_landing(
+            tmp_path,
+            lambda: mine.land(source, batch_id=2, metadata={}, how=how, key_ranges=[("c", "c")], known=known),
+            theirs.take_over,
+        )
+    assert content(spark, table) == {"a": 0, "b": 0}

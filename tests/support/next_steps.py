@@ -50,6 +50,8 @@ FOREIGN = {
     "snapshotter.notification_channels": "entry points",
     "snapshotter.snapshot_modes": "entry points",
     "snapshotter.plan": "a property of tables",
+    "snapshotter.owner": "a property of tables",
+    "snapshotter.namespace": "a property of tables",
     "db.coll": "a collection's name",
     "shop.signals": "the demo's signal collection",
     "task.fields": "rich's own template",

@@ -1,0 +1,91 @@
+"""Taking tables over from another engine: ``snapshotter take-over``.
+
+Two engines on one table would double its rows, so each table has one owner (`streaming.table_guard`), and whoever else
+starts is refused until somebody decides. Taken over is what this engine captures. The request that reads these
+collections again, with reconcile, is in the journal before the first owner is set: whatever ends the command, no table
+is this engine's without being read. The other engine's next commit there is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.engine_config import EngineConfig
+from snapshotter.landing.tables import Tables
+from snapshotter.state.identity import engine_id
+from snapshotter.state.journal import Journal
+from snapshotter.state.lock import EngineLock
+from snapshotter.state.process import this_process
+from snapshotter.state.storage import Storage
+from snapshotter.state.storages import storage_for
+from streaming.columns import TablePlan
+from streaming.landing_errors import TableOwned
+from streaming.namespaces import Namespace
+from streaming.state_table import StateTable
+from streaming.table_identity import Owner
+from streaming.table_paths import state_path, under
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """The tables that were another engine's (by its name), and the request that reads them again; None for no table."""
+
+    tables: tuple[tuple[Namespace, str], ...]
+    request: str | None = None
+
+
+def take_over(spark: SparkSession, config: EngineConfig) -> TakenOver:
+    """Make the engine of this configuration the owner of every table that it captures.
+
+    Raises `LockHeldError` where the engine runs, and `TableOwned` where a table is another collection's: then nothing
+    is taken over.
+    """
+    storage = storage_for(config.state_location, spark)
+    with _locked(storage, config.name) as token:
+        owner = Owner(config.name, engine_id(storage))
+        app_id = f"snapshotter:{config.name}:take-over"
+        there = Tables(spark, config.warehouse, lambda: app_id, lambda _: TablePlan()).there()
+        paths = {n: under(config.warehouse, state_path(n)) for n in there if config.scope.captures(n)}
+        tables = {n: StateTable(spark, path, n, app_id, owner=owner) for n, path in paths.items()}
+        foreign = [n for n, table in tables.items() if _is_anothers(table)]
+        if not foreign:
+            return TakenOver(())
+        request = f"take-over-{token}"
+        wanted = tuple(Wanted(namespace, reconcile=True) for namespace in foreign)
+        Journal(storage, config.remember_seconds).add(SnapshotRequest(request, wanted))
+        return TakenOver(tuple((n, tables[n].take_over() or "nobody") for n in foreign), request)
+
+
+def _is_anothers(table: StateTable) -> bool:
+    """One that fits this engine is made its own by the look."""
+    try:
+        table.look(None)
+    except TableOwned as error:
+        if error.by is None:
+            raise
+        return True
+    return False
+
+
+@contextmanager
+def _locked(storage: Storage, name: str) -> Iterator[int]:
+    lock = EngineLock(storage, name, this_process(), lambda: int(time.time() * 1000))
+    token = lock.acquire()
+    try:
+        yield token
+    finally:
+        lock.release()
+
+
+def report(done: TakenOver) -> Sequence[str]:
+    """Lines for a person."""
+    if not done.tables:
+        return ["nothing to take over: every table that this engine captures is its own"]
+    lines = [f"{namespace}: taken over from {was!r}" for namespace, was in done.tables]
+    return [*lines, f"the next start reads them again and removes what is gone (request {done.request!r})"]
