@@ -2,8 +2,9 @@
 
 A notification is a value: the id of the request it belongs to, what kind of snapshot that is (the aggregate type), what
 happened (the type), a map of texts, and a moment. ``Subject`` makes them, with exactly the additional data that is
-documented for each aggregate type and type. Beside Debezium's there are two types of our own: ``FAILED``, which says
-why, and ``STOPPED``, for a request that an operator ended.
+documented for each aggregate type and type. Beside Debezium's there are three types of our own: ``FAILED``, which says
+why, ``STOPPED``, for a request that an operator ended, and ``SUSPENDED``, for a collection of which nothing lands any
+more.
 
 A blocking snapshot is told of as an ``Initial Snapshot``, as Debezium does. Every notification, an initial snapshot's
 too, carries its request's own id, so that those of two requests can be told apart.
@@ -27,7 +28,7 @@ class Aggregate(StrEnum):
 
 
 class Kind(StrEnum):
-    """What happened. ``FAILED`` and ``STOPPED`` are ours."""
+    """What happened. ``FAILED``, ``STOPPED`` and ``SUSPENDED`` are ours."""
 
     STARTED = "STARTED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -39,6 +40,7 @@ class Kind(StrEnum):
     STOPPED = "STOPPED"
     SKIPPED = "SKIPPED"
     FAILED = "FAILED"
+    SUSPENDED = "SUSPENDED"
 
 
 class ScanStatus(StrEnum):
@@ -167,6 +169,10 @@ class Subject:
         """``collection``, or the request as a whole, could not be read; ``error`` says why."""
         data = {"error": error} | ({"failed_collection": collection} if collection else {})
         return self._made(Kind.FAILED, at_ms, self._listed() | data)
+
+    def suspended(self, at_ms: int, collection: str, error: str) -> Notification:
+        """Nothing of ``collection`` lands any more; ``error`` says why."""
+        return self._made(Kind.SUSPENDED, at_ms, {"error": error, "failed_collection": collection})
 
     def _listed(self, collections: Iterable[str] | None = None) -> dict[str, str]:
         """Only incremental snapshots list their collections; of MongoDB's initial ones Debezium does not."""

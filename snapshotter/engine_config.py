@@ -49,6 +49,7 @@ class EngineConfig:
     requests_max: int = 1_000
     remember_seconds: int = SECONDS
     watermarks_keep: bool = False
+    repairs_tables: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
 

@@ -44,6 +44,7 @@ _STYLES = {
     RequestState.QUEUED: "dim",
     RequestState.RUNNING: "cyan",
     RequestState.PAUSED: "yellow",
+    RequestState.SUSPENDED: "yellow",
     RequestState.COMPLETED: "green",
     RequestState.STOPPED: "yellow",
     RequestState.FAILED: "red",
@@ -170,9 +171,9 @@ def line(status: Status) -> str:
             parts.append(text)
         if request.error:
             parts.append(f"request {request.id} failed: {request.error}")
-        elif request.state in (RequestState.PAUSED, RequestState.STOPPED):
+        elif request.state in (RequestState.PAUSED, RequestState.SUSPENDED, RequestState.STOPPED):
             parts.append(f"request {request.id} is {request.state}")
-    parts += [*_more(status), *_channel_texts(status)]
+    parts += [*_more(status), *_suspended_texts(status), *_channel_texts(status)]
     if error := _error_text(status):
         parts.append(error)
     return " | ".join(parts)
@@ -193,6 +194,9 @@ def render(status: Status) -> Group:
     lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
     lines += [line for request in requests for line in _request_lines(request)]
     lines += [Text(text, style="dim") for text in [*_more(status), *_window_texts(status)]]
+    for report, text in zip(status.suspended, _suspended_texts(status), strict=True):
+        lines.append(Text(text, style="yellow" if report.restored_by else "red"))
+        lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
     lines += [Text(text, style="yellow") for text in _channel_texts(status)]
     if error := _error_text(status):
         lines.append(Text(error, style="red" if status.error else "yellow"))
@@ -220,6 +224,15 @@ def _channel_texts(status: Status) -> list[str]:
         return []
     signals = [f"signals by {c.name} do not come: {c.trouble}" for c in status.channels if c.trouble]
     return signals + [text for n in status.notifications if (text := _notification_text(n))]
+
+
+def _suspended_texts(status: Status) -> list[str]:
+    return [
+        f"{s.collection} is being restored by request {s.restored_by}"
+        if s.restored_by
+        else f"{s.collection} is suspended since {s.since:%Y-%m-%d %H:%M:%S} UTC, nothing of it lands: {s.error}"
+        for s in status.suspended
+    ]
 
 
 def _notification_text(told: NotificationReport) -> str | None:

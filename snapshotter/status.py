@@ -34,6 +34,7 @@ class RequestState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
     PAUSED = "paused"
+    SUSPENDED = "suspended"
     COMPLETED = "completed"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -128,6 +129,18 @@ class NotificationReport(_Report):
     trouble: str | None = None
 
 
+class SuspensionReport(_Report):
+    """A collection of which nothing lands: why (``cause`` is a name for programs), as of which position, and what to do
+    next. ``restored_by``: the request that is reading it again, while events land."""
+
+    collection: str
+    cause: str
+    error: str
+    next_step: str
+    since: datetime
+    restored_by: str | None = None
+
+
 class Status(_Report):
     """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
     behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong in this life of the engine.
@@ -151,6 +164,7 @@ class Status(_Report):
     snapshot_speed: float | None = None
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
+    suspended: tuple[SuspensionReport, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
     notifications: tuple[NotificationReport, ...] = ()
 

@@ -12,6 +12,10 @@ class LandingError(Exception):
     """A landing was refused, or did not do what it was asked; nothing of it is in the table."""
 
 
+class LandingOvertaken(LandingError):
+    """Another engine of the same state was quicker. The table is sound: it is this engine that must stop."""
+
+
 class TableAltered(LandingError):
     """The table is not what this engine left: see `streaming.table_identity`."""
 

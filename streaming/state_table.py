@@ -37,7 +37,7 @@ from streaming.columns import TablePlan
 from streaming.delta_log import CONFLICTS, Commit, Snapshot, TableLog, active
 from streaming.delta_transaction import Transaction, Unsupported, supports
 from streaming.key_ranges import Range
-from streaming.landing_errors import LandingError
+from streaming.landing_errors import LandingError, LandingOvertaken
 from streaming.namespaces import Namespace
 from streaming.state_merge import NOTHING_KNOWN, Known
 from streaming.state_schema import missing_columns, state_schema, type_differences
@@ -293,7 +293,7 @@ class StateTable:
         if commit is None:
             self._files = None
             self._admitted()
-            raise LandingError(
+            raise LandingOvertaken(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
             )

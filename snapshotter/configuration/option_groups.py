@@ -20,6 +20,7 @@ from snapshotter.configuration.option_values import (
     Names,
     Passed,
     SnapshotMode,
+    TableAltered,
     Text,
     WholeNumber,
     choice,
@@ -316,6 +317,12 @@ class EngineOptions(Group):
         7_000,
         ge=0,
         le=600_000,
+    )
+    table_altered: Annotated[TableAltered, choice(TableAltered)] = option(
+        "engine.table.altered",
+        "where somebody else has changed a table's rows, or it is gone: suspend its collection until it is read again, "
+        "or repair it by reading it again at once",
+        TableAltered.SUSPEND,
     )
     status_collection: Flag = option(
         "engine.status.collection",

@@ -51,6 +51,13 @@ class SnapshotMode(StrEnum):
     CUSTOM = "custom"
 
 
+class TableAltered(StrEnum):
+    """What is done where somebody else has changed a table, or it is gone."""
+
+    SUSPEND = "suspend"
+    REPAIR = "repair"
+
+
 class Layout(StrEnum):
     """How a document lies in its table."""
 

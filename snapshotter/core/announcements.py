@@ -11,6 +11,10 @@ Derived, never stored, so that nothing is announced that is not durable. Of a re
     COMPLETED             every collection has been read
     STOPPED, FAILED       it has ended otherwise (FAILED without a collection; also where others were stopped)
 
+Of a collection, under its own name:
+
+    SUSPENDED             nothing of it lands from here on, with the reason
+
 The engine itself adds SKIPPED, where a start has no initial load.
 
 ``data`` has the peer's names (Debezium's notifications); the keys in it are ours (`streaming.keys`).
@@ -30,6 +34,11 @@ SKIPPED = "SKIPPED"
 
 def between(before: Progress, after: Progress) -> Iterator[Announce]:
     """The announcements that the step from ``before`` to ``after`` calls for, in the order of the queue."""
+    for namespace, suspension in after.suspended.items():
+        was = before.suspended.get(namespace)
+        if not suspension.lands and (was is None or was.lands or was.since != suspension.since):
+            data = {"cause": suspension.cause, "next_step": suspension.next_step}
+            yield Announce("SUSPENDED", str(namespace), namespace, suspension.error, data)
     known = {request.id: request for request in before.requests}
     for request in after.requests:
         old = known.get(request.id)

@@ -113,11 +113,12 @@ def plan_landing(
     first_loads: Iterable[Namespace],
     landed_upto: Mapping[Namespace, str],
     emptied_at: Mapping[Namespace, ClusterTime],
+    suspended: Iterable[Namespace] = (),
 ) -> LandBatch:
     """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its
     commit would be skipped without a word), so none of its windows close. ``emptied_at``: when collections
     that windows in flight read were last emptied, in this batch or before."""
-    loading = frozenset(first_loads)
+    loading, left_out = frozenset(first_loads), frozenset(suspended)
     return LandBatch(
         batch_id=arrived.batch_id,
         start=arrived.start,
@@ -135,7 +136,8 @@ def plan_landing(
         ),
         keep=frozenset(w.namespace for w in windows.values()),
         unreached=dict(unreached),
-        emptied=dict(arrived.emptied),
+        emptied={namespace: what for namespace, what in arrived.emptied.items() if namespace not in left_out},
+        left_out=left_out,
     )
 
 
@@ -168,6 +170,16 @@ def without(landing: LandBatch, lost: frozenset[WindowId]) -> LandBatch:
         if window.id not in lost and (first_broken is None or window.order < first_broken):
             rest.append(closing)
     return replace(landing, closings=tuple(rest))
+
+
+def leaving_out(landing: LandBatch, namespace: Namespace) -> LandBatch:
+    """The same landing without a collection that turned out to be suspended."""
+    return replace(
+        landing,
+        closings=tuple(c for c in landing.closings if c.window.namespace != namespace),
+        emptied={name: what for name, what in landing.emptied.items() if name != namespace},
+        left_out=landing.left_out | {namespace},
+    )
 
 
 def reached_only(bounds: tuple[Bound, ...], unreached: Unreached | None) -> tuple[Bound, ...]:

@@ -141,6 +141,7 @@ class LandBatch:
 
     ``keep``: collections whose streamed keys are to be kept, with their times, because a window may ask for
     them. ``emptied``: tables that hold, after their commit, nothing but what follows that point of the batch.
+    ``left_out``: suspended collections, of which nothing lands.
     """
 
     batch_id: int
@@ -150,6 +151,7 @@ class LandBatch:
     keep: frozenset[Namespace]
     unreached: Mapping[Namespace, Unreached]
     emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
+    left_out: frozenset[Namespace] = frozenset()
 
     def closes(self, window: WindowId) -> bool:
         return any(closing.window.id == window for closing in self.closings)

@@ -15,6 +15,7 @@ from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.window import Sighting, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.table_identity import TableMark
 
 if TYPE_CHECKING:
     from snapshotter.core.controls import Controls
@@ -174,11 +175,13 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class BatchLanded:
     """Every table of the batch is committed. ``waited``: seconds since the batch before it began, so about as long as
-    the oldest of its changes has waited; None where none was before it in this run."""
+    the oldest of its changes has waited; None where none was before it in this run. ``tables``: which versions of which
+    tables they are now."""
 
     batch_id: int
     outcomes: Mapping[WindowId, Outcome] = field(default_factory=dict)
     waited: float | None = None
+    tables: Mapping[Namespace, TableMark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,20 @@ class BuffersLost:
 
     batch_id: int
     windows: frozenset[WindowId]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSuspended:
+    """The collection's table cannot be landed in, and trying again would not help. ``cause`` is a name for programs.
+    ``batch_id``: the batch that is being landed, which goes on without it; None where somebody else has met it.
+    ``repair``: it is to be read again at once."""
+
+    namespace: Namespace
+    cause: str
+    error: str
+    next_step: str
+    batch_id: int | None = None
+    repair: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,5 +228,6 @@ Input = (
     | BatchArrived
     | BatchLanded
     | BuffersLost
+    | CollectionSuspended
     | Draining
 )

@@ -43,6 +43,7 @@ from snapshotter.core.effects import (
 from snapshotter.core.progress import TaskState
 from snapshotter.core.requesting import Requesting
 from snapshotter.core.scan import Planned
+from snapshotter.core.suspension import Suspension, repairing
 from snapshotter.core.window import Window, WindowError
 from streaming.namespaces import Namespace
 
@@ -83,9 +84,11 @@ class Machine(Requesting):
                 effects = self._batch_landed(happened)
             case inputs.BuffersLost():
                 effects = self._buffers_lost(happened)
+            case inputs.CollectionSuspended():
+                effects = self._collection_suspended(happened)
             case inputs.Draining():
                 self.draining, self.limits = True, self.limits.draining()
-        return (*effects, *self._next_requests())
+        return (*effects, *self._settle_suspensions(), *self._next_requests())
 
     # What the engine may ask
 
@@ -101,10 +104,9 @@ class Machine(Requesting):
 
     @property
     def finished(self) -> bool:
-        """Nothing is asked for that has not ended (or waits for an operator to resume it), and that is saved and
-        announced."""
+        """Nothing is asked for that has not ended (or waits for an operator), and that is saved and announced."""
         asked, saved = self.progress.requests, self._saved.requests
-        over = asked == saved and all(r.ended or r.paused for r in asked)
+        over = asked == saved and all(r.ended or r.paused or self.progress.resting(r) for r in asked)
         return over and self.quiet and not self.progress.rereads
 
     # Windows
@@ -192,6 +194,7 @@ class Machine(Requesting):
             [task.namespace for task in self.first_loads()],
             self.landed_upto,
             self.flight.emptied_at,
+            self.progress.left_out,
         )
         self._arrived, self._behind, self._ready = happened, happened.behind, True
         self._streams = happened.streams
@@ -213,6 +216,8 @@ class Machine(Requesting):
         for request, task in self._turns():
             if task.state is TaskState.OPENED:
                 self._put(request.id, task.begun(table_empty=task.namespace in empty_tables))
+                # Whoever has the turn in a suspended collection reads all of it: events land again from here on.
+                self.progress = self.progress.restoring(task.namespace, request.id)
 
     def _unreached(self) -> dict[Namespace, Unreached]:
         loads = list(queue.first_loads(self.progress))
@@ -244,6 +249,43 @@ class Machine(Requesting):
                 effects += self._fail_window(window, error, definite=False)
         return [*effects, self.landing]
 
+    def _collection_suspended(self, happened: inputs.CollectionSuspended) -> list[Effect]:
+        """What was under way in the collection is given up, and its requests wait, but for one that comes later and
+        reads all of it again."""
+        namespace, progress, landing = happened.namespace, self.progress, happened.batch_id is not None
+        if landing:
+            if self.landing is None or self.landing.batch_id != happened.batch_id:
+                raise ValueError(
+                    f"{namespace} is suspended in batch {happened.batch_id}, but {self._in_hand}"
+                )
+            self.landing = batches.leaving_out(self.landing, namespace)
+        effects = self._rest(namespace)
+        suspended = progress.suspended.get(namespace)
+        if suspended is None or suspended.lands:
+            known = {r.id for r in self._saved.requests}
+            there = [
+                (r.id, task) for r in progress.requests if (task := r.task(namespace)) and not task.ended
+            ]
+            waiting = [i for i, task in there if i in known or task.state is not TaskState.WAITING]
+            why = happened.cause, happened.error, happened.next_step, progress.position
+            self.progress = progress.suspending(namespace, Suspension(*why, frozenset(waiting)))
+            if happened.repair:
+                ids = {r.id for r in progress.requests}
+                repair = repairing(namespace, progress.position, ids)
+                self._request_received(inputs.RequestReceived(repair))
+        if landing and self.landing is not None:
+            return [*effects, self.landing]
+        return [
+            *effects,
+            MakeBatch(),
+        ]  # a suspension is saved with a batch, and an idle stream brings none by itself
+
+    def _settle_suspensions(self) -> list[Effect]:
+        """A read that was to restore a collection may have ended."""
+        before, self.progress = self.progress.left_out, self.progress.restored()
+        again = self.progress.left_out - before
+        return [effect for namespace in sorted(again) for effect in self._rest(namespace)]
+
     def _batch_landed(self, happened: inputs.BatchLanded) -> list[Effect]:
         landing, arrived = self.landing, self._arrived
         if landing is None or arrived is None or landing.batch_id != happened.batch_id:
@@ -258,10 +300,14 @@ class Machine(Requesting):
             if self.windows.pop(window.id, None) is not None:
                 self._window_landed(window, outcome)
         for namespace, bounds in arrived.incomplete.items():
+            if namespace in landing.left_out:
+                continue
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
             self.progress = self.progress.with_reread(namespace, missed)
         self._end_tasks()
-        self.progress = replace(self.progress, batch_id=landing.batch_id, position=landing.end)
+        tables = {**self.progress.tables, **happened.tables}
+        moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, tables=tables)
+        self.progress = moved.restored()
         announced = list(announcements.between(self._saved, self.progress))
         self.progress = self.progress.forgetting(self.limits.ended_requests_kept)
         settled = self.controls.settled(self._saved, self.progress)

@@ -16,15 +16,17 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.suspension import Suspension
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
+from streaming.table_identity import TableMark
 
 
 class TaskState(StrEnum):
@@ -78,7 +80,16 @@ class TaskProgress:
     @property
     def whole(self) -> bool:
         """The collection is read from end to end, and only read."""
-        return self.filter is None and not self.keys and self.range is None and not self.reconcile
+        return self._of_all and not self.reconcile
+
+    @property
+    def restores(self) -> bool:
+        """Once it is done, the table holds what the collection holds, whatever it held before."""
+        return self._of_all and self.reconcile
+
+    @property
+    def _of_all(self) -> bool:
+        return self.filter is None and not self.keys and self.range is None
 
     def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
         """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
@@ -237,12 +248,16 @@ class RequestProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All of it, as of the end of batch ``batch_id`` (-1: before any batch)."""
+    """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``suspended``: collections of which
+    nothing lands, or that are being restored. ``tables``: which table each collection has landed in, and the newest
+    version of that which was landed, or looked at and found sound."""
 
     batch_id: int = -1
     position: ClusterTime = ORIGIN
     requests: tuple[RequestProgress, ...] = ()
     rereads: tuple[tuple[Namespace, Bound], ...] = ()
+    suspended: Mapping[Namespace, Suspension] = field(default_factory=dict, hash=False)
+    tables: Mapping[Namespace, TableMark] = field(default_factory=dict, hash=False)
 
     def request(self, request_id: str) -> RequestProgress | None:
         return next((r for r in self.requests if r.id == request_id), None)
@@ -269,6 +284,70 @@ class Progress:
         rest = tuple((n, b) for n, b in self.rereads if n != namespace or b.key not in keys)
         return replace(self, rereads=rest)
 
+    def suspending(self, namespace: Namespace, suspension: Suspension) -> Progress:
+        """From here on nothing of the collection lands, so no first load of it goes on as one, and ids that were to be
+        read again are read with all others."""
+        requests = tuple(
+            request.with_task(task.merging())
+            if (task := request.task(namespace)) is not None and not task.ended
+            else request
+            for request in self.requests
+        )
+        return replace(
+            self,
+            requests=requests,
+            rereads=tuple((n, b) for n, b in self.rereads if n != namespace),
+            suspended={**self.suspended, namespace: suspension},
+        )
+
+    def capturing(self, captures: Callable[[Namespace], bool]) -> Progress:
+        """Without what is known of the tables of collections that are no longer captured."""
+        return replace(
+            self,
+            suspended={n: suspension for n, suspension in self.suspended.items() if captures(n)},
+            tables={n: mark for n, mark in self.tables.items() if captures(n)},
+        )
+
+    def restoring(self, namespace: Namespace, request_id: str) -> Progress:
+        """A read of the collection begins; where that is suspended, it is restored by it, whatever its table is now."""
+        if (suspension := self.suspended.get(namespace)) is None:
+            return self
+        return replace(
+            self,
+            suspended={**self.suspended, namespace: replace(suspension, restored_by=request_id)},
+            tables={name: mark for name, mark in self.tables.items() if name != namespace},
+        )
+
+    def restored(self) -> Progress:
+        """Collections whose restoring read is done are no longer suspended; where it ended otherwise they are again."""
+        if not any(suspension.lands for suspension in self.suspended.values()):
+            return self
+        left = {}
+        for namespace, suspension in self.suspended.items():
+            request = self.request(suspension.restored_by) if suspension.restored_by else None
+            task = request.task(namespace) if request is not None else None
+            if task is None or not task.ended:
+                left[namespace] = suspension
+            elif task.state is not TaskState.DONE:
+                left[namespace] = suspension.given_up(self.position)
+        rereads = tuple((n, b) for n, b in self.rereads if n not in left or left[n].lands)
+        return replace(self, suspended=left, rereads=rereads)
+
+    @property
+    def left_out(self) -> frozenset[Namespace]:
+        """The collections of which nothing lands."""
+        return frozenset(n for n, suspension in self.suspended.items() if not suspension.lands)
+
+    def rests(self, request: RequestProgress, task: TaskProgress) -> bool:
+        """Whether the task waits because its collection is suspended."""
+        suspension = self.suspended.get(task.namespace)
+        return suspension is not None and not task.ended and not suspension.restores(request, task)
+
+    def resting(self, request: RequestProgress) -> bool:
+        """Whether all that is left of the request waits for suspended collections."""
+        left = [task for task in request.tasks if not task.ended]
+        return bool(left) and bool(self.suspended) and all(self.rests(request, task) for task in left)
+
     def forgetting(self, keep_ended: int) -> Progress:
         """Note which requests have ended by this batch; of those that had before, only the ``keep_ended`` that did so
         last stay, so that the file does not grow for ever.
@@ -288,6 +367,8 @@ class Progress:
             "position": self.position.to_json(),
             "requests": [r.to_json() for r in self.requests],
             "rereads": [{"namespace": str(n), "bound": b.to_json()} for n, b in self.rereads],
+            "suspended": {str(n): suspension.to_json() for n, suspension in self.suspended.items()},
+            "tables": {str(n): mark.to_json() for n, mark in self.tables.items()},
         }
 
     @classmethod
@@ -298,6 +379,14 @@ class Progress:
             rereads=tuple(
                 (Namespace.parse(r["namespace"]), Bound.from_json(r["bound"])) for r in value["rereads"]
             ),
+            suspended={
+                Namespace.parse(name): Suspension.from_json(suspension)
+                for name, suspension in value.get("suspended", {}).items()
+            },
+            tables={
+                Namespace.parse(name): TableMark.from_json(mark)
+                for name, mark in value.get("tables", {}).items()
+            },
         ).asked(map(RequestProgress.from_json, value["requests"]))
 
 

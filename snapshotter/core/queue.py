@@ -2,8 +2,9 @@
 
 Of two requests that want the same, the one of the higher priority goes first, then the one that was accepted first.
 Of each collection one task at a time has its turn, so that the READs of one commit never hold a key twice; different
-collections go side by side. A request that is paused has no turn, and keeps nobody else from it. While a blocking
-request has its turn, nobody else has one.
+collections go side by side. A request that is paused has no turn, and keeps nobody else from it; nor has a task whose
+collection is suspended, unless it ends that (`core.suspension`). While a blocking request has its turn, nobody else has
+one.
 
 Pure: standard library only.
 """
@@ -19,7 +20,7 @@ from streaming.namespaces import Namespace
 def blocking(progress: Progress) -> RequestProgress | None:
     """The blocking request whose turn it is: of several the first that was accepted."""
     waiting = (r for r in progress.requests if r.blocking and not r.paused and not r.ended)
-    return next(waiting, None)
+    return next((r for r in waiting if not progress.resting(r)), None)
 
 
 def active(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
@@ -30,7 +31,7 @@ def active(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
     waiting = [r for r in progress.requests if not r.paused] if alone is None else [alone]
     for request in sorted(waiting, key=lambda r: -r.priority):
         for task in request.tasks:
-            if not task.ended and task.namespace not in taken:
+            if not task.ended and task.namespace not in taken and not progress.rests(request, task):
                 taken.add(task.namespace)
                 found.append((request, task))
     return found

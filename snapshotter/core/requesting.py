@@ -152,6 +152,16 @@ class Requesting:
             effects += self._drop(window)
         return effects
 
+    def _rest(self, namespace: Namespace) -> list[Effect]:
+        """No window stays in this collection: chunks that had one get another when their task has its turn again."""
+        effects: list[Effect] = []
+        for window in [w for w in self.windows.values() if w.namespace == namespace]:
+            scan = self.scans.get((window.request_id or "", namespace))
+            if scan is not None:
+                scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
+            effects += self._drop(window)
+        return effects
+
     def _collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
         known = happened.request_id, happened.namespace
         task = self._task(*known)

@@ -15,11 +15,13 @@ from streaming.namespaces import Namespace
 
 
 class Origin(StrEnum):
-    """Who asked: an operator, the first start, or a rename that brought documents which never streamed."""
+    """Who asked: an operator, the first start, a rename that brought documents which never streamed, or the engine
+    itself, whose table somebody else has altered."""
 
     SIGNAL = "signal"
     INITIAL = "initial"
     RENAME = "rename"
+    REPAIR = "repair"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from signals.notification_kafka import KafkaNotificationOptions
 from snapshotter.configuration.channel_checks import channel_config
 from snapshotter.configuration.notification_config import SINK, NotificationConfig
 from snapshotter.configuration.option_groups import SnapshotOptions
-from snapshotter.configuration.option_values import SnapshotMode
+from snapshotter.configuration.option_values import SnapshotMode, TableAltered
 from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy, configured, custom
 from snapshotter.control import channels
@@ -57,6 +57,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         requests_max=settings.engine.requests_max,
         remember_seconds=settings.engine.signals_remember_ms // 1_000,
         watermarks_keep=settings.engine.watermarks_keep,
+        repairs_tables=settings.engine.table_altered is TableAltered.REPAIR,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
     )

@@ -11,6 +11,7 @@ import json
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -45,6 +46,7 @@ from snapshotter.engine.session import Session
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.engine.winding_up import all_of
 from snapshotter.engine_config import EngineConfig
+from snapshotter.errors import DefiniteError
 from snapshotter.failures import Fault, classify
 from snapshotter.landing.tables import Tables
 from snapshotter.notifying.notices import Notifier
@@ -70,6 +72,8 @@ from streaming.table_identity import Owner
 
 _log = structlog.get_logger("snapshotter.engine")
 _RENEW_SECONDS = 10.0
+_SUSPECT_AFTER = 2
+"""Runs that a collection's table has ended: in the next one it is suspended instead."""
 
 
 class Engine:
@@ -111,6 +115,7 @@ class Engine:
             lambda: self.tables.there(),  # noqa: PLW0108 - a new generation has tables of its own
             lambda: self.telling.now(Announce(SKIPPED, NAME)),
         )
+        self._failing: Counter[Namespace] = Counter()
         self._renewed = 0.0
         self._prepared = False
         self._app_id: str | None = None
@@ -173,6 +178,18 @@ class Engine:
         finally:
             all_of(self._channels.close, self._lock.release, self.outcomes.close, self.notifier.close)
 
+    def _refuse_suspended(self) -> None:
+        """``--once`` has done all that it can: raises DefiniteError where that is not all."""
+        progress = (self.store.newest() or Progress()).capturing(self.config.scope.captures)
+        suspended = progress.suspended
+        if suspended:
+            why = [f"{namespace}: {suspension.error}" for namespace, suspension in sorted(suspended.items())]
+            steps = dict.fromkeys(suspended[namespace].next_step for namespace in sorted(suspended))
+            raise DefiniteError(
+                "\n".join(["suspended, so nothing lands of:", *(f"  - {text}" for text in why)]),
+                "; ".join(steps),
+            )
+
     def _live(self, once: bool) -> None:
         progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
         reads = self.first_load.wanted(progress, self.store.generation)
@@ -182,6 +199,8 @@ class Engine:
         if reads and self.config.snapshot_delay_ms:
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
+        if once or not streams:
+            self._refuse_suspended()
 
     def _runs(self, once: bool, streams_at: float) -> None:
         restarts = Restarts(self.config.retries_max)
@@ -193,9 +212,11 @@ class Engine:
             except Exception as error:
                 if self._begins_anew(error):
                     continue
+                if steady := time.monotonic() - started > STEADY_SECONDS and self._landed > landed:
+                    self._failing.clear()
+                self._blame()
                 if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
                     raise
-                steady = time.monotonic() - started > STEADY_SECONDS and self._landed > landed
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
                     raise enough from error
                 wait_ms, failure = self.config.retry_wait_ms, error
@@ -207,6 +228,11 @@ class Engine:
     def _landed(self) -> int:
         """The newest batch that has landed in this life; -1 before the first."""
         return self.run_state.progress.batch_id if self.run_state is not None else -1
+
+    def _blame(self) -> None:
+        """Note where one collection's table alone ended the run: after some times that is its own fault."""
+        if self.run_state is not None and self.run_state.batches.failing is not None:
+            self._failing[self.run_state.batches.failing] += 1
 
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
@@ -249,7 +275,8 @@ class Engine:
         writer = watermark_writer(*told, keep=config.watermarks_keep)
         since = self.beginning.confirmed(self.store)
         world, fresh = self._world(), since is not None
-        run = Run(uuid.uuid4().hex[:12], world, writer, clock, streams_at=streams_at, fresh=fresh)
+        suspects = frozenset(n for n, times in self._failing.items() if times >= _SUSPECT_AFTER)
+        run = Run(uuid.uuid4().hex[:12], world, writer, clock, suspects, streams_at=streams_at, fresh=fresh)
         with self.obedience.one_at_a_time:
             self.run_state = run
         query: StreamingQuery | None = None

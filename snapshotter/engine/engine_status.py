@@ -15,9 +15,10 @@ import structlog
 
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin, SnapshotRequest
+from snapshotter.core.suspension import Suspension
 from snapshotter.core.window import Window
 from snapshotter.engine.run import Run
-from snapshotter.errors import describe
+from snapshotter.errors import describe, redact
 from snapshotter.progress_view import SilentView, View
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import Storage
@@ -32,8 +33,10 @@ from snapshotter.status import (
     RequestReport,
     RequestState,
     Status,
+    SuspensionReport,
     WindowReport,
 )
+from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.status")
 _WRITE_SECONDS = 1.0
@@ -169,8 +172,8 @@ class StatusWriter:
         if error is not None and error is not self._error:
             self._last_error = _error_report(error)
         self._error = error
-        requests = [self._request(r, now) for r in progress.requests]
-        requests += [self._request(RequestProgress.accepted(r), now) for r in waiting]
+        requests = [self._request(r, now, progress) for r in progress.requests]
+        requests += [self._request(RequestProgress.accepted(r), now, progress) for r in waiting]
         requests += [
             RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
             for i, why in refused
@@ -197,6 +200,7 @@ class StatusWriter:
             snapshot_speed=self.newest_speed,
             requests=tuple(requests),
             windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
+            suspended=tuple(_suspension(n, s) for n, s in sorted(progress.suspended.items())),
         )
 
     def _forget(self, known: set[str]) -> None:
@@ -206,19 +210,22 @@ class StatusWriter:
         self._pauses = {i: pause for i, pause in self._pauses.items() if i in known}
         self._speeds = {i: speed for i, speed in self._speeds.items() if i[0] in known or i == _EVENTS}
 
-    def _request(self, request: RequestProgress, now: float) -> RequestReport:
+    def _request(self, request: RequestProgress, now: float, progress: Progress) -> RequestReport:
         accepted = self._accepted.setdefault(request.id, datetime.now(UTC))
         if request.ended:
             self._ended.setdefault(request.id, datetime.now(UTC))
         else:
             self._ended.pop(request.id, None)  # it failed, and goes on
-        collections = tuple(self._collection(request, task, now) for task in request.tasks)
+        collections = tuple(
+            self._collection(request, task, now, rests=progress.rests(request, task))
+            for task in request.tasks
+        )
         paused = self._pauses.setdefault(request.id, Stopwatch())
         errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
         return RequestReport(
             id=request.id,
             type=type_of(request),
-            state=state_of(request),
+            state=RequestState.SUSPENDED if progress.resting(request) else state_of(request),
             collections=collections,
             accepted_at=accepted,
             completed_at=self._ended.get(request.id),
@@ -228,13 +235,15 @@ class StatusWriter:
             paused_seconds=round(paused.at(now, runs=request.paused and not request.ended), 1),
         )
 
-    def _collection(self, request: RequestProgress, task: TaskProgress, now: float) -> CollectionReport:
+    def _collection(
+        self, request: RequestProgress, task: TaskProgress, now: float, *, rests: bool
+    ) -> CollectionReport:
         done = task.rows + task.dropped
         speed = self._measured(request, task, now, done)
         left = max(0, task.estimated - done) if task.estimated is not None else None
         return CollectionReport(
             name=str(task.namespace),
-            state=STATES[task.state],
+            state=RequestState.SUSPENDED if rests else STATES[task.state],
             chunks_done=task.chunks,
             rows=task.rows,
             dropped=task.dropped,
@@ -295,6 +304,17 @@ def after_failure(request: RequestProgress) -> str:
 def _window(window: Window) -> WindowReport:
     return WindowReport(
         collection=str(window.namespace), number=window.id.number, state=window.state.value, rows=window.rows
+    )
+
+
+def _suspension(namespace: Namespace, suspension: Suspension) -> SuspensionReport:
+    return SuspensionReport(
+        collection=str(namespace),
+        cause=suspension.cause,
+        error=redact(suspension.error),
+        next_step=suspension.next_step,
+        since=datetime.fromtimestamp(suspension.since.t, UTC),
+        restored_by=suspension.restored_by,
     )
 
 

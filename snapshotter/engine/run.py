@@ -23,10 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
-from snapshotter.core.inputs import Draining, Input, SignalsTaken
+from snapshotter.core.inputs import CollectionSuspended, Draining, Input, SignalsTaken
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.window import Window, WindowId
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine_config import EngineConfig
@@ -41,6 +42,7 @@ from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
+from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
@@ -84,6 +86,7 @@ class Run:
     clock: CausalClock
     lane: Lane = field(init=False)
     batches: BatchLane = field(init=False)
+    suspects: frozenset[Namespace] = frozenset()
     error: BaseException | None = None
     events: int = 0
     known_head: ClusterTime = ORIGIN
@@ -110,6 +113,7 @@ class Run:
             clock=self.clock,
             plan_for=world.tables.plan,
             report=self.report,
+            suspend=self.suspend,
             readers=config.limits.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
@@ -124,6 +128,7 @@ class Run:
             captures=config.scope.captures,
             landers=config.landers,
             transactions=self._transactions(),
+            suspects=self.suspects,
         )
         self.lane.start()
 
@@ -150,8 +155,8 @@ class Run:
         self._ended = trailer.end
 
     def _begin(self, batch_id: int) -> None:
-        progress = self.world.store.load_before(batch_id)
         config = self.world.config
+        progress = self.world.store.load_before(batch_id).capturing(config.scope.captures)
         removed = self.writer.clean_up(self.id)
         if removed:
             _log.info("removed watermark documents of earlier runs", count=removed)
@@ -260,6 +265,20 @@ class Run:
                 self.world.hints.bump()
             case _:
                 self.lane.submit(effect)
+
+    def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
+        """Nothing of this collection lands any more, and it is said; where it may be, it is read again at once."""
+        repair = fault.repairable and self.world.config.repairs_tables
+        _log.error(
+            "collection suspended",
+            collection=str(fault.namespace),
+            cause=fault.cause,
+            error=fault.error,
+            next_step="it is read again by itself" if repair else fault.next_step,
+        )
+        self.world.tables.forget(fault.namespace)
+        told = fault.cause, fault.error, fault.next_step
+        return self.step(CollectionSuspended(fault.namespace, *told, batch_id, repair))
 
     def receive_signals(self, documents: Sequence[bytes]) -> None:
         self.world.accept(documents)

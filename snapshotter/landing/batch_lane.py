@@ -8,6 +8,9 @@ the progress of the batch before, and the journal. Nothing is skipped in silence
 
 A collection that is dropped, renamed away or replaced sends no deletes: of its table stays what follows in the batch
 (`core.namespace_changes`).
+
+What is wrong with one table alone suspends its collection (`landing.table_faults`, `core.suspension`): the batch lands
+without it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import bson
 import pyarrow as pa
@@ -32,19 +35,23 @@ from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost, Inpu
 from snapshotter.core.machine import Machine
 from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
 from snapshotter.core.progress import TaskProgress
+from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.window import Sighting, WindowId
 from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.landing.frames import for_batches, frame_of
+from snapshotter.landing.table_faults import fault_of, may_be_blamed
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.table_identity import TableMark
 
 _log = structlog.get_logger("snapshotter.batches")
+Answer = TypeVar("Answer")
 _BEHIND_SECONDS = 60
 HOLD_SECONDS = 120
 """How far the stream may get ahead while it waits for a blocking request: then it goes on for a batch, and what is read
@@ -70,6 +77,10 @@ class BatchHost(Protocol):
 
     def step(self, happened: Input) -> tuple[Effect, ...]:
         """Step the machine and carry out everything but landings; they are returned."""
+
+    def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
+        """Nothing of this collection lands any more. ``batch_id``: the batch that goes on without it; what is left of
+        its landing is among what is returned."""
 
     def receive_signals(self, documents: Sequence[bytes]) -> None:
         """Documents inserted into the signal collection that are no watermarks, in their order."""
@@ -98,6 +109,10 @@ class BatchLane:
     first: bool = True
     streams: bool = False
     """Whether the newest batch holds events."""
+    suspects: frozenset[Namespace] = frozenset()
+    """Collections whose landings have failed in several runs: what their tables meet is theirs."""
+    failing: Namespace | None = None
+    """The collection whose table has ended the run, where no other table met an error."""
     times: BatchTimes = field(default_factory=BatchTimes)
 
     def process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
@@ -125,18 +140,21 @@ class BatchLane:
         landed: dict[Namespace, LandedTable] = {}
         with self._transactions_beside(events, trailer, batch_id, token):
             while True:
-                try:
-                    self._land(events, trailer, landing, token, landed)
+                lost, faults = self._land(events, trailer, landing, token, landed)
+                for fault in faults:
+                    landing = self._landing(self.host.suspend(fault, batch_id))
+                if lost:
+                    _log.warning("READ buffers lost", windows=[str(w) for w in lost], batch=batch_id)
+                    landing = self._landing(self.host.step(BuffersLost(batch_id, lost)))
+                if not lost and not faults:
                     break
-                except BuffersGone as gone:
-                    _log.warning("READ buffers lost", windows=[str(w) for w in gone.windows], batch=batch_id)
-                    landing = self._landing(self.host.step(BuffersLost(batch_id, gone.windows)))
         for namespace in landing.keep:
             if namespace in landed and landed[namespace].keys.num_rows:
                 self.keys.keep(namespace, batch_id, landing.end, landed[namespace].keys)
         outcomes = {w: o for table in landed.values() for w, o in table.outcomes.items()}
         closed = {c.window.id: outcomes[c.window.id] for c in landing.closings}
-        self.host.step(BatchLanded(batch_id, closed, self.times.land()))
+        marks = {n: table.mark for n, table in landed.items() if table.mark and n not in landing.left_out}
+        self.host.step(BatchLanded(batch_id, closed, self.times.land(), marks))
         self._forget()
         self.first = False
         return trailer
@@ -223,15 +241,20 @@ class BatchLane:
         landed_upto: dict[Namespace, str] = {}
         if self.first:
             # Only the first batch of a run can be one that was tried before.
-            recorded = set(self._recorded(batch_id, self._streamed(trailer) | changed.emptied.keys()))
-            landed_upto = dict(self._landed_upto(machine.first_loads()))
+            list(self._asked(sorted(machine.progress.tables.keys() - machine.progress.left_out), self._look))
+            named = (self._streamed(trailer) | changed.emptied.keys()) - machine.progress.left_out
+            recorded = {n for n, batch in self._asked(sorted(named), self._recorded) if batch >= batch_id}
+            loads = {task.namespace: task for task in machine.first_loads()}
+            reached = self._asked(loads, lambda namespace: self._landed_upto(loads[namespace]))
+            landed_upto = {namespace: key for namespace, key in reached if key is not None}
+        beginning = list(self._asked(machine.beginning(), self._is_empty))
         return BatchArrived(
             batch_id=batch_id,
             start=machine.progress.position,
             end=trailer.end,
             sightings=tuple(sightings),
             incomplete=incomplete,
-            empty_tables=frozenset(n for n in machine.beginning() if self._is_empty(n)),
+            empty_tables=frozenset(namespace for namespace, empty in beginning if empty),
             recorded=frozenset(recorded),
             landed_upto=landed_upto,
             behind=self.host.head().t - trailer.end.t
@@ -246,19 +269,35 @@ class BatchLane:
         named = {n for n, count in trailer.namespaces.items() if count and n != self.signals}
         return set(filter(self.captures, named))
 
-    def _recorded(self, batch_id: int, namespaces: Iterable[Namespace]) -> Iterable[Namespace]:
-        for namespace in namespaces:
-            recorded = self.tables.of(namespace).table.recorded_batch()
-            if recorded is not None and recorded >= batch_id:
-                yield namespace
+    def _asked(
+        self, namespaces: Iterable[Namespace], ask: Callable[[Namespace], Answer]
+    ) -> Iterator[tuple[Namespace, Answer]]:
+        """What their tables say, asked side by side. Of one that cannot be asked the collection is suspended."""
+        with ThreadPoolExecutor(self.landers, "ask") as pool:
+            answers = {namespace: pool.submit(ask, namespace) for namespace in namespaces}
+        for namespace, answer in answers.items():
+            error = answer.exception()
+            if error is None:
+                yield namespace, answer.result()
+            elif fault := fault_of(namespace, error, suspect=namespace in self.suspects):
+                self.host.suspend(fault)
+            else:
+                if len(answers) > 1 and may_be_blamed(error):
+                    self.failing = namespace
+                raise error
 
-    def _landed_upto(self, tasks: Iterable[TaskProgress]) -> Iterable[tuple[Namespace, str]]:
-        for task in tasks:
-            opened = self.tables.of(task.namespace)
-            if task.last is not None and opened.plan is not None:
-                highest = opened.table.max_key(task.frontier.key if task.frontier else None, task.last.key)
-                if highest is not None:
-                    yield task.namespace, highest
+    def _look(self, namespace: Namespace) -> TableMark | None:
+        return self.tables.look(namespace, self.host.machine.progress.tables.get(namespace))
+
+    def _recorded(self, namespace: Namespace) -> int:
+        recorded = self.tables.of(namespace).table.recorded_batch()
+        return -1 if recorded is None else recorded
+
+    def _landed_upto(self, task: TaskProgress) -> str | None:
+        opened = self.tables.of(task.namespace)
+        if task.last is None or opened.plan is None:
+            return None
+        return opened.table.max_key(task.frontier.key if task.frontier else None, task.last.key)
 
     def _is_empty(self, namespace: Namespace) -> bool:
         return self.tables.of(namespace).table.is_empty()
@@ -275,29 +314,36 @@ class BatchLane:
         landing: LandBatch,
         token: int,
         landed: dict[Namespace, LandedTable],
-    ) -> None:
+    ) -> tuple[frozenset[WindowId], list[TableUnusable]]:
         """Every table that has something, side by side; all threads are joined before this returns or raises. What all
-        of them have lost is raised together: a table whose events are committed already is not landed again."""
+        of them have lost is returned together, and what is wrong with single ones: a table whose events are committed
+        already is not landed again."""
         closing = {c.window.namespace for c in landing.closings}
-        wanted = self._streamed(trailer) | closing | landing.emptied.keys()
+        wanted = (self._streamed(trailer) | closing | landing.emptied.keys()) - landing.left_out
         work = [n for n in sorted(wanted) if n not in landed]
         if not work:
-            return
+            return frozenset(), []
         with ThreadPoolExecutor(min(self.landers, len(work)), "land") as pool:
             batches = {n: self._table_batch(n, events, trailer, landing, token) for n in work}
             futures = {n: pool.submit(self._land_one, batches[n]) for n in work}
         lost: set[WindowId] = set()
+        faults: list[TableUnusable] = []
+        failed: dict[Namespace, BaseException] = {}
         for namespace, future in futures.items():
             error = future.exception()
-            if isinstance(error, BuffersGone):
-                lost |= error.windows
-            elif error is None:
+            if error is None:
                 landed[namespace] = future.result()
-        for future in futures.values():
-            if not isinstance(future.exception(), BuffersGone):
-                future.result()
-        if lost:
-            raise BuffersGone(frozenset(lost))
+            elif isinstance(error, BuffersGone):
+                lost |= error.windows
+            elif fault := fault_of(namespace, error, suspect=namespace in self.suspects):
+                faults.append(fault)
+            else:
+                failed[namespace] = error
+        for namespace, error in failed.items():
+            if landed and len(failed) == 1 and may_be_blamed(error):
+                self.failing = namespace
+            raise error
+        return frozenset(lost), faults
 
     @contextmanager
     def _transactions_beside(
@@ -319,7 +365,7 @@ class BatchLane:
 
     def _metadata(self, trailer: BatchTrailer, batch_id: int, token: int) -> dict[str, Any]:
         """What every commit of a batch says of it."""
-        return {
+        said: dict[str, Any] = {
             "engine": self.engine,
             "run": self.host.machine.run,
             "fencing_token": token,
@@ -327,13 +373,20 @@ class BatchLane:
             "position": trailer.end.to_json(),
             "resume_token": trailer.token,
         }
+        if suspended := self.host.machine.progress.left_out:
+            said["suspended"] = sorted(map(str, suspended))
+        return said
 
     def _land_one(self, batch: TableBatch) -> LandedTable:
         self._in_landing_pool()
         if self._came_and_went(batch):
             return LandedTable(batch.namespace, KEYS_SCHEMA.empty_table())
+        before = self._look(batch.namespace)
         with self.tables.landing(batch.namespace) as opened:
-            return land_table(self.spark, opened, batch)
+            landed = land_table(self.spark, opened, batch)
+        # What somebody else commits between the look and the landing lies behind the mark: the next look finds it.
+        landed.mark = before or self.tables.look(batch.namespace, None)
+        return landed
 
     def _came_and_went(self, batch: TableBatch) -> bool:
         """Nothing was there, and after the drop nothing is: no table is made for it."""

@@ -38,6 +38,7 @@ from snapshotter.core.inputs import Outcome
 from snapshotter.core.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.reconcile import GoneRows, gone_rows
+from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
 from snapshotter.reading.chunk_reader import Buffer, Trailer, free_checkpoint, held
 from streaming.columns import TablePlan
@@ -47,12 +48,11 @@ from streaming.reshape import reshape
 from streaming.state_merge import Known
 from streaming.state_table import Landed
 from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
+from streaming.table_identity import TableMark
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
-# Spark's words for blocks of a checkpoint that died with their executor.
-LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
 
 
@@ -89,7 +89,8 @@ class TableBatch:
 @dataclass(slots=True)
 class LandedTable:
     """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
-    of these are deletes."""
+    of these are deletes. ``mark``: a version of the table behind which there is nothing but this landing, and what
+    nobody has looked at; None where there is no table."""
 
     namespace: Namespace
     keys: pa.Table
@@ -97,6 +98,7 @@ class LandedTable:
     events: int = 0
     deletes: int = 0
     wrote: bool = False
+    mark: TableMark | None = None
 
 
 def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> LandedTable:

@@ -14,10 +14,12 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
+from snapshotter.core.suspension import TableUnusable
+from snapshotter.landing.table_faults import fault_of
 from streaming.columns import TablePlan
 from streaming.namespaces import Namespace
 from streaming.state_table import StateTable
-from streaming.table_identity import Owner
+from streaming.table_identity import Owner, TableMark
 from streaming.table_paths import STATE, parse_state_path, state_path, under
 
 
@@ -47,8 +49,11 @@ class OpenTable:
 
 
 class Tables:
-    """``sample`` looks at a collection, to plan the columns of a table that does not exist yet. ``app_id`` names
-    the checkpoint that batches are counted by, once a batch has begun. ``owner`` is the engine that they are for."""
+    """What is wrong with one of them alone is raised as TableUnusable.
+
+    ``sample`` looks at a collection, to plan the columns of a table that does not exist yet. ``app_id`` names the
+    checkpoint that batches are counted by, once a batch has begun. ``owner`` is the engine that they are for.
+    """
 
     def __init__(
         self,
@@ -64,6 +69,7 @@ class Tables:
         self._sample = sample
         self._owner = owner
         self._lock = threading.Lock()
+        self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}
 
     def there(self) -> list[Namespace]:
@@ -75,20 +81,51 @@ class Tables:
 
     def of(self, namespace: Namespace) -> OpenTable:
         with self._lock:
-            if namespace not in self._open:
-                path = under(self._warehouse, state_path(namespace))
+            opening = self._opening.setdefault(namespace, threading.Lock())
+        with opening, _blaming(namespace):
+            if (opened := self._open.get(namespace)) is None:
+                try:
+                    path = under(self._warehouse, state_path(namespace))
+                except ValueError as error:
+                    step = "leave the collection out (collection.exclude.list), or rename it"
+                    raise TableUnusable(namespace, "name", str(error), step) from error
                 table = StateTable(self._spark, path, namespace, self.application_id(), owner=self._owner())
-                self._open[namespace] = OpenTable(table, table.open())
-            return self._open[namespace]
+                opened = self._open[namespace] = OpenTable(table, table.open())
+            return opened
+
+    def forget(self, namespace: Namespace) -> None:
+        """Open it anew when it is asked for again."""
+        with self._lock:
+            self._open.pop(namespace, None)
 
     def plan(self, namespace: Namespace) -> TablePlan:
         """The plan of the table, which is made first if there is none."""
-        return self.of(namespace).make(lambda: self._sample(namespace))
+        opened = self.of(namespace)
+        with _blaming(namespace):
+            return opened.make(lambda: self._sample(namespace))
+
+    def look(self, namespace: Namespace, mark: TableMark | None) -> TableMark | None:
+        """The newest version of the table, after nothing was found between it and the ``mark`` that somebody else has
+        done to its rows. None without a table."""
+        opened = self.of(namespace)
+        with _blaming(namespace):
+            return opened.table.look(mark)
 
     @contextmanager
     def landing(self, namespace: Namespace) -> Iterator[OpenTable]:
         """The table, made if need be, for one landing."""
         opened = self.of(namespace)
-        with opened.lock:
+        with opened.lock, _blaming(namespace):
             opened.make(lambda: self._sample(namespace))
             yield opened
+
+
+@contextmanager
+def _blaming(namespace: Namespace) -> Iterator[None]:
+    """Raises TableUnusable where an error within is one of this table."""
+    try:
+        yield
+    except Exception as error:
+        if (fault := fault_of(namespace, error)) is not None and fault is not error:
+            raise fault from error
+        raise

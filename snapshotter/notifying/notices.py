@@ -91,6 +91,8 @@ def _told(
         case Kind.FAILED:
             error = announced.detail or "; ".join(f"{t.namespace}: {t.error}" for t in tasks if t.error)
             return subject.failed(now_ms, redact(error), collection or None)
+        case Kind.SUSPENDED:
+            return subject.suspended(now_ms, collection, redact(announced.detail))
         case Kind.ABORTED:
             return subject.aborted(now_ms, _ended_early(tasks, data))
         case Kind.STOPPED:

@@ -33,6 +33,7 @@ from snapshotter.core.inputs import (
     LowWritten,
     WindowFailed,
 )
+from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.window import WindowId
 from snapshotter.failures import Fault, classify
 from snapshotter.reading.chunk_reader import FETCH_SIZE, Buffer, ReadJob, SubRange, read
@@ -60,6 +61,7 @@ class Lane:
     clock: CausalClock
     plan_for: Callable[[Namespace], TablePlan]
     report: Callable[[Input], None]
+    suspend: Callable[[TableUnusable], object]
     readers: int = 2
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
@@ -167,6 +169,10 @@ class Lane:
         started = time.monotonic()
         try:
             buffer = read(self.spark, self._job(effects))
+        except TableUnusable as fault:
+            if not self._stopped.is_set():
+                self.suspend(fault)
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             self._failed(windows, error)
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snapshotter.landing.commit import LOST_BLOCK
+from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.testing.spark_cluster import start_spark_cluster
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
+from snapshotter.core.suspension import Suspension
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -51,12 +52,22 @@ REQUESTS = st.builds(
     st.none() | COUNTS,
     st.booleans(),
 )
+SUSPENSIONS = st.builds(
+    Suspension,
+    st.text(max_size=5),
+    st.text(max_size=8),
+    st.text(max_size=8),
+    TIMES,
+    st.frozensets(NAMES, max_size=3),
+    st.none() | NAMES,
+)
 PROGRESS = st.builds(
     Progress,
     st.integers(-1, 2**31),
     TIMES,
     st.lists(REQUESTS, max_size=3).map(tuple),
     st.lists(st.tuples(NAMESPACES, BOUNDS), max_size=3).map(tuple),
+    st.dictionaries(NAMESPACES, SUSPENSIONS, max_size=3),
 )
 
 

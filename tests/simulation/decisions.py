@@ -67,14 +67,16 @@ class Decisions:
             raise Violation("O8", f"{window} begins, but its request is paused")
         mine = machine.progress.request(window.request_id)
         assert mine is not None
-        alone = [r.id for r in machine.progress.requests if r.blocking and not r.paused and not r.ended]
+        rests = machine.progress.rests
+        blocking = (r for r in machine.progress.requests if r.blocking and not r.paused and not r.ended)
+        alone = [r.id for r in blocking if not machine.progress.resting(r)]
         if alone and mine.id != alone[0]:
             raise Violation("O8", f"{window} begins, but {alone[0]} is blocking")
         for request in machine.progress.requests:
             if mine.blocking:
                 break  # whatever the priority of others
             task = request.task(window.namespace)
-            waits = task is not None and not task.ended and not request.paused
+            waits = task is not None and not task.ended and not request.paused and not rests(request, task)
             if waits and request.priority > mine.priority:
                 raise Violation("O8", f"{window} begins, but {request.id} is more urgent")
 
@@ -90,6 +92,10 @@ class Decisions:
                 raise Violation("O8", f"{closing} is to land, but it was stopped")
 
     def announced(self, announce: Announce) -> None:
+        if announce.kind == "SUSPENDED":
+            if announce.namespace not in self.durable.left_out:
+                raise Violation("O7", f"{announce}, but saved is {self.durable.suspended}")
+            return
         request = self.durable.request(announce.request_id)
         if request is None:
             raise Violation("O7", f"{announce}, but the request is not saved")

@@ -17,7 +17,9 @@ class Scenario:
     """Chances are per opportunity; that of ``drops`` and ``fills`` (a rename replaces the collection) is a write.
     ``parts`` are requests for single ids or a range; ``blocking`` ones make the stream wait, and ``impatient`` is a
     stream that goes on all the same; ``again`` is a signal delivered once more, and ``together`` one that waits until
-    the engine takes all that have come by then.
+    the engine takes all that have come by then. Tables are ``altered``, ``removed`` or ``stolen`` by others, or only
+    ``optimized``; operators ``heal`` what is suspended by that, or the engine ``repairs`` it; a crash may take the
+    whole state with it (``lost``).
     ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
@@ -63,6 +65,18 @@ class Scenario:
     fills: float = 0.0
     yields: bool = False
     paced: bool = False
+    altered: float = 0.0
+    removed: float = 0.0
+    stolen: float = 0.0
+    optimized: float = 0.0
+    heal: float = 0.1
+    repairs: bool = False
+    lost: float = 0.0
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether others change tables."""
+        return any((self.altered, self.removed, self.stolen, self.optimized))
 
     @property
     def in_stream(self) -> bool:
@@ -149,4 +163,11 @@ def swarm(seed: int) -> Scenario:
         together=chance(1.0),
         yields=rng.random() < 0.5,
         paced=rng.random() < 0.5,
+        altered=chance(0.02),
+        removed=chance(0.01),
+        stolen=chance(0.01),
+        optimized=chance(0.02),
+        heal=rng.choice([0.02, 0.2]),
+        repairs=rng.random() < 0.5,
+        lost=chance(0.3),
     )

@@ -12,6 +12,8 @@ again; nothing is completed twice
 O8 a paused request opens no window, a stopped one lands nothing that was not being landed, the more urgent one goes
 first, a blocking one alone; what operators decided holds in every run from its start, for every request that existed
 then; a request exists once
+O9 nothing lands in a table that others have changed, or own, before the collection was suspended and its restoring
+read has begun; nothing but that read has windows in it; a batch leaves out what its saved progress says is suspended
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class Oracles(Decisions):
         self.skipped: dict[Namespace, set[str]] = {n: set() for n in world.tables}
         self.landed_ranges: dict[tuple[str, Namespace], set[tuple[int, int]]] = {}
         self.relanded: set[tuple[str, Namespace, int, int]] = set()
+        self.left_out: frozenset[Namespace] = frozenset()
+        self.stale: set[Namespace] = set()
 
     def collection(self, namespace: Namespace) -> Documents:
         return self.world.source.collections[namespace]
@@ -84,11 +88,41 @@ class Oracles(Decisions):
         if shared:
             raise Violation("O5", f"{shared} are in two windows in flight: {one} and {two}")
 
+    # Tables that others change
+
+    def disturbed(self, namespace: Namespace) -> None:
+        """From here on its rows are not those that were landed."""
+        self.touched[namespace].clear()
+
+    def sound(self, namespace: Namespace) -> bool:
+        """Whether its rows are what the engine has made of them, as far as it knows."""
+        machine = self.process.machine
+        if machine is None or namespace in machine.progress.suspended:
+            return False
+        if namespace in self.stale and (load := machine.progress.request("q1")) is not None:
+            task = load.task(namespace)
+            self.stale -= {namespace} if task is not None and task.state is TaskState.DONE else set()
+        if namespace in self.stale:
+            return False
+        return self.world.tables[namespace].fault(machine.progress.tables.get(namespace)) is None
+
+    def may_land(self, namespace: Namespace, landing: LandBatch) -> None:
+        fault = self.world.tables[namespace].fault(self.machine.progress.tables.get(namespace))
+        if fault is not None or namespace in landing.left_out:
+            raise Violation("O9", f"{namespace} lands, but its table is {fault or 'suspended'}")
+
+    def window_begins(self, machine: Machine, window: Window) -> None:
+        super().window_begins(machine, window)
+        suspension = machine.progress.suspended.get(window.namespace)
+        if suspension is not None and window.request_id not in (None, suspension.restored_by):
+            raise Violation("O9", f"{window} begins, but its collection is {suspension}")
+
     # Commits
 
     def planned(self, landing: LandBatch) -> None:
         """A batch is about to land: events in unreached ranges do not, whatever an earlier attempt did with
         them."""
+        self.left_out = landing.left_out
         self.nothing_stopped_lands(landing)
         for namespace, bound in self.machine._saved.rereads:
             if namespace in landing.unreached and landing.unreached[namespace].holds(bound.key):
@@ -174,6 +208,9 @@ class Oracles(Decisions):
             whole = closing.window.filter is None and not closing.superseded
             if closing.window.namespace == namespace and whole:
                 touched.update(self.process.members(namespace, closing.window.target))
+        if not self.sound(namespace):
+            touched.clear()
+            return
         touched |= set(table.rows)
         if unreached is not None:
             early = [key for key in table.rows if unreached.holds(key)]
@@ -214,10 +251,14 @@ class Oracles(Decisions):
 
     def saving(self, progress: Progress) -> None:
         """Everything that this progress claims must be in the tables."""
+        if not self.left_out <= progress.suspended.keys():
+            raise Violation("O9", f"{self.left_out} were left out; saving {progress}")
         position = when(progress.position)
         if len({r.id for r in progress.requests}) < len(progress.requests):
             raise Violation("O8", f"a request exists twice; saving {progress}")
         for namespace, table in self.world.tables.items():
+            if not self.sound(namespace):
+                continue
             collection = self.collection(namespace)
             requests = self.ever(progress)
             tasks = [(r.id, t) for r in requests for t in r.tasks if t.namespace == namespace]
@@ -370,7 +411,8 @@ class Oracles(Decisions):
                         raise Violation(
                             "O2", f"{namespace} {key} is {row} in the table and {state} in the collection"
                         )
-        lives = world.restarts + self.resumed
+        disturbed = sum(world.faults.get(fault, 0) for fault in ("altered", "removed", "stolen"))
+        lives = world.restarts + self.resumed + disturbed
         most = lives * world.scenario.windows_in_flight * len(world.tables)
         if len(self.relanded) > most:
             raise Violation("O6", f"{self.relanded} landed again after {lives} restarts")

@@ -22,6 +22,7 @@ from snapshotter.core.progress import Progress
 from snapshotter.core.window import Edge, Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.table_identity import TableMark
 
 from .sink import all_new, outcome_of
 from .source import at, when
@@ -96,20 +97,53 @@ class Process:
         world.oracles.planned(landing)
         outcomes: dict[WindowId, inp.Outcome] = {}
         done: set[Namespace] = set()
+        marks: dict[Namespace, TableMark] = {}
         while len(done) < len(world.tables):
             namespace = self.rng.choice([n for n in world.tables if n not in done])
             yield f"commit {namespace}"
+            if not self.lands(namespace, landing, events):
+                done.add(namespace)
+                continue
+            before = self.mark_of(namespace)
+            if (fault := self.look(namespace, before)) is not None:
+                landing = self.suspend(namespace, fault, batch_id)
+                continue
             closing = [c.window.id for c in landing.closings if c.window.namespace == namespace]
             if closing and world.happens("buffers_lost"):
                 lost = frozenset(self.rng.sample(closing, self.rng.randint(1, len(closing))))
                 landing = self.step(inp.BuffersLost(batch_id, lost))[-1]
                 assert isinstance(landing, eff.LandBatch)
+            before = world.tables[namespace].mark()
             outcomes |= yield from self.commit(namespace, landing, events.get(namespace, []))
+            if (mark := before or world.tables[namespace].mark()) is not None:
+                marks[namespace] = mark
             done.add(namespace)
         yield "landed"
         self.landing_windows = [c.window for c in landing.closings]
-        lane = self.step(inp.BatchLanded(batch_id, outcomes, world.waited()))
+        lane = self.step(inp.BatchLanded(batch_id, outcomes, world.waited(), marks))
         yield from self.finish(batch_id, lane)
+
+    @staticmethod
+    def lands(namespace: Namespace, landing: eff.LandBatch, events: Batch) -> bool:
+        """Whether the batch has something for this table."""
+        closes = any(c.window.namespace == namespace for c in landing.closings)
+        there = bool(events.get(namespace)) or closes or namespace in landing.emptied
+        return there and namespace not in landing.left_out
+
+    def mark_of(self, namespace: Namespace) -> TableMark | None:
+        assert self.machine is not None
+        return self.machine.progress.tables.get(namespace)
+
+    def look(self, namespace: Namespace, mark: TableMark | None) -> str | None:
+        return self.world.tables[namespace].fault(mark)
+
+    def suspend(self, namespace: Namespace, fault: str, batch_id: int | None) -> eff.LandBatch:
+        """What is left of the batch's landing."""
+        repair = self.scenario.repairs and fault != "owned"
+        told = inp.CollectionSuspended(namespace, fault, f"it is {fault}", "read it again", batch_id, repair)
+        landing = self.step(told)[-1]
+        assert isinstance(landing, eff.LandBatch)
+        return landing
 
     def finish(self, batch_id: int, lane: list[eff.Effect]) -> Job:
         """The durable lane after the landing: save, then Spark's commit, then what operators hear."""
@@ -229,6 +263,7 @@ class Process:
         rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling, proven_new=appends)
         new = {key: row for key, row in rows.items() if appends and isinstance(row, Read)}
         oracles, table = self.world.oracles, self.world.tables[namespace]
+        oracles.may_land(namespace, landing)
         oracles.committing(namespace, landing, closings, self.buffers, rows, appended=new.keys())
         first = {key: row for key, row in rows.items() if key not in new}
         landed = False

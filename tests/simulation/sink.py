@@ -12,6 +12,7 @@ from snapshotter.core.effects import Closing
 from snapshotter.core.inputs import Outcome
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
+from streaming.table_identity import TableMark, Version, altered
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +21,30 @@ class Row:
     from_read: bool
 
 
+OURS, THEIRS = "ours", "theirs"
+
+
 @dataclass(slots=True)
 class Table:
     """One state table. ``recorded`` is the batch of its last commit (txnVersion), ``appended`` of the last one behind
-    another, which has an application id of its own."""
+    another, which has an application id of its own. ``number`` stands for Delta's id of it; ``log`` are its commits,
+    and ``owner`` is the engine that may write to it."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     recorded: int = -1
     appended: int = -1
     version: int = 0
+    number: int = 0
+    there: bool = True
+    owner: str = OURS
+    log: list[Version] = field(default_factory=list)
 
     def commit(self, batch_id: int, rows: dict[str, CommitRow], *, replaces: bool) -> bool:
         """Atomic; skipped without a word if the table already records the batch. With ``replaces`` nothing else
         stays."""
         if self.recorded >= batch_id:
             return False
+        self.make()
         if replaces:
             self.rows.clear()
         self._put(rows)
@@ -45,6 +55,7 @@ class Table:
         """Atomic; ``behind`` the batch's first commit, or itself the only one."""
         if batch_id <= (self.appended if behind else self.recorded):
             return False
+        self.make()
         self._put(rows)
         if behind:
             self.appended = batch_id
@@ -59,7 +70,52 @@ class Table:
             else:
                 assert isinstance(row.content, int)
                 self.rows[key] = Row(row.content, isinstance(row, Read))
+        self._commit("MERGE", changes_data=True, ours=True)
+
+    def _commit(self, operation: str, **said: bool) -> None:
         self.version += 1
+        self.log.append(Version(self.version, operation, **said))
+
+    # What others do to it
+
+    def make(self) -> None:
+        """A new one, where there is none."""
+        if not self.there:
+            self.there, self.owner = True, OURS
+
+    def remove(self) -> None:
+        """Somebody deletes its folder; what is made in its place is another table."""
+        self.rows, self.log = {}, []
+        self.recorded = self.appended = -1
+        self.version, self.number, self.there = 0, self.number + 1, False
+
+    def alter(self, rows: dict[str, Row]) -> None:
+        """Somebody else's statement leaves these rows."""
+        self.rows = rows
+        self._commit("DELETE", changes_data=True)
+
+    def optimize(self) -> None:
+        """Somebody rewrites its files, and no row."""
+        self._commit("OPTIMIZE", changes_data=False)
+
+    def take_over(self) -> None:
+        """An operator makes this engine its owner again."""
+        self.owner = OURS
+        self._commit("SET TBLPROPERTIES", changes_data=False, ours=True, takes_over=True)
+
+    def mark(self) -> TableMark | None:
+        return TableMark(str(self.number), self.version) if self.there else None
+
+    def fault(self, mark: TableMark | None) -> str | None:
+        """What a look finds wrong with it."""
+        if self.owner != OURS:
+            return "owned"
+        newest = self.mark()
+        if mark is None:
+            return None
+        behind = reversed([version for version in self.log if version.number > mark.version])
+        found = altered(mark, newest, None, behind)
+        return found[0] if found is not None else None
 
 
 @dataclass(slots=True)

@@ -8,21 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from . import mutations_of_blocking, mutations_of_control, mutations_of_namespaces
+from . import mutations_of_blocking, mutations_of_control, mutations_of_namespaces, mutations_of_tables
 from .decisions import Violation
 from .faults import swarm
 from .mutations import MUTATIONS, Mutation
 from .world import World
 
-_PLANTED_ELSEWHERE = (mutations_of_blocking, mutations_of_control, mutations_of_namespaces)
+_PLANTED_ELSEWHERE = (
+    mutations_of_blocking,
+    mutations_of_control,
+    mutations_of_namespaces,
+    mutations_of_tables,
+)
 _WORLDS_MAX = 120
 _NO_OPERATORS = {"parts": 0.0, "urgent": 0.0, "pauses": 0.0, "stops": 0.0, "again": 0.0, "blocking": 0.0}
+
+_TABLES_STAY = {"altered": 0.0, "removed": 0.0, "stolen": 0.0, "optimized": 0.0, "lost": 0.0, "heal": 0.0}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_broken_rule_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A world of the kind in which the rule matters survives as it is, and fails once the rule is broken."""
-    tuned = {**({} if mutation.rule in ("control", "parts", "blocking") else _NO_OPERATORS), **mutation.tuned}
+    busy = mutation.rule in ("control", "parts", "blocking", "suspended")
+    alone = {} if mutation.rule == "suspended" else _TABLES_STAY
+    tuned = {**({} if busy else _NO_OPERATORS), **alone, **mutation.tuned}
     for seed in range(_WORLDS_MAX):
         scenario = replace(swarm(seed), **tuned)
         with monkeypatch.context() as patch:
@@ -53,4 +62,5 @@ def test_every_rule_that_the_core_keeps_is_broken_once() -> None:
         "12",
         "control",
         "blocking",
+        "suspended",
     }

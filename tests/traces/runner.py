@@ -91,7 +91,7 @@ class Trace:
 
     def do_request(self, name: str, *wanted: str, priority: str = "0", blocking: str = "no") -> Iterator[str]:
         """``shop.a``, ``shop.a?filter``, ``shop.a{k1,k2}`` (single ids), ``shop.a[k1,k4]`` (a range; ends may be left
-        out)."""
+        out), ``shop.a!`` (with reconcile)."""
         what = tuple(map(self.wanted, wanted))
         request = SnapshotRequest(name, what, priority=int(priority), blocking=blocking == "yes")
         yield from self.step(inp.RequestReceived(request))
@@ -105,6 +105,8 @@ class Trace:
             where, _, ends = word[:-1].partition("[")
             low, high = (bound(end) if end else None for end in ends.split(","))
             return Wanted(Namespace.parse(where), range=KeyRange(low, high, closed=low is not None))
+        if word.endswith("!"):
+            return Wanted(Namespace.parse(word[:-1]), reconcile=True)
         where, *filters = word.split("?")
         return Wanted(Namespace.parse(where), filters[0] if filters else None)
 
@@ -184,6 +186,11 @@ class Trace:
     def do_buffers_lost(self, number: str, *windows: str) -> Iterator[str]:
         yield from self.step(inp.BuffersLost(int(number), frozenset(map(self.window, windows))))
 
+    def do_suspend(self, where: str, *why: str, batch: str = "", repair: str = "no") -> Iterator[str]:
+        """Something is wrong with its table; with ``batch`` the landing of that batch has met it."""
+        told = "altered", " ".join(why), "read it again", int(batch) if batch else None, repair == "yes"
+        yield from self.step(inp.CollectionSuspended(Namespace.parse(where), *told))
+
     def do_drain(self) -> Iterator[str]:
         yield from self.step(inp.Draining())
 
@@ -195,12 +202,18 @@ class Trace:
                 first = ", first load" if task.first_load else ""
                 error = f": {task.error}" if task.error else ""
                 paused = ", paused" if request.paused else ""
+                paused += ", suspended" if machine.progress.rests(request, task) else ""
                 yield f"{request.id} {task.namespace} is {task.state}, {frontier}{first}{paused}{error}"
+        for namespace, suspension in machine.progress.suspended.items():
+            yield f"suspended: {namespace} since {suspension.since.i}: {suspension.error}"
         for namespace, again in machine.progress.rereads:
             yield f"to read again: {namespace} {again.key}"
         for window in machine.windows.values():
             yield f"window {window.id} {target(window.target)} is {window.state}"
         yield ("quiet" if machine.quiet else "not quiet") + (", the stream waits" if machine.holding else "")
+
+    def do_finished(self) -> Iterator[str]:
+        yield "yes" if self.machine.finished else "no"
 
     # The machine
 
@@ -274,6 +287,7 @@ def journalled(controls: Controls) -> str:
 
 def say_landing(landing: eff.LandBatch) -> Iterator[str]:
     keep = f", keep keys of {', '.join(sorted(map(str, landing.keep)))}" if landing.keep else ""
+    keep += f", without {', '.join(sorted(map(str, landing.left_out)))}" if landing.left_out else ""
     yield f"land batch {landing.batch_id} up to {landing.end.i}{keep}"
     for closing in landing.closings:
         new = ", proven new" if closing.proven_new else ""

@@ -1,0 +1,62 @@
+"""Which errors belong to one collection's table, so that they suspend it and stop nobody else.
+
+What will fail again with this very table (`snapshotter.failures`: definite) is one. What may pass, or is everybody's
+(MongoDB, an executor, the storage), ends the run, and the next one tries again; where it has ended several runs and was
+met by one table alone, it is that table's too (`suspect`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from snapshotter.core.suspension import TableUnusable
+from snapshotter.failures import Fault, classify
+from streaming.landing_errors import LandingOvertaken, TableAltered, TableOwned
+from streaming.namespaces import Namespace
+
+LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""Spark's words for blocks of a checkpoint that died with their executor."""
+_DELTA = re.compile(r"\[(DELTA_[A-Z0-9_]+)")
+_SHOWN = 500
+
+
+def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = False) -> TableUnusable | None:
+    """What suspends the collection whose table met this error; None where it is no fault of the table."""
+    match error:
+        case TableUnusable():
+            return error
+        case TableAltered():
+            told = error.alteration, error.message, error.next_step
+            return TableUnusable(namespace, *told, repairable=True)
+        case TableOwned():
+            return TableUnusable(namespace, "owned", error.message, error.next_step)
+        case LandingOvertaken():
+            return None
+    if not isinstance(error, Exception):
+        return None
+    found = classify(error)
+    if found is Fault.DEFINITE:
+        delta = _DELTA.search(str(error))
+        cause = "unusable" if delta is None else delta[1].lower()
+        return TableUnusable(namespace, cause, _line(error), _cure(namespace))
+    if suspect and may_be_blamed(error):
+        return TableUnusable(namespace, "failing", _line(error), _cure(namespace))
+    return None
+
+
+def may_be_blamed(error: BaseException) -> bool:
+    """Whether an error can be one table's own, though it does not say so: a source that is out of reach is not."""
+    return classify(error) in (Fault.UNKNOWN, Fault.ENVIRONMENT)
+
+
+def _cure(namespace: Namespace) -> str:
+    return (
+        "cure the cause, then read the collection again, which lands its events from then on: "
+        f"`snapshotter execute-snapshot -c FILE {namespace} --reconcile`"
+    )
+
+
+def _line(error: BaseException) -> str:
+    """The first line that says something: Java's stack follows it."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return (next(filter(None, lines), "") or type(error).__name__)[:_SHOWN]
