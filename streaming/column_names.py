@@ -6,7 +6,9 @@ a name refused costs a little comfort, a name that some reader cannot address co
 - Delta refuses `` ,;{}()\\n\\t=`` in names without column mapping. Dots and back-quotes would need quoting in
   every path expression, control characters in every tool.
 - Spark resolves names without regard to case, so ``Name`` beside ``name`` would be ambiguous: the first one
-  keeps the column.
+  keeps the column. Which names those are, readers do not agree upon, and Spark has two opinions itself (``GRÖẞE`` and
+  ``größe``, ``İ`` and ``i̇``). `fold` is at least as coarse as each of them.
+- A character that Unicode has not assigned yet may turn out to be another one's capital letter.
 - At the top level our own columns, Spark's ``_metadata`` and Delta's change-data columns are taken, and so is
   every name that starts with one of ours. MERGE has scratch columns like ``_row_id_``: refused as well.
 
@@ -14,6 +16,9 @@ Pure: standard library only.
 """
 
 from __future__ import annotations
+
+import re
+import unicodedata
 
 KEY = "_key"
 RESCUED_DATA = "_rescued_data"
@@ -28,32 +33,43 @@ OUR_COLUMNS = (KEY, RESCUED_DATA, CLUSTER_TIME, SOURCE_TS, OP, DELETED)
 _TAKEN = frozenset(("_metadata", "_change_type", "_commit_version", "_commit_timestamp"))
 _REFUSED_CHARACTERS = frozenset(" ,;{}()\n\t=.`")
 _LENGTH_MAX = 255
+_DOTTED_I = re.compile("i\u0307+")
 
 
 def fold(name: str) -> str:
-    """Equal for two names that Spark's case-insensitive resolver may take for one another.
+    """Equal for two names that any reader may take for one another.
 
-    Character by character, as Java's ``equalsIgnoreCase`` compares; where the two differ this one folds more.
+    Full case folding of the capital letters, where İ, i with a dot above it, and ı are all i. That is coarser than
+    Java's lower case (Spark's duplicate columns), its ``equalsIgnoreCase`` (Spark's resolver), and the lower case of
+    Python, delta-rs and DuckDB.
     """
     if name.isascii():
         return name.lower()
-    return "".join(character.upper().lower()[:1] for character in name)
+    return _DOTTED_I.sub("i", "".join(character.upper().casefold() for character in name))
 
 
 def can_be_nested(name: str) -> bool:
     """Whether a field of a nested document may become a field of a STRUCT."""
+    return can_be_addressed(name) and (name.isascii() or not any(map(_is_unassigned, name)))
+
+
+def can_be_column(name: str) -> bool:
+    """Whether a field at the top level of a document may become a column of the table."""
+    return not is_taken(name) and can_be_nested(name)
+
+
+def can_be_addressed(name: str) -> bool:
+    """Whether tables can have such a field at all. Older ones may have more than `can_be_nested` allows today."""
     if not name or len(name) > _LENGTH_MAX:
         return False
     return not any(c in _REFUSED_CHARACTERS or c < " " or c == "\x7f" for c in name) and _encodable(name)
 
 
-def can_be_column(name: str) -> bool:
-    """Whether a field at the top level of a document may become a column of the table."""
+def is_taken(name: str) -> bool:
+    """Whether a name at the top level is ours, Spark's or Delta's."""
     folded = fold(name)
-    if folded.startswith(OUR_COLUMNS) or folded in _TAKEN:
-        return False
     scratch = len(name) > 1 and name.startswith("_") and name.endswith("_")
-    return not scratch and can_be_nested(name)
+    return folded.startswith(OUR_COLUMNS) or folded in _TAKEN or scratch
 
 
 def quoted(name: str) -> str:
@@ -64,3 +80,7 @@ def quoted(name: str) -> str:
 def _encodable(name: str) -> bool:
     """Lone surrogates stand for bytes that are no UTF-8: no column can be called so."""
     return not any("\ud800" <= c <= "\udfff" for c in name)
+
+
+def _is_unassigned(character: str) -> bool:
+    return unicodedata.category(character) == "Cn"

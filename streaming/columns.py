@@ -5,6 +5,10 @@ only ever grows: ``merge`` adds columns and nested fields at the end, and never 
 So rows of an older plan land in a table of a newer one. What fits no column goes to ``_rescued_data``; every
 decision here is about comfort, never about losing something.
 
+A field that the table could not be given is *refused*: the plan says so, and no later ``merge`` brings it back.
+No row was written with it. Names are held against each other where fields are added. A plan of before may hold
+two that would clash today: its table has both columns, so it stays as it is.
+
 Scalar kinds, their Spark types, and what they hold:
 
 - ``long`` BIGINT: int32, int64, and doubles and decimals that are integers in range.
@@ -31,7 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.column_names import can_be_column, can_be_nested, fold, quoted
+from streaming.column_names import can_be_addressed, can_be_column, can_be_nested, fold, is_taken, quoted
 
 SPARK_TYPES: Mapping[str, str] = {
     "long": "BIGINT",
@@ -58,6 +62,9 @@ DEPTH_MAX = 10
 whole.
 """
 
+ELEMENT = "element"
+"""What a path calls the elements of an array."""
+
 _FORMAT_VERSION = 1
 
 
@@ -74,7 +81,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A nested document: at least one field, no two names equal when case is ignored."""
+    """A nested document: at least one field, no name twice."""
 
     fields: tuple[Column, ...]
 
@@ -111,11 +118,10 @@ class Column:
 class Addition:
     """A field that a newer plan has and an older one lacks.
 
-    ``path`` leads to it through structs by name and through arrays by ``element``, as ALTER TABLE ADD
-    COLUMNS wants it.
+    ``path`` leads to it.
     """
 
-    path: tuple[str, ...]
+    path: Path
     type: ColumnType
 
     @property
@@ -124,16 +130,24 @@ class Addition:
         return f"{'.'.join(quoted(part) for part in self.path)} {spark_type(self.type)}"
 
 
+Path = tuple[str, ...]
+"""Where a field is: through structs by name, through arrays by ``element``, as ALTER TABLE ADD COLUMNS wants it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """The columns of a table that come from documents, in table order. ``TablePlan()`` rescues everything."""
+    """The columns of a table that come from documents, in table order. ``TablePlan()`` rescues everything.
+
+    ``refused``: fields that the table could not be given.
+    """
 
     columns: tuple[Column, ...] = ()
+    refused: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         _check_names(self.columns, "plan")
         for column in self.columns:
-            if not can_be_column(column.name):
+            if is_taken(column.name):
                 raise ValueError(f"a field called {column.name!r} cannot be a column, it is rescued")
 
     @property
@@ -153,15 +167,28 @@ class TablePlan:
     def merge(self, observed: TablePlan) -> TablePlan:
         """This plan with what ``observed`` adds, within the limits; ``self`` when that is nothing.
 
-        Where both have a field of different types, this plan's type stays (the other values are rescued).
+        Where both have a field of different types, this plan's type stays (the other values are rescued). What
+        either has refused is not added.
         """
-        budget = _Budget(LEAVES_MAX - self.leaves)
-        columns = _merge_fields(self.columns, observed.columns, budget, depth=1, top=True)
-        return self if columns == self.columns else TablePlan(columns)
+        refused = (*self.refused, *(path for path in observed.refused if path not in self.refused))
+        growth = _Growth(LEAVES_MAX - self.leaves, frozenset(refused))
+        columns = _merge_fields(self.columns, observed.columns, growth, ())
+        return self if (columns, refused) == (self.columns, self.refused) else TablePlan(columns, refused)
+
+    def refuse(self, paths: Iterable[Path]) -> TablePlan:
+        """This plan without these fields, now and after any merge. The table must not have them."""
+        plan = self
+        for path in paths:
+            if path not in plan.refused:
+                plan = TablePlan(_without(plan.columns, path), (*plan.refused, path))
+        return plan
 
     def to_json(self) -> str:
         """One line of JSON; equal plans give equal text."""
-        value = {"version": _FORMAT_VERSION, "columns": [_column_to_json(c) for c in self.columns]}
+        value: dict[str, Any] = {"version": _FORMAT_VERSION}
+        value["columns"] = [_column_to_json(c) for c in self.columns]
+        if self.refused:
+            value["refused"] = self.refused
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
@@ -172,13 +199,13 @@ class TablePlan:
         value = json.loads(text)
         if not isinstance(value, dict) or value.get("version") != _FORMAT_VERSION:
             raise ValueError(f"not a table plan of version {_FORMAT_VERSION}: {text[:200]!r}")
-        return cls(tuple(_column_from_json(column) for column in value["columns"]))
+        refused = tuple(_path_from_json(path) for path in value.get("refused", ()))
+        return cls(tuple(_column_from_json(column) for column in value["columns"]), refused)
 
 
 def plan_of(columns: Iterable[Column]) -> TablePlan:
     """A plan of those of ``columns`` that the rules on top-level names, depth and number allow."""
-    fields = _merge_fields((), tuple(columns), _Budget(LEAVES_MAX), depth=1, top=True)
-    return TablePlan(fields)
+    return TablePlan(_merge_fields((), tuple(columns), _Growth(LEAVES_MAX, frozenset()), ()))
 
 
 def additions(old: TablePlan, new: TablePlan) -> tuple[Addition, ...]:
@@ -213,65 +240,92 @@ def leaves_of(type_: ColumnType) -> int:
 
 
 @dataclass(slots=True)
-class _Budget:
+class _Growth:
+    """What a merge may add: so many leaves, and none of the refused fields."""
+
     leaves: int
+    refused: frozenset[Path]
 
 
 def _check_names(fields: tuple[Column, ...], where: str) -> None:
-    seen: dict[str, str] = {}
+    seen: set[str] = set()
     for field in fields:
-        if not can_be_nested(field.name):
+        if not can_be_addressed(field.name):
             raise ValueError(f"a {where} cannot have a field called {field.name!r}; it is rescued")
-        other = seen.get(fold(field.name))
-        if other is not None:
-            raise ValueError(f"a {where} cannot have both {other!r} and {field.name!r}: Spark ignores case")
-        seen[fold(field.name)] = field.name
+        if field.name in seen:
+            raise ValueError(f"a {where} cannot have {field.name!r} twice")
+        seen.add(field.name)
 
 
 def _merge_fields(
-    ours: tuple[Column, ...], theirs: tuple[Column, ...], budget: _Budget, depth: int, top: bool = False
+    ours: tuple[Column, ...], theirs: tuple[Column, ...], growth: _Growth, path: Path
 ) -> tuple[Column, ...]:
+    allowed = can_be_nested if path else can_be_column
     merged = {field.name: field for field in ours}
     folded = {fold(name) for name in merged}
     for field in theirs:
-        known = merged.get(field.name)
+        known, here = merged.get(field.name), (*path, field.name)
         if known is not None:
-            merged[field.name] = Column(field.name, _merge_types(known.type, field.type, budget, depth))
-        elif (can_be_column if top else can_be_nested)(field.name) and fold(field.name) not in folded:
-            allowed = _within_limits(field.type, budget, depth)
-            if allowed is not None:
-                merged[field.name] = Column(field.name, allowed)
+            merged[field.name] = Column(field.name, _merge_types(known.type, field.type, growth, here))
+        elif allowed(field.name) and fold(field.name) not in folded and here not in growth.refused:
+            type_ = _within_limits(field.type, growth, here)
+            if type_ is not None:
+                merged[field.name] = Column(field.name, type_)
                 folded.add(fold(field.name))
     return tuple(merged.values())
 
 
-def _merge_types(ours: ColumnType, theirs: ColumnType, budget: _Budget, depth: int) -> ColumnType:
+def _merge_types(ours: ColumnType, theirs: ColumnType, growth: _Growth, path: Path) -> ColumnType:
     match ours, theirs:
         case Struct(known), Struct(other):
-            return Struct(_merge_fields(known, other, budget, depth + 1))
+            return Struct(_merge_fields(known, other, growth, path))
         case Array(known_element), Array(other_element):
-            return Array(_merge_types(known_element, other_element, budget, depth + 1))
+            return Array(_merge_types(known_element, other_element, growth, (*path, ELEMENT)))
         case _:
             return ours
 
 
-def _within_limits(type_: ColumnType, budget: _Budget, depth: int) -> ColumnType | None:
-    """As much of a new type as names, depth and the leaves left allow; None when that is nothing."""
-    if depth > DEPTH_MAX or budget.leaves <= 0:
+def _within_limits(type_: ColumnType, growth: _Growth, path: Path) -> ColumnType | None:
+    """As much of a new type as names, depth, the leaves left and refusals allow; None when that is nothing."""
+    if len(path) > DEPTH_MAX or growth.leaves <= 0:
         return None
     match type_:
         case Scalar():
-            budget.leaves -= 1
+            growth.leaves -= 1
             return type_
         case Struct(fields):
-            allowed = _merge_fields((), fields, budget, depth + 1)
+            allowed = _merge_fields((), fields, growth, path)
             return Struct(allowed) if allowed else None
         case Array(element):
-            inner = _within_limits(element, budget, depth + 1)
+            inner = _within_limits(element, growth, (*path, ELEMENT))
             return None if inner is None else Array(inner)
 
 
-def _additions(old: tuple[Column, ...], new: tuple[Column, ...], path: tuple[str, ...]) -> Iterator[Addition]:
+def _without(fields: tuple[Column, ...], path: Path) -> tuple[Column, ...]:
+    """The fields but for the one at ``path``; what is empty without it goes with it."""
+    kept = []
+    for field in fields:
+        type_ = field.type if field.name != path[0] else _type_without(field.type, path[1:])
+        if type_ is not None:
+            kept.append(Column(field.name, type_))
+    return tuple(kept)
+
+
+def _type_without(type_: ColumnType, path: Path) -> ColumnType | None:
+    if not path:
+        return None
+    match type_:
+        case Struct(fields):
+            left = _without(fields, path)
+            return Struct(left) if left else None
+        case Array(element):
+            inner = _type_without(element, path[1:])
+            return None if inner is None else Array(inner)
+        case Scalar():
+            return type_
+
+
+def _additions(old: tuple[Column, ...], new: tuple[Column, ...], path: Path) -> Iterator[Addition]:
     if tuple(f.name for f in new[: len(old)]) != tuple(f.name for f in old):
         where = ".".join(path) or "the top"
         raise ValueError(f"at {where}, {[f.name for f in new]} does not start with {[f.name for f in old]}")
@@ -281,12 +335,12 @@ def _additions(old: tuple[Column, ...], new: tuple[Column, ...], path: tuple[str
         yield Addition((*path, field.name), field.type)
 
 
-def _type_additions(old: ColumnType, new: ColumnType, path: tuple[str, ...]) -> Iterator[Addition]:
+def _type_additions(old: ColumnType, new: ColumnType, path: Path) -> Iterator[Addition]:
     match old, new:
         case Struct(before), Struct(after):
             yield from _additions(before, after, path)
         case Array(before_element), Array(after_element):
-            yield from _type_additions(before_element, after_element, (*path, "element"))
+            yield from _type_additions(before_element, after_element, (*path, ELEMENT))
         case _ if old != new:
             changed = f"{'.'.join(path)} changed from {spark_type(old)} to {spark_type(new)}"
             raise ValueError(f"{changed}; a plan only grows")
@@ -324,3 +378,11 @@ def _type_from_json(value: Any) -> ColumnType:
             return Array(_type_from_json(element))
         case _:
             raise ValueError(f"not a type of a table plan: {value!r}")
+
+
+def _path_from_json(value: Any) -> Path:
+    match value:
+        case [str(), *rest] if all(isinstance(part, str) for part in rest):
+            return tuple(value)
+        case _:
+            raise ValueError(f"not a refused field of a table plan: {value!r}")

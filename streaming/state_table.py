@@ -13,34 +13,36 @@ their own (part "reads"), under an application id of their own. Three rules make
 - one `StateTable` lands a part of a batch once. Landing it again is a mistake of the caller and refused, not
   skipped: the rows of the second call would be lost.
 
-**The plan is written before its columns.** It lies in the table property ``snapshotter.plan``; columns that
-the plan has and the table lacks (a crash in between) are added at the next `open` or `evolve`.
+The plan lies in the table property ``snapshotter.plan``; `streaming.state_evolution` adds the columns that it asks for.
+Columns that somebody has added are kept, and null in every row that is written, also in one that takes the place of
+another: a landing knows documents, and nothing of what stood beside them.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import stamina
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from streaming import state_merge
 from streaming.column_names import CLUSTER_TIME, KEY
-from streaming.columns import TablePlan
+from streaming.columns import Path, TablePlan
 from streaming.delta_log import CONFLICTS, Commit, Snapshot, TableLog, active
 from streaming.delta_transaction import Transaction, Unsupported, supports
 from streaming.key_ranges import Range
 from streaming.landing_errors import LandingError, LandingOvertaken
 from streaming.namespaces import Namespace
+from streaming.state_evolution import Evolution, is_refusal
 from streaming.state_merge import NOTHING_KNOWN, Known
-from streaming.state_schema import missing_columns, state_schema, type_differences
+from streaming.state_schema import fitting, state_schema
 from streaming.state_upsert import insert, upsert
 from streaming.table_guard import TableGuard, landing_mark
 from streaming.table_identity import PART_READS, Owner, TableMark
@@ -78,6 +80,10 @@ def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Con
             return method(table, *args, **kwargs)
 
     return cast("Callable[Concatenate[StateTable, P], T]", within)
+
+
+class _Altered(Exception):
+    """Somebody has given the table other columns since the rows were made to fit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,12 @@ class StateTable:
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._files: TableFiles | None = None
+        self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._write_plan)
+
+    @property
+    def refusals(self) -> Mapping[Path, str]:
+        """Why fields got no column, of those that were refused by this object."""
+        return self._evolution.refusals
 
     @_in_session
     def look(self, mark: TableMark | None) -> TableMark | None:
@@ -152,9 +164,17 @@ class StateTable:
         """Make the table, or bring the one that is there up to ``plan``."""
         newest = self._log.newest()
         self._guard.admit(newest)
-        if newest is not None:
-            self.evolve(plan)
-            return
+        if newest is None:
+            try:
+                self._make(plan)
+                return
+            except AnalysisException as error:
+                if not is_refusal(error):
+                    raise
+                self._make(TablePlan())  # then it is found which of its columns can't be
+        self.evolve(plan)
+
+    def _make(self, plan: TablePlan) -> None:
         self._log.clear_unfinished()
         builder = DeltaTable.createIfNotExists(self._session).location(self.path)
         builder = builder.addColumns(state_schema(plan)).clusterBy(KEY)
@@ -171,26 +191,23 @@ class StateTable:
         if newest is None:
             return None
         self._guard.admit(newest)
-        plan = self._plan_of(newest)
-        self._add_missing_columns(newest, plan)
-        return plan
+        return self._evolution.complete(self._plan_of(newest))
 
     @_in_session
     def evolve(self, plan: TablePlan) -> TablePlan:
-        """Add what ``plan`` has and the table lacks; the plan of the table afterwards, which holds both."""
-        self._admitted()
-        merged = plan
+        """Add what ``plan`` has and the table lacks; the plan of the table afterwards, which holds both, but for fields
+        that it refuses."""
+        return self._evolution.evolve(self._plan_of(self._admitted()), plan)
 
-        def grown(begun: Snapshot) -> dict[str, str] | None:
-            nonlocal merged
+    def _write_plan(self, plan: TablePlan) -> None:
+        def wanted(begun: Snapshot) -> dict[str, str]:
             self._guard.admit(begun)
-            recorded = self._plan_of(begun)
-            merged = recorded.merge(plan)
-            return {PLAN_PROPERTY: merged.to_json()} if merged != recorded else None
+            return {PLAN_PROPERTY: plan.to_json()}
 
-        _try(repeat(lambda: self._log.set_properties(grown)))
-        self._add_missing_columns(self._existing(), merged)
-        return merged
+        _try(lambda: self._log.set_properties(wanted))
+
+    def _alter(self, change: str) -> None:
+        _try(lambda: self._session.sql(f"ALTER TABLE {self._sql_name} {change}"), admit=self._admitted)
 
     @_in_session
     def recorded_batch(self) -> int | None:
@@ -265,7 +282,7 @@ class StateTable:
         (two engines have landed there), one is left; a MERGE would keep as many as there are.
 
         Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
-        raises; a conflict with another writer (OPTIMIZE, say) is tried again, some times.
+        raises; a conflict with another writer (OPTIMIZE, ALTER TABLE, say) is tried again, some times.
         """
         if (part, batch_id) in self._landed_parts:
             raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
@@ -274,21 +291,28 @@ class StateTable:
         recorded = before.recorded(app_id)
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
-        rows = self._fitting(source, before)
-        beside = None if added is None else self._fitting(added, before)
         token = uuid.uuid4().hex
         user_metadata = self._marking(token, app_id, batch_id, metadata)
-        merge = partial(self._merge, rows, beside, key_ranges, known, how=how, vectors=self._marks(before))
-        writes: Iterator[Callable[[], None]] = repeat(merge)
-        # Where another writer was quicker, that keys are new is proven no more: then they are looked for.
-        if how == "append":
-            append = partial(self._append, rows, key_ranges, app_id, batch_id, user_metadata)
-            writes = chain([append], repeat(partial(merge, how="insert")))
-        elif how == "merge" and self._upserts(before, known, anyway=heals or beside is not None):
-            put = partial(self._upsert, rows, beside, key_ranges, known, app_id, batch_id)
-            writes = repeat(put) if beside is None else chain([put], repeat(merge))
+
+        def write(rows: DataFrame, beside: DataFrame | None, table: Snapshot) -> None:
+            if how == "append":
+                self._append(rows, key_ranges, app_id, batch_id, user_metadata)
+            elif how == "merge" and self._upserts(table, known, anyway=heals or beside is not None):
+                self._upsert(rows, beside, key_ranges, known, app_id, batch_id)
+            else:
+                self._merge(rows, beside, key_ranges, known, how=how, vectors=self._marks(table))
+
+        def again(rows: DataFrame, beside: DataFrame | None, table: Snapshot) -> None:
+            # Another writer was quicker: that keys are new is proven no more, and they are looked for.
+            if how != "append" and beside is None:
+                write(rows, beside, table)
+            else:
+                now: How = "insert" if how == "append" else how
+                self._merge(rows, beside, key_ranges, known, how=now, vectors=self._marks(table))
+
+        first, next_ones = (partial(self._write_fitting, put, source, added) for put in (write, again))
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
-            _try(writes, again=self._admitted)
+            _try(first, next_ones, admit=self._admitted)
         commit = self._commit_of(token, before.version)
         if commit is None:
             self._files = None
@@ -299,6 +323,22 @@ class StateTable:
             )
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
+
+    def _write_fitting(
+        self,
+        write: Callable[[DataFrame, DataFrame | None, Snapshot], None],
+        source: DataFrame,
+        added: DataFrame | None,
+    ) -> None:
+        """Write rows as they fit the table of this moment."""
+        table = self._existing()
+        rows, beside = self._fitting(source, table), None if added is None else self._fitting(added, table)
+        try:
+            write(rows, beside, table)
+        except AnalysisException as error:
+            if self._existing().schema == table.schema:
+                raise
+            raise _Altered(f"somebody has altered the table of {self.namespace}") from error
 
     @_in_session
     def takes_added(self, known: Known) -> bool:
@@ -392,14 +432,12 @@ class StateTable:
 
     def _fitting(self, source: DataFrame, table: Snapshot) -> DataFrame:
         """The source with its columns in the table's order; raises `LandingError` for other columns."""
-        schema = table.schema
-        differences = type_differences(source.schema, schema)
-        if differences:
+        try:
+            return source.select(*fitting(source.schema, table.schema, self._plan_of(table)))
+        except ValueError as misfit:
             raise LandingError(
-                f"the rows for {self.namespace} do not fit its table: {'; '.join(differences)}. "
-                "Evolve the table first"
-            )
-        return source.select(*[F.col(f"`{name}`") for name in schema.names])
+                f"the rows for {self.namespace} do not fit its table: {misfit}. Evolve the table first"
+            ) from misfit
 
     def _rows(self) -> DataFrame:
         return self._session.read.format("delta").load(self.path).select(KEY)
@@ -424,19 +462,23 @@ class StateTable:
             )
         return TablePlan.from_json(text)
 
-    def _add_missing_columns(self, table: Snapshot, plan: TablePlan) -> None:
-        missing = missing_columns(table.schema, plan)
-        if missing:
-            self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({', '.join(missing)})")
 
-
-def _try(writes: Iterator[Callable[[], None]], again: Callable[[], object] = lambda: None) -> None:
-    """The first, and where another writer was quicker the next ones, some times; ``again`` before each of these."""
-    for attempt in stamina.retry_context(on=CONFLICTS, attempts=_CONFLICT_ATTEMPTS, timeout=None):
+def _try(
+    write: Callable[[], object],
+    again: Callable[[], object] | None = None,
+    *,
+    admit: Callable[[], object] = lambda: None,
+) -> None:
+    """Where another writer was quicker ``again`` (None: the same), some times; ``admit`` before each of these."""
+    for attempt in stamina.retry_context(
+        on=(*CONFLICTS, _Altered), attempts=_CONFLICT_ATTEMPTS, timeout=None
+    ):
         with attempt:
-            if attempt.num > 1:
-                again()
-            next(writes)()
+            if attempt.num == 1:
+                write()
+            else:
+                admit()
+                (again or write)()
 
 
 def _landed(commit: Commit) -> Landed:

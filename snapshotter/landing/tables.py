@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import structlog
 from pyspark.sql import SparkSession
 
 from snapshotter.core.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
-from streaming.columns import TablePlan
+from streaming.columns import Path, TablePlan
 from streaming.namespaces import Namespace
 from streaming.state_table import StateTable
 from streaming.table_identity import Owner, TableMark
 from streaming.table_paths import STATE, parse_state_path, state_path, under
+
+_log = structlog.get_logger("snapshotter.tables")
 
 
 @dataclass(slots=True)
@@ -40,12 +43,21 @@ class OpenTable:
 
     def grow(self, plan: TablePlan) -> TablePlan:
         """Add what ``plan`` has and the table lacks; returns the plan that the table has then."""
+        refused = frozenset(self.table.refusals)
         if self.plan is None:
             self.table.create(plan)
             self.plan = self.table.open() or plan
         elif self.plan.merge(plan) != self.plan:
             self.plan = self.table.evolve(plan)
+        self.tell_refusals(refused)
         return self.plan
+
+    def tell_refusals(self, known: frozenset[Path] = frozenset()) -> None:
+        """Say which fields have got no column since these were known, and why."""
+        for path, reason in self.table.refusals.items():
+            if path not in known:
+                named = {"collection": str(self.table.namespace), "field": ".".join(path)}
+                _log.warning("a field has no column: it is kept in _rescued_data", **named, reason=reason)
 
 
 class Tables:
@@ -73,11 +85,17 @@ class Tables:
         self._open: dict[Namespace, OpenTable] = {}
 
     def there(self) -> list[Namespace]:
-        """The collections that have a folder for their table, by name."""
-        path = cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(under(self._warehouse, f"{STATE}/*/*"))
+        """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
+        path = cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(under(self._warehouse, STATE))
         files = path.getFileSystem(cast(Any, self._spark)._jsparkSession.sessionState().newHadoopConf())
-        found = [str(status.getPath()).split("/")[-2:] for status in files.globStatus(path) or ()]
-        return sorted(parse_state_path("/".join([STATE, *folders])) for folders in found)
+        found: list[Namespace] = []
+        for database in _folders(files, path) if files.exists(path) else ():
+            for folder in _folders(files, database):
+                try:
+                    found.append(parse_state_path(f"{STATE}/{database.getName()}/{folder.getName()}"))
+                except ValueError as error:
+                    _log.info("a folder beside the tables is left alone", folder=str(folder), why=str(error))
+        return sorted(found)
 
     def of(self, namespace: Namespace) -> OpenTable:
         with self._lock:
@@ -91,6 +109,7 @@ class Tables:
                     raise TableUnusable(namespace, "name", str(error), step) from error
                 table = StateTable(self._spark, path, namespace, self.application_id(), owner=self._owner())
                 opened = self._open[namespace] = OpenTable(table, table.open())
+                opened.tell_refusals()
             return opened
 
     def forget(self, namespace: Namespace) -> None:
@@ -129,3 +148,8 @@ def _blaming(namespace: Namespace) -> Iterator[None]:
         if (fault := fault_of(namespace, error)) is not None and fault is not error:
             raise fault from error
         raise
+
+
+def _folders(files: Any, path: Any) -> list[Any]:
+    """The folders in a folder, as Hadoop's paths. Listed by name: as a pattern, a warehouse's path may mean another."""
+    return [status.getPath() for status in files.listStatus(path) if status.isDirectory()]

@@ -45,7 +45,7 @@ def held(source: DataFrame, gate: Path) -> DataFrame:
             time.sleep(0.02)
         yield from batches
 
-    return source.coalesce(1).mapInArrow(wait, SCHEMA)
+    return source.coalesce(1).mapInArrow(wait, source.schema)
 
 
 def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], object]) -> Landed:

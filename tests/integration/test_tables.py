@@ -46,6 +46,21 @@ def test_a_landing_keeps_no_chunk_waiting_for_the_plan(spark: SparkSession, tmp_
     assert tables.there() == [ORDERS]
 
 
+def test_tables_are_found_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Wherever the warehouse is: its path is no pattern. What else lies there, nobody takes for a table."""
+    for folder in ("plain", "wh {x} [y]", "a*", "q?", "{a,b}", "a,b", "back\\slash", "100%25"):
+        warehouse = tmp_path / folder
+        tables = Tables(spark, str(warehouse), lambda: "snapshotter:test:1", lambda _: TablePlan())
+        assert tables.there() == []
+        (warehouse / "state" / "shop" / "orders").mkdir(parents=True)
+        assert tables.there() == [ORDERS], folder
+    for stray in ("tmp dir/x", "shop/~zz", "shop/lost+found", "_temporary/0"):
+        (warehouse / "state" / stray).mkdir(parents=True)
+    (warehouse / "state" / "notes.txt").touch()
+    (warehouse / "state" / "shop" / "notes").touch()
+    assert tables.there() == [ORDERS]
+
+
 def test_the_tables_of_a_batch_land_side_by_side(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each landing of a batch that touches three tables begins before any of them has ended: they wait for each other
     here."""

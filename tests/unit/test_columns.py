@@ -51,6 +51,9 @@ def test_a_plan_survives_json() -> None:
         '{"version":1,"columns":[{"name":"a","type":{"map":"long"}}]}',
         '{"version":1,"columns":[{"name":"a","type":{"struct":[]}}]}',
         '{"version":1,"columns":[{"name":"_key","type":"long"}]}',
+        '{"version":1,"columns":[{"name":"a","type":"long"},{"name":"a","type":"long"}]}',
+        '{"version":1,"columns":[],"refused":["a"]}',
+        '{"version":1,"columns":[],"refused":[[]]}',
     ],
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:
@@ -92,11 +95,56 @@ def test_a_name_that_differs_in_case_only_is_not_added() -> None:
     assert grown.columns[1].type == Struct((Column("Y", LONG), Column("z", TEXT)))
 
 
-@pytest.mark.parametrize("pair", [("ä", "Ä"), ("\u212a", "k"), ("\u0130", "i"), ("\u017f", "S")])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("ä", "Ä"),
+        ("\u212a", "k"),
+        ("\u0130", "i"),
+        ("\u017f", "S"),
+        ("GRÖẞE", "größe"),
+        ("İsim", "i̇sim"),
+        ("ΑΣ", "ας"),
+    ],
+)
 def test_case_is_folded_beyond_ascii(pair: tuple[str, str]) -> None:
-    """As Java's equalsIgnoreCase does, or more."""
-    with pytest.raises(ValueError, match="ignores case"):
-        TablePlan(tuple(Column(name, LONG) for name in pair))
+    """As any reader does, or more: the first keeps the column, at every level."""
+    fields = tuple(Column(name, LONG) for name in pair)
+    assert plan_of(fields).names == pair[:1]
+    assert plan_of([Column("x", Struct(fields))]).columns == (Column("x", Struct(fields[:1])),)
+
+
+def test_a_character_of_the_future_is_in_no_column() -> None:
+    """It may be the capital letter of another one, for who knows more of Unicode."""
+    assert not can_be_nested("a\u0378")
+    assert can_be_nested("ɤ")
+
+
+def test_a_plan_of_before_may_have_names_that_clash_today() -> None:
+    """Its table has both columns, so it is read as it is, and grows on."""
+    text = '{"version":1,"columns":[{"name":"strasse","type":"long"},{"name":"straße","type":"long"}]}'
+    plan = TablePlan.from_json(text)
+    assert plan.names == ("strasse", "straße")
+    assert plan.to_json() == text
+    assert plan.merge(plan_of([Column("STRASSE", LONG), Column("n", LONG)])).names == (
+        "strasse",
+        "straße",
+        "n",
+    )
+
+
+def test_what_a_table_refused_is_not_added_again() -> None:
+    """At any level, by this plan's refusals or the other's; what is beside it is. It survives JSON."""
+    seen = ORDERS.merge(plan_of([Column("note", TEXT), Column("x", Struct((Column("y", LONG),)))]))
+    left = seen.refuse([("note",), ("items", "element", "qty"), ("x", "y")])
+    assert left.names == ("_id", "items", "total")
+    assert left.columns[1].type == Array(Struct((Column("sku", TEXT),)))
+    assert TablePlan.from_json(left.to_json()) == left
+    assert left.merge(seen) is left
+    assert TablePlan().merge(left).merge(seen) == left
+    more = plan_of([Column("x", Struct((Column("y", LONG), Column("z", LONG)))), Column("note", LONG)])
+    assert left.merge(more).columns[3:] == (Column("x", Struct((Column("z", LONG),))),)
+    assert left.refuse([("note",)]) == left
 
 
 @pytest.mark.parametrize(
