@@ -8,7 +8,8 @@ own folder; every later start finds them there, and needs neither Ivy nor a netw
 Invariants:
 - whatever the caller sets wins over a default, except that lists of jars, extensions and Java options are
   joined;
-- Python workers run this very interpreter, so that they see the same packages;
+- Python workers run this very interpreter, so that they see the same packages, and the folder that they are started
+  in is no place to find others;
 - the session's time zone is UTC: a BSON date is an instant, and must not depend on where it is shown.
 """
 
@@ -18,7 +19,8 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +32,8 @@ SCALA = "2.13"
 DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
 # Patterns for Ivy. Delta brings these along for those who have no Spark distribution.
 SHIPPED_BY_SPARK = ("com.*:*", "org.*:*", "commons-*:*", "javax.*:*", "io.airlift:*", "io.unitycatalog:*")
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Python's switch for it, from 3.11."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are
 # "humongous" to it (bench/README.md).
@@ -77,10 +81,23 @@ def spark_builder(
     merged = session_settings(given, master)
     for name, value in merged.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _safe_path():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
     _quieten(spark)
     return spark
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """A JVM that is started within hands it to every Python that it starts, also beside the executors."""
+    given = SAFE_PATH in os.environ
+    os.environ.setdefault(SAFE_PATH, "1")
+    try:
+        yield
+    finally:
+        if not given:
+            del os.environ[SAFE_PATH]
 
 
 def _quieten(spark: SparkSession) -> None:
@@ -141,6 +158,9 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",
+        # Spark prints the options of sources; by itself it masks those whose names have "url" in them.
+        "spark.sql.redaction.options.regex": "(?i)url|connection.string",
+        f"spark.executorEnv.{SAFE_PATH}": "1",
         "spark.driver.memory": "2g",
         # Spark's own regular expressions overflow a thread's default stack on long plans and error texts.
         _JAVA_OPTIONS: "-Xss4m",

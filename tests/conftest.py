@@ -13,6 +13,7 @@ import random
 import uuid
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,7 +137,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     session = spark_builder(
         "snapshotter-tests",
-        {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")},
+        {
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            # Workers are sent functions of the tests' own modules.
+            "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
+        },
         master="local[2]",
     )
     yield session

@@ -36,11 +36,13 @@ def verify(
     chosen = chosen_collections(settings, collections or [])
     from snapshotter.engine.assembly import spark_session
     from snapshotter.verification.verify import verify_collection
+    from snapshotter.worker_code import check_workers
     from streaming.table_paths import state_path, under
 
     uri, spark = settings.connection_uri(), spark_session(settings)
     reports: list[dict[str, object]] = []
     try:
+        check_workers(spark)
         for namespace in chosen:
             table = under(settings.warehouse(), state_path(namespace))
             result = verify_collection(spark, uri, namespace, table, before_round=_let_changes_land)
