@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(
     document_class=dict, datetime_conversion=bson.codec_options.DatetimeConversion.DATETIME_MS
 )
+_ANY_TEXT = _OPTIONS.with_options(unicode_decode_error_handler="replace")
 
 
 class RawSignal(NamedTuple):
@@ -90,7 +91,7 @@ def id_of(raw: bytes) -> str:
     """The id of a document that is no signal, as far as it can be read: for whoever is told why, and asks by the id
     that the signal would have had."""
     try:
-        document: dict[str, Any] = bson.decode(raw, codec_options=_OPTIONS)
+        document: dict[str, Any] = bson.decode(raw, codec_options=_ANY_TEXT)
     except (BSONError, ValueError):
         return "unknown"
     named = document.get("id")

@@ -21,10 +21,11 @@ from streaming.scope import CaptureScope, NameList
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``."""
+    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``, and
+    without the address: Spark prints options wherever it prints a plan."""
 
     name: str
-    uri: str
+    uri: str = field(repr=False)
     warehouse: str
     source_options: Mapping[str, str]
     scope: CaptureScope

@@ -159,7 +159,8 @@ _OF_A_TABLE = {"TableAltered", "TableOwned"}
 def describe(error: BaseException) -> Description:
     """Any exception for a person: class, message without credentials, next step, exit code."""
     kind = type(error).__name__
-    message = redact(_without_marker(str(getattr(error, "message", "")) or str(error) or kind))
+    text = _without_marker(_text_of(error))
+    message = cause_of(error) if _STACK.search(text) else redact(text)
     if isinstance(error, KeyboardInterrupt):
         return Description(kind, "interrupted", None, EXIT_INTERRUPTED, True)
     if isinstance(error, SnapshotterError):
@@ -186,16 +187,39 @@ def describe(error: BaseException) -> Description:
     fault = failures.classify(error)
     if fault is failures.Fault.SESSION_LOST:
         return Description(kind, message, SESSION_LOST, EXIT_GAVE_UP, True)
-    around = next((helps for words, helps in _AROUND if words in message), None)
+    around = next((helps for words, helps in _AROUND if words in text), None)
     if around is not None or fault is failures.Fault.ENVIRONMENT:
         return Description(kind, message, around or _AROUND_ELSE, EXIT_GAVE_UP, True)
     return Description(kind, f"unexpected {kind}: {message}", None, EXIT_DEFINITE, False)
+
+
+def cause_of(error: BaseException) -> str:
+    """What went wrong, on one line and without credentials. Of an error that brings Java's and Python's stacks along in
+    its text, what stands last: that is the deepest cause, or what was made of it on the way here."""
+    text = _without_marker(_text_of(error))
+    if _STACK.search(text):
+        found = _RAISED.findall(text)
+        text = found[-1] if found else _STACK.split(text)[0]
+    line = " ".join(redact(text).split())
+    return line if len(line) <= _CAUSE_MAX else f"{line[: _CAUSE_MAX - 1]}…"
+
+
+def _text_of(error: BaseException) -> str:
+    return str(getattr(error, "message", "")) or str(error) or type(error).__name__
 
 
 def _without_marker(text: str) -> str:
     """Without the lines that are for machines."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("SNAPSHOTTER-ERROR "))
 
+
+_CAUSE_MAX = 500
+_STACK = re.compile(r"^\s+at [\w$.]+\(|Traceback \(most recent call last\)|^JVM stacktrace:", re.MULTILINE)
+# A line that names what was raised: by its class, with its package or by how such classes are called.
+_RAISED = re.compile(
+    r"^(?:Caused by: |: )?((?:(?:[\w$]+\.)+[A-Z][\w$]*|\w+(?:Error|Exception))(?:: (?!.*Traceback \(most).*)?)$",
+    re.MULTILINE,
+)
 
 _MONGODB_CREDENTIALS = re.compile(r"(mongodb(?:\+srv)?://)[^\s\"'<>]*@")
 _CREDENTIALS = re.compile(r"(\w+://)[^\s/:@\"'<>]*:[^\s/@\"'<>]*@")

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from snapshotter.errors import redact
+from snapshotter.errors import cause_of, redact
 
 _NOISY = ("py4j", "pymongo", "asyncio")
 
@@ -57,6 +57,12 @@ def set_up(log_format: LogFormat = LogFormat.KEY_VALUE, level: str = "info") -> 
     root.setLevel(number)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
+
+
+def warn_of(log: Any, event: str, error: BaseException, **fields: Any) -> None:
+    """Warn of an error that is lived with: its cause on one line. At the level ``debug`` all of it follows."""
+    log.warning(event, error=cause_of(error), **fields)
+    log.debug("the error in full", of=event, exc_info=error)
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

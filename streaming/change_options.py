@@ -28,7 +28,7 @@ import binascii
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import bson
@@ -75,7 +75,7 @@ OPTIONS = (
 class ChangeOptions:
     """Checked options. ``start_time``: the first operation to be read; ``start_token``: a raw token."""
 
-    uri: str
+    uri: str = field(repr=False)
     stream: StreamSpec
     start: StartMode
     start_time: ClusterTime | None

@@ -23,10 +23,12 @@ share nothing but the options.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -46,6 +48,7 @@ from streaming.change_options import ChangeOptions
 from streaming.document_lookup import DocumentLookup
 from streaming.hints import Hints, read_hints
 from streaming.mongo import (
+    CONNECTION_OPTION,
     WIRE_VERSION_6_0,
     check_deployment,
     connect,
@@ -55,6 +58,9 @@ from streaming.mongo import (
 )
 from streaming.mongo_errors import ConfigurationError, as_source_error
 from streaming.positions import ORIGIN, ClusterTime
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NAME = "mongodb-changes"
 
@@ -77,6 +83,23 @@ class MongoChangesDataSource(DataSource):
         if schema != SCHEMA:
             raise ConfigurationError(f"{NAME} has a schema of its own; leave out .schema(...)")
         return MongoChangesReader(self._parsed)
+
+
+def register_at(spark: SparkSession, uri: str) -> str:
+    """Register the source with its address in it; the format's name, which is its own. Spark prints a source's options
+    wherever it prints a plan (logs, events, its pages); this one needs none that holds a password."""
+    own_name = f"{NAME}-{secrets.token_hex(4)}"
+
+    class SourceAt(MongoChangesDataSource):
+        def __init__(self, options: Mapping[str, str]) -> None:
+            super().__init__({**options, CONNECTION_OPTION: uri})
+
+        @classmethod
+        def name(cls) -> str:
+            return own_name
+
+    spark.dataSource.register(SourceAt)
+    return own_name
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import structlog
 from signals.action_plugins import ActionNotFound, function_of, signal_of
 from signals.actions import CustomAction
 from snapshotter.control.beside import Beside
-from snapshotter.errors import redact
+from snapshotter.errors import cause_of
 
 WAITING_MAX = 1_000
 _log = structlog.get_logger("snapshotter.signals")
@@ -42,7 +42,7 @@ def _carry_out(
     except ActionNotFound as error:
         failed(str(error))
     except Exception as error:  # noqa: BLE001 - a stranger's code: the one who asked is told, and nobody else is harmed
-        why = f"{action.type} failed: {type(error).__name__}: {redact(str(error))}"
+        why = f"{action.type} failed: {type(error).__name__}: {cause_of(error)}"
         _log.error("a signal of another package failed", id=action.id, error=why)
         failed(why)
     else:

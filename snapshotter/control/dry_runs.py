@@ -18,6 +18,7 @@ from snapshotter.control.beside import Beside
 from snapshotter.control.catalogue import RequestRefused
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.errors import describe
+from snapshotter.log import warn_of
 from snapshotter.state.storage import Storage
 
 WAITING_MAX = 100
@@ -53,7 +54,7 @@ def _tell(
         try:
             tell(answer)
         except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
-            _log.error("the answer to a dry run cannot be written", id=request.id, error=str(error))
+            warn_of(_log, "the answer to a dry run cannot be written", error, id=request.id)
 
 
 def _answer(request: SnapshotRequest, estimate: Estimate) -> DryRun:

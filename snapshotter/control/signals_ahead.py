@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import structlog
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
@@ -26,6 +26,7 @@ from pymongo.change_stream import CollectionChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
 
 from snapshotter.core.watermark_ids import is_watermark
+from snapshotter.log import warn_of
 from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
@@ -38,7 +39,12 @@ _AT_ONCE = 1_000
 _OBEYED_MAX = 20_000
 _RESUMED_BEHIND_A_DROP = 260
 """InvalidResumeToken: what the driver gets where the drop was in the first reply."""
-_RAW = CodecOptions(document_class=RawBSONDocument)
+# Anybody may write there, also strings that are no UTF-8 and dates that Python has not. What is obeyed are the bytes.
+_RAW: CodecOptions[RawBSONDocument] = CodecOptions(
+    RawBSONDocument,
+    unicode_decode_error_handler="replace",
+    datetime_conversion=DatetimeConversion.DATETIME_MS,
+)
 
 Changes = CollectionChangeStream[RawBSONDocument]
 
@@ -110,7 +116,7 @@ class SignalsAhead:
             if isinstance(error, PyMongoError) and classify(error).kind.definite:
                 # The stream reads the same collection, and says what is wrong with it, or with its position.
                 self._stopped.set()
-            _log.warning("signals cannot be looked for ahead of the stream", error=str(error)[:200])
+            warn_of(_log, "signals cannot be looked for ahead of the stream", error)
 
     def _new(self) -> list[bytes]:
         if self._changes is None:

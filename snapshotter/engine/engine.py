@@ -49,6 +49,7 @@ from snapshotter.engine_config import EngineConfig
 from snapshotter.errors import DefiniteError
 from snapshotter.failures import Fault, classify
 from snapshotter.landing.tables import Tables
+from snapshotter.log import warn_of
 from snapshotter.notifying.notices import Notifier
 from snapshotter.notifying.notification_channels import open_channels
 from snapshotter.notifying.telling import Telling
@@ -62,8 +63,9 @@ from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.status import EngineState
+from snapshotter.worker_code import check_workers
 from streaming import mongo_errors
-from streaming.change_stream import MongoChangesDataSource
+from streaming.change_stream import register_at
 from streaming.mongo import connect, majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -105,9 +107,9 @@ class Engine:
         self.windows = WindowLog()
         self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
-        self._mutex = threading.Lock()
-        self._stop = threading.Event()
+        self._mutex, self._stop = threading.Lock(), threading.Event()
         self.tables: Tables
+        self._format = ""
         self.first_load = FirstLoad(
             config,
             self.journal,
@@ -151,7 +153,8 @@ class Engine:
         try:
             self.beginning.position(self.store)
             with renewing(self._lock, _RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
-                self.spark.dataSource.register(MongoChangesDataSource)
+                self._format = register_at(self.spark, self.config.uri)
+                check_workers(self.spark)
             self.tables, self._prepared = self._tables(), True
         except BaseException:
             all_of(self._lock.release)
@@ -220,7 +223,7 @@ class Engine:
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
                     raise enough from error
                 wait_ms, failure = self.config.retry_wait_ms, error
-                _log.warning("the run failed and starts again", error=str(error)[:500], wait_ms=wait_ms)
+                warn_of(_log, "the run failed and starts again", error, wait_ms=wait_ms)
             # Outside of the handler: an error of the pause would seem to come of this one, and to pass as it may.
             self._idle(wait_ms / 1000, failure)
 
@@ -247,7 +250,7 @@ class Engine:
             except Exception as error:
                 if not classify(error).may_pass:
                     raise
-                _log.warning("signals wait", error=str(error)[:200])
+                warn_of(_log, "signals wait", error)
             self._report(EngineState.RUNNING, failure)
 
     def _keep_lock(self) -> None:
@@ -261,7 +264,7 @@ class Engine:
         lost = mongo_errors.classify(error).kind is Kind.POSITION_LOST
         if not lost or not self.config.policy.should_snapshot_on_data_error():
             return False
-        _log.warning("the position is lost: a new one, and everything is read again", error=str(error)[:500])
+        warn_of(_log, "the position is lost: a new one, and everything is read again", error)
         self._report(EngineState.RUNNING, error)
         with self.obedience.one_at_a_time:
             self.run_state = None
@@ -324,7 +327,7 @@ class Engine:
         except Exception as error:
             if not mongo_errors.classify(error).retriable:
                 raise
-            _log.warning("the source is not reachable", error=str(error)[:200])
+            warn_of(_log, "the source is not reachable", error)
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
         if not (run.started and run.progress.position >= target and run.machine.finished):
@@ -405,6 +408,7 @@ class Engine:
             saved=self.outcomes.saved,
             tables=self.tables,
             windows=self.windows,
+            source=self._format,
         )
 
     @property

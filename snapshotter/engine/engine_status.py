@@ -19,6 +19,7 @@ from snapshotter.core.suspension import Suspension
 from snapshotter.core.window import Window
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
+from snapshotter.log import warn_of
 from snapshotter.progress_view import SilentView, View
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import Storage
@@ -120,7 +121,7 @@ class StatusWriter:
             text = self.storage.read_text(STATUS_FILE)
             former = None if text is None else Status.from_json(text)
         except Exception as error:  # noqa: BLE001 - it is a report, and an engine starts without it
-            _log.warning("times of earlier requests are not known", error=str(error))
+            warn_of(_log, "times of earlier requests are not known", error)
             return
         if former is None:
             return
@@ -152,7 +153,7 @@ class StatusWriter:
         except Exception as failure:  # noqa: BLE001 - see below
             # A report that cannot be written must not stop the data; the checkpoint's own writes will fail if
             # the storage is really gone.
-            _log.warning("the status cannot be written", error=str(failure))
+            warn_of(_log, "the status cannot be written", failure)
 
     def _gather(
         self,

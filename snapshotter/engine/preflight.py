@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
@@ -17,21 +17,17 @@ from snapshotter.control.catalogue import why_refused
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.engine_config import EngineConfig
 from snapshotter.errors import ConfigurationError, DefiniteError
-from snapshotter.worker_code import check_workers
 from streaming.mongo import check_deployment
 from streaming.mongo_errors import as_source_error
 from streaming.namespaces import Namespace
 from streaming.scope import Level
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
 
 
-def check(client: MongoClient[Any], config: EngineConfig, spark: SparkSession | None = None) -> None:
-    """Raises the first thing that is wrong, with the option that it is about. ``spark``: once there is one."""
+def check(client: MongoClient[Any], config: EngineConfig) -> None:
+    """Raises the first thing that is wrong, with the option that it is about."""
     if (given := os.environ.get(_PIN_THREAD, "true")).lower() != "true":
         raise ConfigurationError(
             f"{_PIN_THREAD} = {given}: a thread of Python's would work in any of the JVM's, and one "
@@ -50,8 +46,6 @@ def check(client: MongoClient[Any], config: EngineConfig, spark: SparkSession | 
         _check_privilege(client, action, database, collection, why)
     for name, query in config.initial_filters.items():
         _check_filter(client, name, query)
-    if spark is not None:
-        check_workers(spark)
 
 
 def _check_filter(client: MongoClient[Any], name: str, query: str) -> None:

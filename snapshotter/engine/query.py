@@ -27,7 +27,7 @@ def start_query(
         given[START] = str(since.next().to_int())
     readers = min(int(given.get("engine.stream.readers", 1)), spark.sparkContext.defaultParallelism)
     ours = {"trailer": "true", "hints.file": str(world.hints.path), "engine.stream.readers": str(readers)}
-    frame = spark.readStream.format("mongodb-changes").options(**{**given, **ours}).load()
+    frame = spark.readStream.format(world.source).options(**{**given, **ours}).load()
     writer = frame.writeStream.foreachBatch(foreach_batch)
     writer = writer.option("checkpointLocation", f"{config.state_location}/{generation.checkpoint}")
     return writer.trigger(processingTime=f"{config.trigger_ms} milliseconds").start()

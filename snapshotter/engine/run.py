@@ -56,7 +56,7 @@ class StopRequested(Exception):
 
 @dataclass(slots=True)
 class World:
-    """What a run works on; it outlives the run."""
+    """What a run works on; it outlives the run. ``source`` is the name of the change stream's format."""
 
     spark: SparkSession
     client: MongoClient[Any]
@@ -71,6 +71,7 @@ class World:
     saved: Callable[[Progress], None]
     tables: Tables
     windows: WindowLog
+    source: str
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.taking import MET_SHOWN
 from snapshotter.engine.engine_status import AFTER_REFUSAL, STATES, after_failure, state_of
 from snapshotter.engine.obedience import Obeyed
-from snapshotter.errors import redact
+from snapshotter.errors import cause_of, redact
 from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
 from streaming.server_codes import Kind
@@ -182,7 +182,7 @@ class StatusCollection:
     def _again(self, batch: Waiting, error: PyMongoError, failures: int) -> None:
         """Put it back, under what is newer, and pause."""
         pause = min(self._retry_seconds * 2 ** min(failures - 1, 10), _RETRY_SECONDS_MAX)
-        self.error = redact(f"{type(error).__name__}: {error}")[:500]
+        self.error = f"{type(error).__name__}: {cause_of(error)}"
         _log.warning(
             "the outcome of signals was not written, and is tried again", error=self.error, wait_seconds=pause
         )
@@ -197,7 +197,7 @@ class StatusCollection:
         _log.warning(
             f"the outcome of signals is not written back any more: this user may not insert and update in "
             f"{collection.full_name}; grant insert and update there, or set {OPTION}=false",
-            error=redact(str(error))[:500],
+            error=cause_of(error),
         )
         with self._changed:
             self._collection = None
@@ -219,7 +219,7 @@ def _give_up(collection: Collection[Any], batch: Waiting, error: PyMongoError) -
         f"the outcome of some signals cannot be written to {collection.full_name} and is left out; if that goes on, "
         f"set {OPTION}=false",
         ids=[name[1] for name in batch][:10],
-        error=redact(str(error))[:500],
+        error=cause_of(error),
     )
 
 

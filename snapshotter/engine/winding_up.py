@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import structlog
 
+from snapshotter.log import warn_of
+
 _log = structlog.get_logger("snapshotter.engine")
 
 
@@ -16,4 +18,4 @@ def all_of(*steps: Callable[[], object]) -> None:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - see above
-            _log.warning("winding up failed", error=str(error)[:500])
+            warn_of(_log, "winding up failed", error)

@@ -33,7 +33,9 @@ from snapshotter.notifying.notification_outlet import Outlet
 from snapshotter.status import NotificationReport
 
 _log = structlog.get_logger("snapshotter.notifications")
-_DATES: CodecOptions[dict[str, object]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
+_ANY_ID: CodecOptions[dict[str, object]] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_MS, unicode_decode_error_handler="replace"
+)
 _NO_DATA: Mapping[str, str] = {}
 
 
@@ -110,7 +112,7 @@ def key_text(bound: Bound | None) -> str:
     """An id as Debezium shows it: the text, number or digits alone, Extended JSON for what has no such form."""
     if bound is None:
         return NO_KEY
-    value = decode(bound.id, codec_options=_DATES)["_id"]
+    value = decode(bound.id, codec_options=_ANY_ID)["_id"]
     return str(value) if isinstance(value, float) else plain_id(value)
 
 

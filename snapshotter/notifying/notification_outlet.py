@@ -21,7 +21,8 @@ import structlog
 
 from signals.notification_channel import NotificationChannel
 from signals.notifications import Notification
-from snapshotter.errors import redact
+from snapshotter.errors import cause_of
+from snapshotter.log import warn_of
 
 _log = structlog.get_logger("snapshotter.notifications")
 _BATCH = 500
@@ -99,7 +100,7 @@ class Outlet:
         try:
             self._channel.close()
         except Exception as error:  # noqa: BLE001 - a channel may be anybody's code, and this is its end
-            _log.warning("a notification channel did not close", channel=self.name, error=redact(str(error)))
+            warn_of(_log, "a notification channel did not close", error, channel=self.name)
 
     def _take(self) -> list[Notification]:
         """The oldest that wait, once there are any; none at the end."""
@@ -131,7 +132,7 @@ class Outlet:
             pause = min(2 * pause, _RETRY_SECONDS_MAX)
 
     def _failed(self, error: Exception, pause: float) -> None:
-        self.error = redact(f"{type(error).__name__}: {error}")[:500]
+        self.error = f"{type(error).__name__}: {cause_of(error)}"
         _log.warning(
             "a notification channel failed, and is tried again",
             channel=self.name,

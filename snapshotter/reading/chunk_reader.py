@@ -78,7 +78,7 @@ class Trailer:
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON."""
 
-    uri: str
+    uri: str = field(repr=False)
     namespace: Namespace
     filter: Mapping[str, Any] | None
     plan: TablePlan

@@ -35,7 +35,9 @@ from snapshotter.core.inputs import (
 )
 from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.window import WindowId
+from snapshotter.errors import cause_of
 from snapshotter.failures import Fault, classify
+from snapshotter.log import warn_of
 from snapshotter.reading.chunk_reader import FETCH_SIZE, Buffer, ReadJob, SubRange, read
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
@@ -56,7 +58,7 @@ class Lane:
 
     spark: SparkSession
     client: MongoClient[Any]
-    uri: str
+    uri: str = field(repr=False)
     writer: WatermarkWriter
     clock: CausalClock
     plan_for: Callable[[Namespace], TablePlan]
@@ -137,10 +139,10 @@ class Lane:
         if not definite:
             self._failures += 1
             seconds = min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX)
-            _log.warning("windows fail, and are read again", error=str(error), wait_seconds=seconds)
+            warn_of(_log, "windows fail, and are read again", error, wait_seconds=seconds)
             self._stopped.wait(seconds)
         for window in windows:
-            self._tell(WindowFailed(window, f"{type(error).__name__}: {error}", definite=definite))
+            self._tell(WindowFailed(window, _said(error), definite=definite))
 
     def _write_lows(self, effects: Sequence[WriteLow]) -> None:
         windows = [e.window for e in effects]
@@ -264,15 +266,10 @@ class Lane:
                     except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane
                         fault, failed = classify(error), failed + 1
                         if fault is Fault.DEFINITE or (fault is not Fault.TRANSIENT and failed >= _ATTEMPTS):
-                            text = f"{type(error).__name__}: {error}"
-                            self._tell(CollectionFailed(effect.request_id, effect.namespace, text))
+                            self._tell(CollectionFailed(effect.request_id, effect.namespace, _said(error)))
                             break
-                        _log.warning(
-                            "a request waits for the source",
-                            namespace=str(effect.namespace),
-                            error=str(error),
-                            wait_seconds=delay,
-                        )
+                        waits = {"namespace": str(effect.namespace), "wait_seconds": delay}
+                        warn_of(_log, "a request waits for the source", error, **waits)
                         self._stopped.wait(delay)
                         delay = min(2 * delay, _DELAY_SECONDS_MAX)
 
@@ -303,12 +300,17 @@ class Lane:
             self.writer.discard(windows)
         except Exception as error:  # noqa: BLE001 - no window depends on it
             # They are removed at the next start at the latest; no window depends on it.
-            _log.warning("watermark documents are left behind", error=str(error), count=len(windows))
+            warn_of(_log, "watermark documents are left behind", error, count=len(windows))
 
 
 def query_of(text: str | None) -> dict[str, Any] | None:
     """A filter (Extended JSON text) as a query document; None where it leaves nothing out."""
     return None if text is None or text == EVERYTHING else dict(query_document(text))
+
+
+def _said(error: Exception) -> str:
+    """Why a window or a collection failed, for progress, status and log: they keep no stacks."""
+    return f"{type(error).__name__}: {cause_of(error)}"
 
 
 def _alike(first: object, other: object) -> bool:

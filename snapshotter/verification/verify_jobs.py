@@ -7,7 +7,7 @@ themselves, asked for by key, for the few documents that are to be shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct as Packed
 from typing import Any
 
@@ -49,7 +49,7 @@ _SNAPSHOT_TIME = "_snapshot_time"
 class Source:
     """A collection, and the moment to read it at (None: whatever a majority has when it is read)."""
 
-    uri: str
+    uri: str = field(repr=False)
     namespace: Namespace
     at: ClusterTime | None
 
@@ -72,7 +72,8 @@ def table_contents(
     if keys is not None:
         asked = frame_of(table.sparkSession, pa.table({KEY: pa.array(sorted(keys), pa.string())}))
         table = table.join(F.broadcast(asked), KEY, "left_semi")
-    columns = [F.col(quoted(name)) for name in (KEY, *plan.names, RESCUED_DATA)]
+    # By other names: `mapInArrow` takes a column called "*" for all of them.
+    columns = [F.col(quoted(name)).alias(f"c{number}") for number, name in enumerate(_columns_of(plan))]
     return table.select(*columns).mapInArrow(_table_reader(plan, whole), _OUTPUT_SCHEMA)
 
 
@@ -167,11 +168,16 @@ def _session(client: RawClient, at: ClusterTime | None) -> ClientSession:
     return session
 
 
+def _columns_of(plan: TablePlan) -> list[str]:
+    return [KEY, *plan.names, RESCUED_DATA]
+
+
 def _table_reader(
     plan: TablePlan, whole: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
+            batch = batch.rename_columns(_columns_of(plan))
             contents = canonical_rows(plan, batch)
             if not whole:
                 contents = [content_hash(content) for content in contents]

@@ -10,6 +10,8 @@ from typing import Any
 
 import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect
 
@@ -103,6 +105,39 @@ def test_what_a_late_stream_would_show_is_obeyed(mongo_client: Client, database:
     shown = [bson.encode({"_id": name}) for name in ("first", "other", "second", "third")]
     assert ahead.not_yet(shown) == [shown[1]]
     assert ahead.not_yet(shown) == shown
+
+
+def test_no_document_keeps_the_others_waiting(mongo_client: Client, database: str) -> None:
+    """One with a date that Python has not, or a text that is no UTF-8, also as its id, is handed on as it is."""
+    here = majority_time(mongo_client)
+    signals = mongo_client[database]["signals"]
+    late = bson.encode({"_id": "late", "at": DatetimeMS(2**60)})
+    bad = bson.encode({"_id": "bad", "type": "text"}).replace(b"text", b"t\xffxt")
+    odd = bson.encode({"_id": "zzz"}).replace(b"zzz", b"\xc3\x28\xff")
+    for raw in (
+        late,
+        bad,
+        odd,
+        bson.encode({"_id": DatetimeMS(-(2**60))}),
+        bson.encode({"_id": "behind them"}),
+    ):
+        signals.insert_one(RawBSONDocument(raw))
+    got: list[bytes] = []
+    enough = threading.Event()
+
+    def obey(documents: Sequence[bytes]) -> None:
+        got.extend(documents)
+        if len(got) == 5:
+            enough.set()
+
+    late_stream = Late(here, ClusterTime(here.t + BEHIND_SECONDS + 1, 0))
+    ahead = SignalsAhead(mongo_client, Namespace(database, "signals"), late_stream, obey, every=0.02)
+    ahead.start()
+    try:
+        assert enough.wait(SECONDS)
+    finally:
+        ahead.close()
+    assert got[:3] == [late, bad, odd]
 
 
 def test_a_dropped_collection_is_looked_into_again(mongo_client: Client, database: str) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import bson
 import pyarrow as pa
 import pytest
 from bson import Decimal128, ObjectId, Regex, Timestamp
@@ -109,6 +110,60 @@ def test_a_table_under_a_poor_plan_is_equal_too(pair: Pair) -> None:
     pair.collection.insert_many(some_things())
     pair.load(TablePlan())
     assert pair.verify().equal
+
+
+def test_names_that_spark_reads_in_ways_of_its_own(pair: Pair) -> None:
+    """A star, quotes, dots, no name at all, Spark's and our own columns: as columns, or rescued, they are compared."""
+    names = [
+        "*",
+        "a*",
+        "-",
+        "1",
+        "$x",
+        "@",
+        "#",
+        "a:b",
+        "a/b",
+        "a~b",
+        "a\\b",
+        "a'b",
+        '"',
+        "%s",
+        "[x]",
+        "t.*",
+        "a`b",
+        "`*`",
+    ]
+    names += [
+        "",
+        " ",
+        ".",
+        "a.b",
+        "_metadata",
+        "_metadata.file_path",
+        "_key",
+        "_op",
+        "select",
+        "None",
+        "element",
+    ]
+    fields: dict[str, Any] = {
+        name: number for number, name in enumerate(names) if "." not in name and name[:1] != "$"
+    }
+    raw = [
+        {"_id": 1, **fields, "s": fields, "l": [fields]},
+        {"_id": 2, "*": 7},
+        {"_id": 3, "s": {"*": "odd"}},
+    ]
+    documents = [*map(bson.encode, raw), bson.encode({"_id": 4, **dict.fromkeys(names, 1)})]
+    pair.collection.database.command(
+        {"insert": "things", "documents": [RawBSONDocument(d) for d in documents]}
+    )
+    pair.load()
+    result = pair.verify()
+    assert (result.equal, result.documents) == (True, 4), str(result)
+    pair.sql("UPDATE {} SET `*` = 8 WHERE _id = 2")
+    assert pair.verify(rounds=0).different == 1
 
 
 PLANTED: dict[str, tuple[dict[str, Any], str, Any, tuple[str, str | None, str | None]]] = {

@@ -12,6 +12,7 @@ from snapshotter.errors import (
     GaveUp,
     Problem,
     TransientError,
+    cause_of,
     describe,
     exit_code,
     redact,
@@ -85,3 +86,66 @@ def test_all_problems_in_one_error() -> None:
 def test_credentials_in_any_text_are_masked(text: str, expected: str) -> None:
     """Wherever an address turns up: messages of libraries, logs, print-outs."""
     assert redact(text) == expected
+
+
+JAVA = (
+    """An error occurred while calling o512.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent \
+failure: Lost task 0.0 in stage 3.0 (TID 3): org.apache.spark.api.python.PythonException: \
+Traceback (most recent call last):
+  File "/x/pyspark/worker.py", line 1997, in main
+    process()
+{python}
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:645)
+"""
+    + "\tat org.apache.spark.rdd.RDD.iterator(RDD.scala:335)\n" * 200
+)
+DISK = (
+    JAVA.format(python="ValueError: odd")
+    + """Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+\t... 51 more
+"""
+)
+CHAINED = """[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING] failed:
+Traceback (most recent call last):
+  File "/x/pymongo/pool.py", line 1, in connect
+    raise
+pymongo.errors.AutoReconnect: 127.0.0.1:1: connection refused
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/x/streaming/change_stream.py", line 327, in _explaining
+    raise as_source_error(error, what) from error
+streaming.mongo_errors.TransientError: cannot tell the end: mongodb://me:pw@h/ is gone
+SNAPSHOTTER-ERROR {"kind":"transient"}
+ SQLSTATE: XXKST
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (JAVA.format(python="ValueError: odd"), "ValueError: odd"),
+        (DISK, "java.io.IOException: No space left on device"),
+        (
+            CHAINED,
+            "streaming.mongo_errors.TransientError: cannot tell the end: mongodb://***:***@h/ is gone",
+        ),
+        ("two lines\n  of one message", "two lines of one message"),
+        ("x" * 5_000, "x" * 499 + "…"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_a_cause_is_one_line(text: str, line: str) -> None:
+    """Whatever stacks of Java's and Python's an error has in its text: what was raised last, without credentials. The
+    status shows it like that as well."""
+    assert cause_of(RuntimeError(text)) == line
+    assert len(describe(RuntimeError(text)).message.splitlines()) <= 2
+
+
+def test_it_is_seen_through_a_stack_that_a_python_did_not_start_in_time() -> None:
+    """What to do next is found in all of the text."""
+    late = JAVA.format(python="").replace("Job aborted", "Python worker failed to connect back. Job aborted")
+    assert "PYSPARK_PYTHON" in (describe(RuntimeError(late)).next_step or "")

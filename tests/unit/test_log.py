@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from snapshotter.log import LogFormat, set_up
+from snapshotter.log import LogFormat, set_up, warn_of
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +64,23 @@ def test_credentials_are_masked(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().err
     assert "mongodb://***:***@h/" in text
     assert "hunter2" not in text
+
+
+def test_what_is_lived_with_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its cause is. The whole of it is for those who look into it, at the level debug."""
+    error = RuntimeError(
+        "a job failed\n: java.io.IOException: no room\n\tat org.apache.x.Y(Z.scala:1)\n" * 50
+    )
+    set_up(LogFormat.JSON, "info")
+    warn_of(structlog.get_logger("x"), "tried again", error, wait_ms=5)
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["event"], line["error"], line["wait_ms"]) == (
+        "tried again",
+        "java.io.IOException: no room",
+        5,
+    )
+    set_up(LogFormat.JSON, "debug")
+    warn_of(structlog.get_logger("x"), "tried again", error)
+    _, whole = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (whole["level"], whole["of"]) == ("debug", "tried again")
+    assert whole["exception"].count("no room") == 50

@@ -227,3 +227,9 @@ def test_keys_are_shown_as_text(value: object, text: str) -> None:
     """An id of any type: plain where it has a plain form, Extended JSON where not."""
     assert key_text(bound(value)) == text
     assert key_text(None) == "<null>"
+
+
+def test_a_key_that_is_no_text_is_shown_as_far_as_it_is() -> None:
+    """MongoDB takes strings that are no UTF-8 as ids."""
+    raw = bson.encode({"_id": "a?b"}).replace(b"?", b"\xff")
+    assert key_text(Bound(raw, "")) == "a\ufffdb"

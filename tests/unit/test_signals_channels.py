@@ -141,3 +141,11 @@ def test_a_raw_document_of_any_depth_is_refused(field: str, levels: int) -> None
         decode(raw).parse()
     assert 0 < len(str(refused.value)) < 2_500
     assert id_of(raw)
+
+
+def test_the_id_of_a_document_with_text_that_is_none() -> None:
+    """It is refused under the id that it has, for whoever waits for it."""
+    raw = bson.encode({"_id": "s1", "type": "text"}).replace(b"text", b"t\xffxt")
+    with pytest.raises(BSONError):
+        decode(raw)
+    assert id_of(raw) == "s1"
