@@ -134,11 +134,7 @@ class SnapshotOptions(Group):
         "snapshot.mode.custom.name", "with custom: the entry point of a snapshot mode of one's own", None
     )
     based_data: Flag = option(f"{_BASED}.snapshot.data", "with configuration_based: every start reads", False)
-    based_schema: Flag = option(f"{_BASED}.snapshot.schema", "no effect: collections have no schema", False)
     based_stream: Flag = option(f"{_BASED}.start.stream", "with configuration_based: changes stream", False)
-    based_on_schema_error: Flag = option(
-        f"{_BASED}.snapshot.on.schema.error", "no effect: collections have no schema", False
-    )
     based_on_data_error: Flag = option(
         f"{_BASED}.snapshot.on.data.error",
         "with configuration_based: a lost position leads to a new one, and all is read again",

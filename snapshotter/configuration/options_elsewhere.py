@@ -75,6 +75,8 @@ poll.dispatch.interval.ms                  | 0 | there is no queue
 query.fetch.size                           | 0 | it is for relational databases
 snapshot.max.threads.multiplier            | 1 | it is for relational databases
 legacy.snapshot.max.threads                | false | it is for relational databases
+snapshot.mode.configuration.based.snapshot.schema | false | collections have no schema
+snapshot.mode.configuration.based.snapshot.on.schema.error | false | collections have no schema
 snapshot.query.mode                        | select_all | it is for relational databases
 snapshot.query.mode.custom.name            | | it is for relational databases
 snapshot.locking.mode                      | none | it is for relational databases

@@ -98,6 +98,8 @@ class Settings(BaseModel):
         whole: dict[str, Any] = groups
         naming: NamingOptions = whole["naming"]
         warnings.extend(checks.warnings(whole["signal"], whole["capture"]))
+        asked = (whole[group] for group in ("mongodb", "capture", "snapshot", "signal", "engine"))
+        warnings.extend(checks.without_effect(*asked))
         warnings.extend(channel_checks.warnings(whole["signal"], _prefix(naming)))
         warnings.extend(notification_checks.warnings(whole["notification"]))
         return cls(

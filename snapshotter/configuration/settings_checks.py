@@ -14,11 +14,12 @@ from signals.errors import SignalError
 from signals.filters import query_document, refuse_code
 from snapshotter.configuration.option_groups import (
     CaptureOptions,
+    EngineOptions,
     MongodbOptions,
     SignalOptions,
     SnapshotOptions,
 )
-from snapshotter.configuration.option_values import MatchMode, SnapshotMode
+from snapshotter.configuration.option_values import FullUpdate, MatchMode, SnapshotMode
 from snapshotter.configuration.snapshot_modes import custom
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.errors import Problem
@@ -28,6 +29,10 @@ STRATEGY = "incremental.snapshot.watermarking.strategy"
 SIGNALS = "signal.data.collection"
 FILTERS = "snapshot.collection.filter.overrides"
 _CUSTOM = "snapshot.mode.custom.name"
+_BASED = "snapshot.mode.configuration.based"
+_PRE_IMAGE = "_with_pre_image"
+_WITH_FULL = "change_streams_update_full"
+_AUTHSOURCE = MongodbOptions.model_fields["authsource"].default
 _JMX = "jmx"
 _SCHEMES = ("mongodb", "mongodb+srv")
 
@@ -175,6 +180,52 @@ def warnings(signal: SignalOptions, capture: CaptureOptions) -> Iterator[str]:
         )
     elif signal.collection and "source" not in signal.channels:
         yield f"{SIGNALS}={signal.collection[0]}: signals inserted there are not read; source is no channel"
+
+
+def without_effect(
+    mongodb: MongodbOptions,
+    capture: CaptureOptions,
+    snapshot: SnapshotOptions,
+    signal: SignalOptions,
+    engine: EngineOptions,
+) -> Iterator[str]:
+    """Options that were given and change nothing, because of another one or because nothing uses them yet."""
+    yield from _without_effect_at_mongodb(mongodb)
+    if capture.mode.value.endswith(_PRE_IMAGE):
+        without = capture.mode.value.removesuffix(_PRE_IMAGE)
+        yield (
+            f"capture.mode={capture.mode}: no table keeps documents from before a change yet, so this does what "
+            f"{without} does"
+        )
+    if capture.full_update is not FullUpdate.LOOKUP and not capture.mode.value.startswith(_WITH_FULL):
+        yield f"capture.mode.full.update.type has no effect with capture.mode={capture.mode}: updates come bare"
+    if capture.cursor_max_await_time_ms:
+        yield (
+            "cursor.max.await.time.ms has an effect through mongos only: a replica set is asked for what is there "
+            "already"
+        )
+    if snapshot.mode is not SnapshotMode.CONFIGURATION_BASED:
+        for option, given in (
+            ("snapshot.data", snapshot.based_data),
+            ("start.stream", snapshot.based_stream),
+            ("snapshot.on.data.error", snapshot.based_on_data_error),
+        ):
+            if given:
+                yield f"{_BASED}.{option} has no effect: snapshot.mode is not configuration_based"
+    if engine.watermarks_keep and watermark_strategy(snapshot, signal) is not Strategy.INSERT_INSERT:
+        yield f"engine.watermarks.keep has no effect: {STRATEGY} is not {Strategy.INSERT_INSERT}"
+
+
+def _without_effect_at_mongodb(mongodb: MongodbOptions) -> Iterator[str]:
+    has_user = "@" in urlsplit(mongodb.connection_string).netloc
+    for option, given in (("mongodb.user", mongodb.user), ("mongodb.password", mongodb.password)):
+        if given is not None and has_user:
+            yield f"{option} has no effect: mongodb.connection.string names a user already"
+    if mongodb.authsource != _AUTHSOURCE and (has_user or mongodb.user is None):
+        where = "it is part of mongodb.connection.string" if has_user else "mongodb.user is not set"
+        yield f"mongodb.authsource has no effect: {where}"
+    if mongodb.ssl_invalid_hostname_allowed and not mongodb.ssl_enabled:
+        yield "mongodb.ssl.invalid.hostname.allowed has no effect: mongodb.ssl.enabled is not true"
 
 
 def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool:

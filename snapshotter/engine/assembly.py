@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import structlog
 from pyspark.sql import SparkSession
 
 from signals.notification_kafka import KafkaNotificationOptions
@@ -23,6 +24,7 @@ from streaming.mongo import CONNECTION_OPTION
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 
+_log = structlog.get_logger("snapshotter.configuration")
 _COLUMNS_READ = {"columns": "state"}
 
 
@@ -104,6 +106,8 @@ def assemble(settings: Settings, spark: SparkSession | None = None, view: View |
     """An engine ready to run; without ``spark`` it makes a session of its own, when it needs one. Raises what is wrong
     with the settings, before anything is touched."""
     config = engine_config(settings)
+    for warning in settings.warnings:
+        _log.warning(warning)
     if spark is None:
         check(settings)
     return Engine(spark or partial(spark_session, settings), config, view)

@@ -1,0 +1,162 @@
+"""No option is accepted and without effect: each that works has a test that sees what it does.
+
+The table is by hand, for only a reader can tell whether a test sees an effect or merely names an option. What is
+checked is that it is whole, that the tests exist, and that each names its option.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from snapshotter.configuration.options import Status, catalogue
+
+TESTS = Path(__file__).parents[1]
+
+# A test, in the folder of tests, and below it the options whose effect it sees.
+TABLE = """
+unit/test_settings.py::test_locations
+    name
+unit/test_kafka_channel_options.py::test_only_the_broker_has_to_be_named
+    topic.prefix
+integration/test_preflight.py::test_an_unreachable_address
+    mongodb.connection.string
+integration/test_connection_options.py::test_one_connects_as_the_user_of_the_database_that_holds_it
+    mongodb.user mongodb.password mongodb.authsource
+integration/test_connection_options.py::test_one_connects_over_tls
+    mongodb.ssl.enabled mongodb.ssl.invalid.hostname.allowed
+integration/test_connection_options.py::test_how_long_one_waits_for_a_connection
+    mongodb.connect.timeout.ms mongodb.server.selection.timeout.ms
+integration/test_connection_options.py::test_how_long_one_waits_for_an_answer
+    mongodb.socket.timeout.ms
+integration/test_connection_options.py::test_how_often_one_looks
+    mongodb.heartbeat.frequency.ms
+integration/test_change_stream_range.py::test_server_and_predicate_agree_on_what_is_captured
+    database.include.list database.exclude.list collection.include.list collection.exclude.list
+    filters.match.mode
+integration/test_engine_rules.py::test_updates_without_full_documents_are_read_again_by_key
+    capture.mode
+integration/test_change_stream_range.py::test_lookup_gives_the_state_at_lookup_post_image_at_the_event
+    capture.mode.full.update.type
+integration/test_engine_rules.py::test_a_batch_is_read_from_the_source_once
+    capture.scope capture.target
+integration/test_engine_beginning.py::test_an_option_goes_before_it
+    capture.start.op.time
+integration/test_transactions.py::test_transactions_are_told_once
+    provide.transaction.metadata
+unit/test_settings.py::test_what_has_no_effect_is_said
+    cursor.max.await.time.ms
+integration/test_engine_initial.py::test_initial_is_narrowed_and_no_data_reads_nothing
+    snapshot.mode snapshot.include.collection.list
+integration/test_engine_modes.py::test_switches_and_a_mode_of_ones_own
+    snapshot.mode.custom.name snapshot.mode.configuration.based.start.stream
+integration/test_engine_options.py::test_a_configured_mode_reads_at_every_start
+    snapshot.mode.configuration.based.snapshot.data
+unit/test_snapshot_modes.py::test_each_switch_has_its_decision
+    snapshot.mode.configuration.based.snapshot.on.data.error
+integration/test_engine_modes.py::test_an_initial_load_may_be_filtered
+    snapshot.collection.filter.overrides snapshot.collection.filter.overrides.* snapshot.fetch.size
+unit/test_settings.py::test_sizes_reach_the_core
+    snapshot.max.threads engine.chunk.target.bytes engine.yield.ms engine.target.lag.ms
+integration/test_engine_modes.py::test_a_stop_ends_the_pause_before_a_load
+    snapshot.delay.ms
+integration/test_engine_modes.py::test_a_delayed_stream_loses_nothing
+    streaming.delay.ms
+integration/test_engine_options.py::test_sizes_of_windows_and_commits
+    incremental.snapshot.chunk.size engine.windows.in.flight engine.commit.target.rows
+unit/test_settings.py::test_the_strategy_follows_the_signal_collection
+    incremental.snapshot.watermarking.strategy
+integration/test_engine_initial.py::test_a_load_that_was_stopped_goes_on_at_the_first_unfinished_chunk
+    signal.data.collection
+integration/test_engine_plugins.py::test_a_package_brings_channels_and_a_type_of_signals
+    signal.enabled.channels signal.custom.* notification.custom.*
+unit/test_channel_options.py::test_how_often_channels_are_looked_into
+    signal.poll.interval.ms
+unit/test_file_channel.py::test_the_option_names_the_file
+    signal.file
+integration/test_engine_channels.py::test_kafka_and_a_file_start_backfills
+    signal.kafka.*
+unit/test_kafka_channel_options.py::test_every_option_of_the_channel_counts
+    signal.consumer.*
+integration/test_notifications.py::test_a_backfill_is_told_in_order_by_every_channel
+    notification.enabled.channels notification.sink.topic.name notification.sink.bootstrap.servers
+unit/test_notification_options.py::test_the_sink_knows_its_topic_and_its_brokers
+    notification.producer.*
+integration/test_cli_engine.py::test_giving_up_after_the_retries_allowed
+    errors.max.retries
+integration/test_engine_options.py::test_the_pause_before_a_retry_is_as_long_as_asked
+    retriable.restart.connector.wait.ms
+integration/test_cli_engine.py::test_an_unwritable_warehouse
+    delta.warehouse
+unit/test_settings.py::test_one_problem
+    delta.table.layout
+integration/test_change_stream_spark.py::test_a_backlog_in_small_batches
+    engine.batch.max.events
+integration/test_backlog.py::test_a_large_batch_is_read_in_shares
+    engine.stream.readers
+integration/test_engine_options.py::test_batches_do_not_follow_faster_than_asked
+    engine.trigger.interval.ms
+integration/test_engine_interruptions.py::test_a_find_that_is_killed_is_sent_again
+    engine.filters.allow.code
+unit/test_settings.py::test_waits_reach_the_engine
+    engine.batch.wait.ms
+integration/test_engine_options.py::test_an_engine_may_leave_no_status_behind
+    engine.status.collection
+unit/test_obedience.py::test_no_more_requests_wait_than_are_allowed
+    engine.requests.max
+unit/test_channel_options.py::test_how_long_ids_are_remembered
+    engine.signals.remember.ms
+integration/test_engine_watermarks.py::test_windows_may_leave_their_documents
+    engine.watermarks.keep
+unit/test_spark_session.py::test_what_is_given_wins_and_lists_are_joined
+    spark.*
+"""
+
+
+def rows() -> dict[str, str]:
+    """The test of each option."""
+    found: dict[str, str] = {}
+    test = ""
+    for line in TABLE.strip().splitlines():
+        if line.startswith(" "):
+            found |= dict.fromkeys(line.split(), test)
+        else:
+            test = line
+    return found
+
+
+@cache
+def functions(file: str) -> dict[str, str]:
+    """The tests of a file, with their text and that of what stands over them."""
+    path = TESTS / file
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = {}
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+    return found
+
+
+def names(option: str) -> set[str]:
+    """How tests write an option: as it is, or as a keyword with ``_`` or ``__`` for dots."""
+    plain = option.removesuffix(".*").removeprefix("snapshot.mode.configuration.based.")
+    return {plain, plain.replace(".", "__"), plain.replace(".", "_")}
+
+
+def test_every_option_that_works_has_a_test_that_sees_its_effect() -> None:
+    """An option without an entry, an entry without an option, a test that is not there or does not name it."""
+    works = {option.name for option in catalogue().values() if option.status is Status.SUPPORTED}
+    table = rows()
+    assert works - set(table) == set(), "these options have no test that sees their effect"
+    assert set(table) - works == set(), "these are no options, or none that works"
+    wrong = []
+    for option, where in table.items():
+        file, _, test = where.partition("::")
+        text = functions(file).get(test)
+        if text is None:
+            wrong.append(f"{option}: there is no {where}")
+        elif not any(name in text for name in names(option)):
+            wrong.append(f"{option}: {where} does not name it")
+    assert wrong == []
