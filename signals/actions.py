@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -81,18 +81,22 @@ class StopSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class PauseSnapshot:
-    """Open no more windows for these requests (none named: for all) until told to resume. The stream goes on."""
+    """Open no more windows for these requests (none named: for all) until told to resume. The stream goes on.
+
+    ``ignored`` are fields that the signal had and that mean nothing to it, as in Debezium."""
 
     id: str
     requests: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeSnapshot:
-    """Go on where a pause stopped: with these requests, or with all where none is named."""
+    """Go on where a pause stopped: with these requests, or with all where none is named. ``ignored`` as for a pause."""
 
     id: str
     requests: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ class SnapshotStatus:
     ``id_reused`` is the reason why another signal under the same id was not obeyed later on.
 
     Of a command, ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
-    (None where that is not known any more), and ``unknown`` what it named and no request was called.
+    (None where that is not known any more), and ``unknown`` what it named and no request was called. Of a request,
+    ``unknown`` are names and patterns of no captured collection: the others are read.
 
     Of a dry run (``command`` "dry-run"), ``answer`` is what would be read: ``documents``, ``bytes`` and ``seconds``,
     and the same of each of its ``collections`` with the ``first`` and the ``last`` id. None is not known.

@@ -37,6 +37,7 @@ _EXECUTE_FIELDS = (
     *("data-collections", "type", "additional-conditions"),
     *("keys", "range", "reconcile", "priority", "dry-run", "surrogate-key"),
 )
+_IGNORED = ("data-collections", "type")
 MESSAGE_MAX = 10_000
 """Characters of what a ``log`` signal has written to the log."""
 
@@ -108,12 +109,19 @@ def _stop(signal_id: str, data: object) -> Action:
 
 def _pause(signal_id: str, data: object) -> Action:
     where = f"signal {signal_id!r}"
-    return PauseSnapshot(signal_id, requests_of(where, data_fields(where, data, "requests", "type")))
+    return PauseSnapshot(signal_id, *_of_requests(where, data))
 
 
 def _resume(signal_id: str, data: object) -> Action:
     where = f"signal {signal_id!r}"
-    return ResumeSnapshot(signal_id, requests_of(where, data_fields(where, data, "requests", "type")))
+    return ResumeSnapshot(signal_id, *_of_requests(where, data))
+
+
+def _of_requests(where: str, data: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The requests that are named, and the fields that Debezium takes and that change nothing: a pause is never of some
+    collections only."""
+    fields = data_fields(where, data, "requests", *_IGNORED)
+    return requests_of(where, fields), tuple(name for name in _IGNORED if name in fields)
 
 
 def _log(signal_id: str, data: object) -> Action:

@@ -89,6 +89,11 @@ def named_collection(pattern: str) -> str | None:
     return name
 
 
+def spelled(name: str) -> str:
+    """A collection's name as a pattern that means it alone, should it exist or not."""
+    return f'"{name}"' if _SPECIAL.search(name) else name
+
+
 def is_expression(pattern: str) -> bool:
     """Whether a pattern has a sign of a regular expression in it, other than a dot, outside of quotes."""
     return _SPECIAL.search(unquoted(pattern)) is not None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.configuration.notification_config import NotificationConfig
+from snapshotter.configuration.option_values import NewCollections
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
 from snapshotter.control.channels import ChannelConfig
 from snapshotter.core.limits import Limits
@@ -33,6 +34,7 @@ class EngineConfig:
     signals: Namespace | None = None
     policy: SnapshotPolicy = MODES["initial"]
     initial_collections: NameList | None = None
+    new_collections: NewCollections = NewCollections.AUTO
     initial_filters: Mapping[str, str] = field(default_factory=dict)
     snapshot_delay_ms: int = 0
     streaming_delay_ms: int = 0
@@ -62,6 +64,10 @@ class EngineConfig:
     def tells_transactions(self) -> bool:
         """Whether the source is asked which transactions events are part of."""
         return self.source_options.get("provide.transaction.metadata", "false").lower() == "true"
+
+    def captures_data(self, namespace: Namespace) -> bool:
+        """Whether the collection has a table: signals are captured, and are no data."""
+        return namespace != self.signals and self.scope.captures(namespace)
 
     def loads_initially(self, namespace: Namespace) -> bool:
         """``snapshot.include.collection.list`` narrows the initial load, not the stream."""

@@ -39,6 +39,7 @@ _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
 _PENDING_SHOWN = 20
 _SLOW = 500
+_UNKNOWN_SHOWN = 10
 """So many notifications waiting for a channel are worth a word."""
 _STYLES = {
     RequestState.QUEUED: "dim",
@@ -197,7 +198,7 @@ def render(status: Status) -> Group:
     for report, text in zip(status.suspended, _suspended_texts(status), strict=True):
         lines.append(Text(text, style="yellow" if report.restored_by else "red"))
         lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
-    lines += [Text(text, style="yellow") for text in _channel_texts(status)]
+    lines += [Text(text, style="yellow") for text in [*_channel_texts(status), *status.warnings]]
     if error := _error_text(status):
         lines.append(Text(error, style="red" if status.error else "yellow"))
         if (shown := status.error or status.last_error) and shown.next_step:
@@ -264,14 +265,18 @@ def _window_texts(status: Status) -> list[str]:
 
 def _request_lines(request: RequestReport) -> list[Text]:
     """Where it stands in the queue, unless its collections show it all; what went wrong, and what to do next."""
+    names = ", ".join(request.unknown[:_UNKNOWN_SHOWN])
+    unknown = f"request {request.id} left out what is no captured collection: {names}"
+    left_out = [Text(unknown, style="yellow")] if names else []
     if request.error:
         next_step = [Text(f"next: {request.next_step}")] if request.next_step else []
-        return [Text(f"request {request.id} failed: {request.error}", style="red"), *next_step]
+        return [Text(f"request {request.id} failed: {request.error}", style="red"), *next_step, *left_out]
     if request.state is RequestState.COMPLETED:
-        return []
+        return left_out
     urgent = f", priority {request.priority}" if request.priority else ""
     since = f" for {duration(request.paused_seconds)}" if request.state is RequestState.PAUSED else ""
-    return [Text(f"request {request.id} is {request.state}{since}{urgent}", style=_STYLES[request.state])]
+    told = f"request {request.id} is {request.state}{since}{urgent}"
+    return [Text(told, style=_STYLES[request.state]), *left_out]
 
 
 def stream_text(status: Status) -> str:

@@ -89,7 +89,8 @@ class CollectionReport(_Report):
 
 class RequestReport(_Report):
     """One snapshot request, by the id of its signal. ``completed_at`` is when it ended, however it did; ``next_step``
-    what to do about its error; ``paused_seconds`` how long it has been paused in this life of the engine."""
+    what to do about its error; ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown``
+    what was asked for besides and is no captured collection."""
 
     id: str
     type: str = "incremental"
@@ -101,6 +102,7 @@ class RequestReport(_Report):
     next_step: str | None = None
     priority: int = 0
     paused_seconds: float = 0.0
+    unknown: tuple[str, ...] = ()
 
 
 class WindowReport(_Report):
@@ -145,7 +147,7 @@ class Status(_Report):
     """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
     behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong in this life of the engine.
     ``snapshot_speed``: documents a second of the newest snapshot that was large enough to measure it, also in an
-    earlier life.
+    earlier life. ``warnings`` are about what is captured, each with what to do.
     """
 
     name: str
@@ -165,6 +167,7 @@ class Status(_Report):
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
     suspended: tuple[SuspensionReport, ...] = ()
+    warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
     notifications: tuple[NotificationReport, ...] = ()
 

@@ -27,10 +27,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from streaming.list_entries import difference
 from streaming.namespaces import Namespace
 
 INTERNAL_DATABASES = frozenset({"admin", "local", "config"})
@@ -78,6 +79,10 @@ class NameList:
             found = any(re.fullmatch(entry, name, re.IGNORECASE) for entry in self.entries)
         return found != self.excludes
 
+    def only(self, entry: str) -> NameList:
+        """A list of one of its entries."""
+        return replace(self, entries=(entry,))
+
     def expression(self, name: Any) -> dict[str, Any]:
         """The same as an aggregation expression over the expression ``name``, which may be null."""
         found: dict[str, Any]
@@ -115,7 +120,7 @@ class CaptureScope:
             collections=_list(options, "collection", mode),
             signals=_signals(options),
         )
-        if scope.signals is not None and not scope._watches(scope.signals):
+        if scope.signals is not None and not scope.watches(scope.signals):
             raise ScopeError(
                 f"signal.data.collection={str(scope.signals)!r} lies outside capture.scope={level}"
                 f" capture.target={options.get('capture.target')!r}, so no signal would ever be seen:"
@@ -130,10 +135,20 @@ class CaptureScope:
         if namespace == self.signals:
             return True
         return (
-            self._watches(namespace)
+            self.watches(namespace)
             and (self.databases is None or self.databases.admits(namespace.database))
             and (self.collections is None or self.collections.admits(str(namespace)))
         )
+
+    @property
+    def lists(self) -> Mapping[str, NameList]:
+        """The lists that were given, by their options."""
+        given = {"database": self.databases, "collection": self.collections}
+        return {
+            f"{what}.{'exclude' if names.excludes else 'include'}.list": names
+            for what, names in given.items()
+            if names is not None
+        }
 
     @property
     def status(self) -> Namespace | None:
@@ -164,7 +179,8 @@ class CaptureScope:
         of_it = {"ns.db": self.status.database, "ns.coll": self.status.collection}
         return {"$nor": [{**of_it, "operationType": {"$ne": "rename"}}]}
 
-    def _watches(self, namespace: Namespace) -> bool:
+    def watches(self, namespace: Namespace) -> bool:
+        """Whether the collection lies within ``capture.scope``, whatever the lists say."""
         return self.database in (None, namespace.database) and self.collection in (None, namespace.collection)
 
     def _expression(self, field: str) -> dict[str, Any] | None:
@@ -251,6 +267,8 @@ def _list(options: Mapping[str, str], what: str, mode: str) -> NameList | None:
 
 def _check_entry(option: str, entry: str, mode: str, is_collection: bool) -> None:
     if mode == "regex":
+        if found := difference(entry):
+            raise ScopeError(f"{option}: {entry!r} has {found}")
         try:
             re.compile(entry)
         except re.error as error:

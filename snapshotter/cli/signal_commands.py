@@ -23,7 +23,7 @@ from signals.parsing import parse_signal
 from signals.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
-from snapshotter.errors import DefiniteError
+from snapshotter.errors import ConfigurationError, DefiniteError
 from snapshotter.status import EngineState, RequestState, Status
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from snapshotter.state.storage import Storage
 
 POLL_SECONDS = 0.5
+LOOK_MS = 5_000
 SignalId = Annotated[
     str | None, typer.Option("--id", help="Names the signal; a known id is carried out once.")
 ]
@@ -80,25 +81,27 @@ def execute_snapshot(
     request_id: Annotated[
         str | None, typer.Option("--id", help="Names the request; a known id is carried out once.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Send it with names of collections that there are not, too.")
+    ] = False,
 ) -> None:
     """Read collections again, while changes keep streaming."""
     set_up_logging(ctx)
     settings = load_settings(config)
     parts = Parts(tuple(keys or ()), minimum, maximum, reconcile, priority, dry_run)
     action = build_action(collections, query, kind, request_id or uuid.uuid4().hex, parts)
+    if not force:
+        check_names(settings, action)
     state = open_state(settings)
     if dry_run:
         forget_answer(state, action.id)
-    where = send(settings, state, action)
-    say(f"signal {action.id} is in {where}")
+    say(f"signal {action.id} is in {send(settings, state, action)}")
     if dry_run:
         answer = await_answer(state, action.id, timeout)
         typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
         return
-    if not wait:
-        typer.echo(action.id)
-        return
-    _wait(state, action.id, timeout)
+    if wait:
+        _wait(state, action.id, timeout)
     typer.echo(action.id)
 
 
@@ -199,6 +202,32 @@ def build_action(
     action = parse_signal(request_id, "execute-snapshot", data)
     assert isinstance(action, ExecuteSnapshot)
     return action
+
+
+def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
+    """The engine passes over a name that is wrong, and reads the rest; whoever types it can correct it before. Raises
+    RequestRefused; without a connection it is said that nobody looked."""
+    from pymongo.errors import PyMongoError
+
+    from snapshotter.control.catalogue import RequestRefused, captured_collections, refuse_wrong_names
+    from streaming.mongo import new_client
+    from streaming.scope import CaptureScope
+
+    scope = CaptureScope.parse(settings.source_options())
+    wait = min(settings.mongodb.server_selection_timeout_ms, LOOK_MS)
+    with new_client(settings.connection_uri(), serverSelectionTimeoutMS=wait) as client:
+        try:
+            found = captured_collections(client, scope.captures)
+            captured = [n for n in found if str(n) != settings.signal_collection]
+        except PyMongoError as error:
+            say(f"warning: nobody looked whether there are such collections: {str(error)[:200]}")
+            return
+    try:
+        refuse_wrong_names(action.data_collections, captured)
+    except RequestRefused as error:
+        raise ConfigurationError(
+            f"{error}; nothing was sent", "correct the list, or send it with --force"
+        ) from error
 
 
 def send(settings: Settings, state: Storage, action: Action) -> str:

@@ -18,6 +18,7 @@ from snapshotter.configuration.option_values import (
     Layout,
     MatchMode,
     Names,
+    NewCollections,
     Passed,
     SnapshotMode,
     TableAltered,
@@ -290,6 +291,11 @@ class EngineOptions(Group):
         "engine.filters.allow.code",
         "let filters run JavaScript on the server: $where, $function, $accumulator",
         False,
+    )
+    snapshot_new_collections: Annotated[NewCollections, choice(NewCollections)] = option(
+        "engine.snapshot.new.collections",
+        "what a later start does with collections that are captured since: auto (as a first start would), read, warn",
+        NewCollections.AUTO,
     )
     batch_wait_ms: WholeNumber = option(
         "engine.batch.wait.ms",

@@ -58,6 +58,14 @@ class TableAltered(StrEnum):
     REPAIR = "repair"
 
 
+class NewCollections(StrEnum):
+    """What a later start does with captured collections that it finds for the first time."""
+
+    AUTO = "auto"
+    READ = "read"
+    WARN = "warn"
+
+
 class Layout(StrEnum):
     """How a document lies in its table."""
 

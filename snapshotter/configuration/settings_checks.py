@@ -23,6 +23,7 @@ from snapshotter.configuration.option_values import FullUpdate, MatchMode, Snaps
 from snapshotter.configuration.snapshot_modes import custom
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.errors import Problem
+from streaming.list_entries import difference
 from streaming.scope import Level
 
 STRATEGY = "incremental.snapshot.watermarking.strategy"
@@ -237,6 +238,9 @@ def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool
 
 def _regexes(option: str, patterns: tuple[str, ...]) -> Iterator[Problem]:
     for pattern in patterns:
+        if found := difference(pattern):
+            yield Problem(option, f"has {found}", pattern)
+            continue
         try:
             re.compile(pattern)
         except re.error as error:

@@ -6,7 +6,8 @@ Always asked of the server, never remembered: a regular expression matches right
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import structlog
@@ -31,6 +32,8 @@ _log = structlog.get_logger("snapshotter.catalogue")
 _HIDDEN_DATABASES = ("admin", "local", "config")
 _SAMPLE_DOCS = 500
 _NAMES_SHOWN = 20
+_NEAR = 3
+_SIGNS = frozenset('\\^$()[]{}?*+|"')
 
 Filters = dict[tuple[Namespace, str], str]
 """Of filters that were tried why the server refused them; empty where it did not."""
@@ -62,16 +65,17 @@ class Asked:
 
 def captured_collections(client: MongoClient[Any], captures: Callable[[Namespace], bool]) -> list[Namespace]:
     """Ordinary collections (no views, no time series) in the captured scope, by name."""
-    found = []
+    return sorted(filter(captures, collections_there(client)))
+
+
+def collections_there(client: MongoClient[Any]) -> Iterator[Namespace]:
+    """All ordinary collections, captured or not. A user who may find needs no other privilege for their names."""
     for database in client.list_database_names():
         if database in _HIDDEN_DATABASES:
             continue
-        for info in client[database].list_collections(filter={"type": "collection"}):
-            if not info["name"].startswith("system."):
-                namespace = Namespace(database, info["name"])
-                if captures(namespace):
-                    found.append(namespace)
-    return sorted(found)
+        for info in client[database].list_collections(nameOnly=True, authorizedCollections=True):
+            if info["type"] == "collection" and not info["name"].startswith("system."):
+                yield Namespace(database, info["name"])
 
 
 def resolve(
@@ -88,17 +92,16 @@ def resolve(
     Raises SignalError, mostly RequestRefused: the message is for whoever sent the signal.
     """
     names = [str(namespace) for namespace in captured]
-    chosen = _chosen(action, names)
+    there = frozenset(names)
+    chosen = [name for name in _chosen(action, names) if name in there]
     missed = unmatched(action.data_collections, names)
-    # What has no sign of an expression was meant for a name, though it may not even be one.
-    unknown = [text for text in missed if not is_expression(text)]
-    if missed and chosen and not unknown:
-        _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
-    if unknown or not chosen:
+    if not chosen:
         raise RequestRefused(
-            f"signal {action.id!r}: {_some(unknown or action.data_collections)} is no captured collection. Captured "
-            f"are: {_some(names)}. Check collection.include.list and the name; nothing was started."
+            f"signal {action.id!r}: {_some(action.data_collections)} is no captured collection. Captured are: "
+            f"{_some(names)}. Check collection.include.list and the name; nothing was started."
         )
+    if missed:
+        _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
     wanted = _wanted(action, [Namespace.parse(name) for name in chosen])
     for text in dict.fromkeys(want.filter for want in wanted if want.filter is not None):
         refuse_code(text, allowed=allow_code, where=f"signal {action.id!r}: the filter")
@@ -107,7 +110,26 @@ def resolve(
         _try_range(action.id, client, want)
     blocking = action.type is SnapshotType.BLOCKING
     digest = digest_of(action)
-    return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest, blocking)
+    return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest, blocking, missed)
+
+
+def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -> None:
+    """For whoever can be asked again before anything is sent. Raises RequestRefused for a list that has a plain name
+    of no captured collection (an expression may be about what is still to come), or selects nothing at all."""
+    names = [str(namespace) for namespace in captured]
+    missed = unmatched(patterns, names)
+    # What has no sign of an expression was meant for a name, though it may not even be one.
+    wrong = [text for text in missed if not is_expression(text)]
+    if wrong or len(missed) == len(patterns):
+        told = "; ".join(f"{text} is no captured collection{near(text, names)}" for text in wrong or missed)
+        raise RequestRefused(f"{told}. Captured are: {_some(names)}")
+
+
+def near(text: str, names: Sequence[str]) -> str:
+    """Of these names those that a misspelt one, or an expression, may have been meant for; in words, or nothing."""
+    plain = "".join(sign for sign in text if sign not in _SIGNS)
+    found = get_close_matches(plain, names, _NEAR)
+    return f" (near it: {', '.join(found)})" if found else ""
 
 
 def _some(names: Sequence[str]) -> str:

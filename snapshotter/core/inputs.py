@@ -145,7 +145,7 @@ class BatchArrived:
     ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the
     table holds. ``behind``: the batch ends far behind the head of the stream.
     ``emptied``: collections that were dropped, renamed away or replaced. ``requests``: collections that a
-    rename brought, to be read again. ``streams``: it has changes of captured collections.
+    rename brought, to be read again. ``streams``: it has changes of captured collections, these are ``streamed``.
     """
 
     batch_id: int
@@ -160,6 +160,7 @@ class BatchArrived:
     emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
     requests: tuple[SnapshotRequest, ...] = ()
     streams: bool = False
+    streamed: frozenset[Namespace] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from dataclasses import replace
 
 from snapshotter.core import announcements, batches, inputs, queue
 from snapshotter.core.chunks import KeyList, end_of
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.effects import (
     Discard,
     Effect,
@@ -40,7 +41,7 @@ from snapshotter.core.effects import (
     Unreached,
     WriteHigh,
 )
-from snapshotter.core.progress import TaskState
+from snapshotter.core.progress import Progress, TaskState
 from snapshotter.core.requesting import Requesting
 from snapshotter.core.scan import Planned
 from snapshotter.core.suspension import Suspension, repairing
@@ -305,9 +306,9 @@ class Machine(Requesting):
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
             self.progress = self.progress.with_reread(namespace, missed)
         self._end_tasks()
-        tables = {**self.progress.tables, **happened.tables}
-        moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, tables=tables)
-        self.progress = moved.restored()
+        tables, covered = {**self.progress.tables, **happened.tables}, self._covered(arrived)
+        moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
+        self.progress = replace(moved, tables=tables).restored()
         announced = list(announcements.between(self._saved, self.progress))
         self.progress = self.progress.forgetting(self.limits.ended_requests_kept)
         settled = self.controls.settled(self._saved, self.progress)
@@ -322,6 +323,18 @@ class Machine(Requesting):
         ):
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
+
+    def _covered(self, arrived: inputs.BatchArrived) -> Coverage | None:
+        """The marks once this batch has landed."""
+        known = self.progress.coverage
+        if known is None:
+            return None
+        read = self._proven(self.progress) - self._proven(self._saved) if known.unread else ()
+        return known.after_batch(arrived.streamed, arrived.emptied, (namespace for _, namespace in read))
+
+    @staticmethod
+    def _proven(progress: Progress) -> set[tuple[str, Namespace]]:
+        return {(r.id, task.namespace) for r in progress.requests for task in r.tasks if task.proves}
 
     def _keep_pace(
         self, landing: LandBatch, arrived: inputs.BatchArrived, happened: inputs.BatchLanded

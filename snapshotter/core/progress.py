@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.suspension import Suspension
 from streaming.namespaces import Namespace
@@ -80,16 +81,22 @@ class TaskProgress:
     @property
     def whole(self) -> bool:
         """The collection is read from end to end, and only read."""
-        return self._of_all and not self.reconcile
+        return self.everything and not self.reconcile
 
     @property
     def restores(self) -> bool:
         """Once it is done, the table holds what the collection holds, whatever it held before."""
-        return self._of_all and self.reconcile
+        return self.everything and self.reconcile
 
     @property
-    def _of_all(self) -> bool:
+    def everything(self) -> bool:
+        """No part of the collection is left out."""
         return self.filter is None and not self.keys and self.range is None
+
+    @property
+    def proves(self) -> bool:
+        """Read to its end, it has left no row behind that is gone at the source."""
+        return self.state is TaskState.DONE and self.everything and (self.reconcile or self.first_load)
 
     def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
         """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
@@ -200,12 +207,13 @@ class RequestProgress:
     paused: bool = False
     ended_in: int | None = None
     blocking: bool = False
+    unknown: tuple[str, ...] = ()
 
     @classmethod
     def accepted(cls, request: SnapshotRequest) -> RequestProgress:
         tasks = tuple(map(TaskProgress.of, request.wanted))
         what = (request.id, request.origin, tasks, request.priority, request.digest)
-        return cls(*what, blocking=request.blocking)
+        return cls(*what, blocking=request.blocking, unknown=request.unknown)
 
     @property
     def ended(self) -> bool:
@@ -236,6 +244,7 @@ class RequestProgress:
             "paused": self.paused,
             "ended_in": self.ended_in,
             "blocking": self.blocking,
+            "unknown": list(self.unknown),
         }
 
     @classmethod
@@ -243,19 +252,21 @@ class RequestProgress:
         tasks = tuple(map(TaskProgress.from_json, value["tasks"]))
         later = ("priority", "digest", "paused", "ended_in", "blocking")
         rest = {name: value[name] for name in later if name in value}
-        return cls(value["id"], Origin(value["origin"]), tasks, **rest)
+        unknown = tuple(value.get("unknown", ()))
+        return cls(value["id"], Origin(value["origin"]), tasks, **rest, unknown=unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``suspended``: collections of which
-    nothing lands, or that are being restored. ``tables``: which table each collection has landed in, and the newest
-    version of that which was landed, or looked at and found sound."""
+    """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``coverage`` is None in states of before
+    there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``: which
+    table each collection has landed in, and the newest version of that which was landed, or found sound."""
 
     batch_id: int = -1
     position: ClusterTime = ORIGIN
     requests: tuple[RequestProgress, ...] = ()
     rereads: tuple[tuple[Namespace, Bound], ...] = ()
+    coverage: Coverage | None = None
     suspended: Mapping[Namespace, Suspension] = field(default_factory=dict, hash=False)
     tables: Mapping[Namespace, TableMark] = field(default_factory=dict, hash=False)
 
@@ -274,6 +285,10 @@ class Progress:
         for request in requests:
             once.setdefault(request.id, request)
         return replace(self, requests=tuple(once.values()))
+
+    def covering(self, coverage: Coverage) -> Progress:
+        """With these marks."""
+        return replace(self, coverage=coverage)
 
     def with_reread(self, namespace: Namespace, bounds: tuple[Bound, ...]) -> Progress:
         known = {(n, b.key) for n, b in self.rereads}
@@ -369,6 +384,7 @@ class Progress:
             "rereads": [{"namespace": str(n), "bound": b.to_json()} for n, b in self.rereads],
             "suspended": {str(n): suspension.to_json() for n, suspension in self.suspended.items()},
             "tables": {str(n): mark.to_json() for n, mark in self.tables.items()},
+            "coverage": self.coverage.to_json() if self.coverage is not None else None,
         }
 
     @classmethod
@@ -387,6 +403,7 @@ class Progress:
                 Namespace.parse(name): TableMark.from_json(mark)
                 for name, mark in value.get("tables", {}).items()
             },
+            coverage=Coverage.from_json(value["coverage"]) if value.get("coverage") is not None else None,
         ).asked(map(RequestProgress.from_json, value["requests"]))
 
 

@@ -53,7 +53,8 @@ class SnapshotRequest:
 
     Of two requests that want the same, the one of the higher ``priority`` goes first, then the one that was accepted
     first. ``digest`` stands for the content as it was sent, so that another one under the same id can be told.
-    ``blocking``: nothing else is read meanwhile, and the stream waits.
+    ``blocking``: nothing else is read meanwhile, and the stream waits. ``unknown``: what was asked for besides, and is
+    no captured collection; it is told.
     """
 
     id: str
@@ -62,6 +63,7 @@ class SnapshotRequest:
     priority: int = 0
     digest: str = ""
     blocking: bool = False
+    unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -45,6 +45,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
         if included
         else None,
+        new_collections=settings.engine.snapshot_new_collections,
         initial_filters=settings.snapshot.filters,
         snapshot_delay_ms=settings.snapshot.delay_ms,
         streaming_delay_ms=settings.snapshot.streaming_delay_ms,

@@ -62,7 +62,7 @@ class Beginning:
         if newest is not None and newest.batch_id >= 0:
             self.storage.delete(_FILE)
             return None
-        if number == 1 and self.options.get(START, "-1") != "-1":
+        if not store.generation.lost and self.options.get(START, "-1") != "-1":
             return None
         return self._stored(number) or self._taken(number, self.held or majority_time(self.client))
 

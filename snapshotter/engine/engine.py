@@ -35,8 +35,9 @@ from snapshotter.core.inputs import Command
 from snapshotter.core.progress import Progress
 from snapshotter.engine import preflight
 from snapshotter.engine.beginning import Beginning, held_position
+from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.engine_status import StatusWriter
-from snapshotter.engine.first_load import NAME, FirstLoad
+from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.obedience import Obedience, Obeyed
 from snapshotter.engine.query import await_commit, start_query
@@ -110,16 +111,11 @@ class Engine:
         self._mutex, self._stop = threading.Lock(), threading.Event()
         self.tables: Tables
         self._format = ""
-        self.first_load = FirstLoad(
-            config,
-            self.journal,
-            self.captured,
-            lambda: self.tables.there(),  # noqa: PLW0108 - a new generation has tables of its own
-            lambda: self.telling.now(Announce(SKIPPED, NAME)),
-        )
+        skipped = partial(self.telling.now, Announce(SKIPPED, NAME))
+        self.first_load = FirstLoad(config, self.journal, self.captured, lambda: self.tables, skipped)
+        self._catalogue = CatalogueWatch(self.client, config)
         self._failing: Counter[Namespace] = Counter()
-        self._renewed = 0.0
-        self._prepared = False
+        self._renewed, self._prepared = 0.0, False
         self._app_id: str | None = None
         self._id: str | None = None
         self._ahead: SignalsAhead | None = None
@@ -151,6 +147,7 @@ class Engine:
         preflight.check(self.client, self.config)
         self._lock.acquire()
         try:
+            self.store = fitting_checkpoint(self.store, self.config.state_location) or self.store
             self.beginning.position(self.store)
             with renewing(self._lock, _RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
                 self._format = register_at(self.spark, self.config.uri)
@@ -173,7 +170,8 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            self._live(once)
+            with self._catalogue:
+                self._live(once)
             self._report(EngineState.STOPPED)
         except BaseException as error:
             self._report(EngineState.FAILED, error)
@@ -308,6 +306,7 @@ class Engine:
         while query.isActive:
             self._keep_lock()
             self._look(run)
+            self._catalogue.check()
             self._tell()
             self._channels.look()
             run.steer()
@@ -352,7 +351,9 @@ class Engine:
         return self.storage.exists(f"{self._checkpoint}/commits/{batch_id}")
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
-        told = self._channels.reports(), self.notifier.reports()
+        progress = self.run_state.progress if self.run_state is not None else Progress()
+        warnings = *self.first_load.warnings(progress), *self._catalogue.warnings
+        told = self._channels.reports(), self.notifier.reports(), warnings
         self.status.write(state, self.run_state, self.journal.requests, self.refused, error, *told)
 
     # Requests
@@ -388,8 +389,7 @@ class Engine:
         self.outcomes.obeyed(outcome)
 
     def captured(self) -> list[Namespace]:
-        there = captured_collections(self.client, self.config.scope.captures)
-        return [namespace for namespace in there if namespace != self.config.signals]
+        return captured_collections(self.client, self.config.captures_data)
 
     # The world of a run
 
@@ -404,7 +404,7 @@ class Engine:
             check_lock=self._check_lock,
             accept=self._receive,
             telling=self.telling,
-            first_requests=lambda progress: self.first_load.requests(progress, self.store.generation),
+            first_load=self.first_load,
             saved=self.outcomes.saved,
             tables=self.tables,
             windows=self.windows,

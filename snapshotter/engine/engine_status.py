@@ -139,13 +139,15 @@ class StatusWriter:
         error: BaseException | None = None,
         channels: tuple[ChannelReport, ...] = (),
         notifications: tuple[NotificationReport, ...] = (),
+        warnings: tuple[str, ...] = (),
     ) -> None:
         now = time.monotonic()
         told = state is self._state and error is self._error
         if told and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
-        status = status.model_copy(update={"channels": channels, "notifications": notifications})
+        told_of = {"channels": channels, "notifications": notifications, "warnings": warnings}
+        status = status.model_copy(update=told_of)
         self._written, self._state = now, state
         self.view.update(status)
         try:
@@ -234,6 +236,7 @@ class StatusWriter:
             next_step=after_failure(request) if errors else None,
             priority=request.priority,
             paused_seconds=round(paused.at(now, runs=request.paused and not request.ended), 1),
+            unknown=request.unknown,
         )
 
     def _collection(

@@ -1,83 +1,201 @@
-"""The initial load: whether a start of the engine reads everything captured, and as which request.
+"""What a start of the engine reads, and as which request.
 
-It is a request like any other. So one that was cut short goes on by itself, and only a mode that wants another one
-gets another one (`snapshot_modes`). After a position was lost it also reconciles: what was deleted while nobody
-looked has no event any more, and its row goes because the source has no document for it.
+The initial load is a request like any other. So one that was cut short goes on by itself, and only a mode that wants
+another one gets another one (`snapshot_modes`). Besides, a later start reads what is captured since (`core.coverage`).
+
+Invariants
+- A table that holds rows which the stream has not followed is read with reconcile: what was deleted meanwhile has no
+  event any more, and its row goes because the source has no document for it. So after a position was lost, where the
+  state was removed and the table was not, and where a collection was not captured for a while.
+- So is such a table whose collection is no more: its rows go. Tables of what is not captured are somebody else's.
+- What a start leaves unread although the stream cannot make it whole is said, at every start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
 import structlog
 
+from signals.selection import spelled
+from snapshotter.configuration.option_values import NewCollections
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.engine_config import EngineConfig
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.initial")
 NAME = "initial"
+OPTION = "engine.snapshot.new.collections"
+_SHOWN = 20
+
+
+class TablesThere(Protocol):
+    """What is asked of the tables."""
+
+    def there(self) -> list[Namespace]:
+        """The collections that have one, captured or not."""
+
+    def filled(self, namespaces: Iterable[Namespace]) -> frozenset[Namespace]:
+        """Those whose table holds a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a start finds: captured collections, and tables with rows (``filled``), of these and of captured collections
+    that are no more (``gone``), as far as they may hold what the stream has not followed."""
+
+    there: tuple[Namespace, ...]
+    gone: tuple[Namespace, ...] = ()
+    filled: frozenset[Namespace] = frozenset()
+
+    @property
+    def all(self) -> tuple[Namespace, ...]:
+        return *self.there, *self.gone
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Collections to read, and the marks from here on."""
+
+    read: tuple[Namespace, ...]
+    coverage: Coverage
 
 
 @dataclass(slots=True)
 class FirstLoad:
-    """Asked at the beginning of each run of one start of the engine. ``tables``: the collections that have a table;
-    ``skipped`` is called where a start reads nothing."""
+    """Asked at the beginning of each run of one start of the engine. ``skipped`` is called where a start reads
+    nothing."""
 
     config: EngineConfig
     journal: Journal
     captured: Callable[[], list[Namespace]]
-    tables: Callable[[], list[Namespace]]
+    tables: Callable[[], TablesThere]
     skipped: Callable[[], None]
     _asked: bool = False
-
-    def requests(self, progress: Progress, generation: Generation) -> list[SnapshotRequest]:
-        """The load that begins here, if one does. Durable when this returns, or (where no batch has been saved yet)
-        asked for again by the next start."""
-        fresh = progress.batch_id < 0
-        if self._asked and not fresh:
-            return []
-        self._asked = True
-        if not self.wanted(progress, generation):
-            if not self._loading(progress):
-                self.skipped()
-            return []
-        load = self._load(progress, lost=_lost(progress, generation))
-        if load is None:
-            return []
-        if not fresh:
-            self.journal.add(load)
-        return [load]
+    _decided: Coverage = field(default_factory=Coverage)
+    _gone: frozenset[Namespace] = frozenset()
 
     def wanted(self, progress: Progress, generation: Generation) -> bool:
         """Whether this start reads, and does not only go on reading."""
-        exists, loading = progress.batch_id >= 0, self._loading(progress)
-        return _lost(progress, generation) or self.config.policy.should_snapshot_data(exists, loading)
+        if self._reads(progress, generation):
+            return True
+        there = () if progress.batch_id < 0 else tuple(self.captured())
+        return bool(self._newly_read(self._before(progress), progress, there))
+
+    def look(self, progress: Progress) -> Sight:
+        """At the source and at the tables; it may take a while, and decides nothing."""
+        there = tuple(self.captured())
+        settled = frozenset() if progress.batch_id < 0 else self._before(progress).settled
+        tables = self.tables()
+        doubtful = [n for n in tables.there() if self.config.captures_data(n) and n not in settled]
+        filled = tables.filled(doubtful)
+        return Sight(there, tuple(n for n in doubtful if n in filled and n not in there), filled)
+
+    def begin(
+        self, progress: Progress, generation: Generation, sight: Sight
+    ) -> tuple[Progress, list[SnapshotRequest]]:
+        """The state that a run begins from, with the marks of this start; and the load that begins here, if one does.
+        That is durable when this returns, or (where no batch has been saved yet) asked for again by the next start."""
+        fresh = progress.batch_id < 0
+        if self._asked and not fresh:
+            return progress.covering(self._again(progress)), []
+        self._asked = True
+        decision = self._first(progress, generation, sight) if fresh else self._later(progress, sight)
+        self._decided, self._gone = decision.coverage, frozenset(sight.gone)
+        for warning in _advice(decision.coverage.unread, self._gone):
+            _log.warning(warning)
+        if not decision.read:
+            if not self._loading(progress):
+                self.skipped()
+            return progress.covering(decision.coverage), []
+        wanted = tuple(self._wanted(n, n in sight.filled) for n in decision.read)
+        load = SnapshotRequest(self._id(progress), wanted, Origin.INITIAL)
+        if not fresh:
+            self.journal.add(load)
+        return progress.covering(decision.coverage), [load]
+
+    def warnings(self, progress: Progress) -> tuple[str, ...]:
+        """What to do about collections that are unread in this state."""
+        unread = progress.coverage.unread if progress.coverage is not None else frozenset()
+        return tuple(_advice(unread, self._gone))
+
+    # What is read
+
+    def _reads(self, progress: Progress, generation: Generation) -> bool:
+        """Whether this start reads everything."""
+        exists = progress.batch_id >= 0
+        if generation.lost and not exists:
+            return True
+        return self.config.policy.should_snapshot_data(exists, self._loading(progress))
+
+    def _first(self, progress: Progress, generation: Generation, sight: Sight) -> Decision:
+        reads = self._reads(progress, generation)
+        read = tuple(n for n in sight.all if self.config.loads_initially(n)) if reads else ()
+        left = [n for n in sight.filled if n not in read]
+        return Decision(read, Coverage(frozenset(sight.all)).leaving(left))
+
+    def _later(self, progress: Progress, sight: Sight) -> Decision:
+        before = self._before(progress)
+        read = dict.fromkeys(self._newly_read(before, progress, sight.all))
+        if self.config.policy.should_snapshot_data(True, self._loading(progress)):
+            read |= dict.fromkeys(n for n in sight.all if self.config.loads_initially(n))
+        left = [n for n in before.new(sight.all) if n not in read]
+        return Decision(tuple(read), before.settling(read).leaving(left))
+
+    def _newly_read(
+        self, before: Coverage, progress: Progress, found: Iterable[Namespace]
+    ) -> list[Namespace]:
+        """Of what is found, what a later start reads by `engine.snapshot.new.collections`."""
+        found = tuple(found)
+        match self.config.new_collections:
+            case NewCollections.READ:
+                return [n for n in found if n not in before.settled]
+            case NewCollections.AUTO if progress.coverage is not None:
+                if not self.config.policy.should_snapshot_data(False, False):
+                    return []
+                return [n for n in before.new(found) if self.config.loads_initially(n)]
+            case _:
+                return []
+
+    def _before(self, progress: Progress) -> Coverage:
+        """The marks that hold when this start begins."""
+        coverage = progress.coverage
+        if coverage is None:
+            loads = (r for r in progress.requests if r.origin is Origin.INITIAL)
+            coverage = Coverage().settling(t.namespace for r in loads for t in r.tasks)
+        waiting = (r for r in self.journal.waiting(progress) if r.origin is Origin.INITIAL)
+        asked = [t.namespace for r in waiting for t in r.tasks]
+        return coverage.settling(asked).within(self.config.captures_data)
+
+    def _again(self, progress: Progress) -> Coverage:
+        """Another run of this start: what it has decided holds, though the run before may have saved nothing. What was
+        made meanwhile is no concern of a start."""
+        before = self._before(progress)
+        return before.settling(self._decided.settled).leaving(self._decided.unread - before.settled)
 
     def _loading(self, progress: Progress) -> bool:
-        return any(r.origin is Origin.INITIAL and not r.ended for r in self.journal.existing(progress))
+        """What an earlier life of the position left in the journal begins anew, and without reconcile: not enough."""
+        known = self.journal.existing(progress) if progress.batch_id >= 0 else progress.requests
+        return any(r.origin is Origin.INITIAL and not r.ended for r in known)
 
-    def _load(self, progress: Progress, *, lost: bool) -> SnapshotRequest | None:
-        there = self.captured()
-        gone = [n for n in self.tables() if n not in there] if lost else []
-        wanted = tuple(self._collections([*there, *gone], lost=lost))
-        return SnapshotRequest(self._id(progress), wanted, Origin.INITIAL) if wanted else None
-
-    def _collections(self, namespaces: Iterable[Namespace], *, lost: bool) -> Iterable[Wanted]:
-        for namespace in namespaces:
-            if self.config.loads_initially(namespace):
-                query = self.config.initial_filters.get(str(namespace))
-                if lost and query is not None:
-                    _log.warning(
-                        "a filter leaves documents out, so rows that were deleted meanwhile cannot be told and stay",
-                        collection=str(namespace),
-                    )
-                yield Wanted(namespace, query, reconcile=lost and query is None)
+    def _wanted(self, namespace: Namespace, unbelieved: bool) -> Wanted:
+        """``unbelieved``: its table holds rows that the stream has not followed."""
+        query = self.config.initial_filters.get(str(namespace))
+        if unbelieved and query is not None:
+            _log.warning(
+                "a filter leaves documents out, so rows that were deleted meanwhile cannot be told and stay",
+                collection=str(namespace),
+            )
+        return Wanted(namespace, query, reconcile=unbelieved and query is None)
 
     def _id(self, progress: Progress) -> str:
         """One that no request has, nor a signal that is remembered."""
@@ -86,7 +204,33 @@ class FirstLoad:
         return next(name for name in names if name not in known and self.journal.digest_of(name) is None)
 
 
-def _lost(progress: Progress, generation: Generation) -> bool:
-    """The position was lost, and nothing has been streamed from the new one yet: all is read, whatever the mode says of
-    a start."""
-    return generation.number > 1 and progress.batch_id < 0
+def fitting_checkpoint(store: ProgressStore, location: str) -> ProgressStore | None:
+    """Where somebody has removed the checkpoint and left what was saved beside it: the state of a first start once
+    more, in force when this returns."""
+    batch = store.unknown_to_checkpoint()
+    if batch is None:
+        return None
+    _log.warning(
+        "progress was saved for a batch that the checkpoint does not know, so that was removed or replaced: a new "
+        "position, from now on, and snapshot.mode says what is read",
+        checkpoint=f"{location}/{store.generation.checkpoint}",
+        batch=batch,
+    )
+    return store.next_generation(removed=True)
+
+
+def _advice(unread: frozenset[Namespace], gone: frozenset[Namespace]) -> Iterator[str]:
+    """What to do about collections that were not read; those that are no more have rows."""
+    if there := sorted(map(str, unread - gone)):
+        names = " ".join(shlex.quote(spelled(name)) for name in there[:_SHOWN])
+        more = f", and so {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
+        yield (
+            f"captured, but what was there before is not in the tables, or not as it is now: to read it, run "
+            f"snapshotter execute-snapshot -c FILE --reconcile {names}{more} (or start with {OPTION}=read)"
+        )
+    if lost := sorted(map(str, unread & gone)):
+        more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+        yield (
+            f"tables with rows of collections that are no more: {', '.join(lost[:_SHOWN])}{more}. Start with "
+            f"{OPTION}=read to empty them"
+        )

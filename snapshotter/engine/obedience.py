@@ -263,6 +263,12 @@ class Obedience:
     ) -> Command:
         """Where no request is named, all are meant."""
         requests, digest = frozenset(action.requests) or None, digest_of(action)
+        if not isinstance(action, StopSnapshot) and "data-collections" in action.ignored:
+            _log.warning(
+                "a pause or a resume is never of some collections only: data-collections is ignored, as by Debezium; "
+                "requests would narrow it",
+                id=action.id,
+            )
         match action:
             case PauseSnapshot():
                 return PauseReceived(action.id, requests, digest)

@@ -14,6 +14,7 @@ from pymongo.errors import PyMongoError
 
 from snapshotter.configuration.settings_checks import FILTERS
 from snapshotter.control.catalogue import why_refused
+from snapshotter.control.readings import Readings
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.engine_config import EngineConfig
 from snapshotter.errors import ConfigurationError, DefiniteError
@@ -46,6 +47,12 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
         _check_privilege(client, action, database, collection, why)
     for name, query in config.initial_filters.items():
         _check_filter(client, name, query)
+    try:
+        Readings(client, config.scope).check()
+    except PyMongoError as error:
+        raise as_source_error(
+            error, "cannot ask MongoDB how it reads the lists of what is captured"
+        ) from error
 
 
 def _check_filter(client: MongoClient[Any], name: str, query: str) -> None:

@@ -21,7 +21,7 @@ def start_query(
     """Begin behind ``since``, or where the checkpoint or the options say."""
     config, generation, spark = world.config, world.store.generation, world.spark
     given = dict(config.source_options)
-    if generation.number > 1:
+    if generation.lost:
         given.pop(START, None)  # the position that it asked for is the one that was lost, or long ago
     if since is not None:
         given[START] = str(since.next().to_int())

@@ -29,6 +29,7 @@ from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.window import Window, WindowId
+from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine_config import EngineConfig
 from snapshotter.landing.batch_lane import HOLD_SECONDS, BatchLane
@@ -67,7 +68,7 @@ class World:
     check_lock: Callable[[], int]
     accept: Callable[[Sequence[bytes]], None]
     telling: Telling
-    first_requests: Callable[[Progress], list[SnapshotRequest]]
+    first_load: FirstLoad
     saved: Callable[[Progress], None]
     tables: Tables
     windows: WindowLog
@@ -162,14 +163,15 @@ class Run:
         if removed:
             _log.info("removed watermark documents of earlier runs", count=removed)
         self.world.telling.begin(progress)
+        found = self.world.first_load.look(progress)
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
             in_stream, controls = config.strategy.in_stream, self.world.journal.controls
+            progress, loads = self.world.first_load.begin(progress, self.world.store.generation, found)
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
             self._opens_by = time.monotonic() + _OPENING_SECONDS
-            requests = [*self.world.first_requests(progress), *self.world.journal.requests]
-            self.report(SignalsTaken(tuple(requests), controls))
+            self.report(SignalsTaken((*loads, *self.world.journal.requests), controls))
 
     def _transactions(self) -> TransactionTable | None:
         world = self.world

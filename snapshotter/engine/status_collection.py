@@ -308,6 +308,7 @@ def status_of(request: RequestProgress, engine: str) -> SnapshotStatus:
         ),
         next_step=after_failure(request) if request.failed else None,
         engine=engine,
+        unknown=request.unknown[:MET_SHOWN],
     )
 
 

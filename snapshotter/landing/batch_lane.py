@@ -262,6 +262,7 @@ class BatchLane:
             emptied=changed.emptied,
             requests=changed.requests,
             streams=self.streams,
+            streamed=frozenset(self._streamed(trailer)),
         )
 
     def _streamed(self, trailer: BatchTrailer) -> set[Namespace]:

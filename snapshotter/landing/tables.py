@@ -7,7 +7,8 @@ is first set by whoever makes the table, and then changes under the table's lock
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -24,6 +25,7 @@ from streaming.table_identity import Owner, TableMark
 from streaming.table_paths import STATE, parse_state_path, state_path, under
 
 _log = structlog.get_logger("snapshotter.tables")
+_LOOKS = 4
 
 
 @dataclass(slots=True)
@@ -96,6 +98,23 @@ class Tables:
                 except ValueError as error:
                     _log.info("a folder beside the tables is left alone", folder=str(folder), why=str(error))
         return sorted(found)
+
+    def filled(self, namespaces: Iterable[Namespace]) -> frozenset[Namespace]:
+        """Those whose table holds a row; several are looked at at a time. One that cannot be read counts as one."""
+        names = list(namespaces)
+        if not names:
+            return frozenset()
+        with ThreadPoolExecutor(min(_LOOKS, len(names)), "tables") as pool:
+            holds = pool.map(self._is_filled, names)
+            return frozenset(name for name, filled in zip(names, holds, strict=True) if filled)
+
+    def _is_filled(self, namespace: Namespace) -> bool:
+        try:
+            return not self.of(namespace).table.is_empty()
+        except Exception as error:
+            if fault_of(namespace, error) is None:
+                raise
+            return True  # its first batch suspends the collection, and says why
 
     def of(self, namespace: Namespace) -> OpenTable:
         with self._lock:

@@ -1,7 +1,8 @@
-"""Lives of an engine's position: after one was lost, a new checkpoint beside the old one.
+"""Lives of an engine's position: after one was lost, or its checkpoint removed, a new checkpoint beside the old one.
 
-Spark's checkpoint goes on from where it was, and from nowhere else. Where the source no longer has what came then, a
-new *generation* begins: another checkpoint, another history of progress, in folders with its number.
+Spark's checkpoint goes on from where it was, and from nowhere else. Where the source no longer has what came then, or
+the checkpoint does not know the batches that progress was saved for (somebody has removed it, or put an older one in
+its place), a new *generation* begins: another checkpoint, another history of progress, in folders with its number.
 ``generation.json`` says which one is in force; it is replaced in one step, so a crash leaves the old generation or
 the new one. Old ones stay on the disk, for whoever wants to know what happened.
 
@@ -23,9 +24,16 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """``number`` counts from 1. The first one has the plain names."""
+    """``number`` counts from 1. The first one has the plain names. ``removed``: the checkpoint of the one before was
+    taken away, so this one begins as an engine's first start does."""
 
     number: int = 1
+    removed: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """It began because the source no longer had the position: all is read again, whatever the mode says."""
+        return self.number > 1 and not self.removed
 
     @property
     def checkpoint(self) -> str:
@@ -49,7 +57,7 @@ def current(storage: Storage) -> Generation:
     value = from_text(text)
     if value.get("format") != _FORMAT:
         raise ValueError(f"{storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
-    return Generation(int(value["generation"]))
+    return Generation(int(value["generation"]), value.get("removed", False))
 
 
 def seed(lost: Progress) -> Progress:
@@ -60,4 +68,5 @@ def seed(lost: Progress) -> Progress:
 
 def begin(storage: Storage, generation: Generation) -> None:
     """In force once this returns; its first state is saved before."""
-    storage.write_text(_FILE, to_text({"format": _FORMAT, "generation": generation.number}))
+    value = {"format": _FORMAT, "generation": generation.number, "removed": generation.removed}
+    storage.write_text(_FILE, to_text(value))

@@ -148,6 +148,7 @@ def _request_to(request: SnapshotRequest) -> dict[str, Any]:
         "priority": request.priority,
         "digest": request.digest,
         "blocking": request.blocking,
+        "unknown": list(request.unknown),
     }
 
 
@@ -169,4 +170,5 @@ def _request_from(entry: dict[str, Any]) -> SnapshotRequest:
         priority=entry.get("priority", 0),
         digest=entry.get("digest", ""),
         blocking=entry.get("blocking", False),
+        unknown=tuple(entry.get("unknown", ())),
     )

@@ -24,13 +24,20 @@ class ProgressStore:
         self._storage = storage
         self.generation = current(storage)
 
-    def next_generation(self) -> ProgressStore:
+    def next_generation(self, *, removed: bool = False) -> ProgressStore:
         """The store of a new generation, in force when this returns; this one is history from then on."""
-        new = Generation(self.generation.number + 1)
+        new = Generation(self.generation.number + 1, removed)
         text = to_text({"format": _FORMAT, **seed(self.newest() or Progress()).to_json()})
         self._storage.write_text(f"{new.progress}/{_file_of(-1)}", text)
         begin(self._storage, new)
         return ProgressStore(self._storage)
+
+    def unknown_to_checkpoint(self) -> int | None:
+        """The newest batch that progress was saved for, if the checkpoint has no record of it: it is logged before it
+        runs, so the checkpoint is not the one that this progress belongs to."""
+        newest = max(self._batches(), default=-1)
+        known = newest < 0 or self._storage.exists(f"{self.generation.checkpoint}/offsets/{newest}")
+        return None if known else newest
 
     def load_before(self, batch_id: int) -> Progress:
         """The newest state saved for a batch before ``batch_id``; a fresh one if there is none."""

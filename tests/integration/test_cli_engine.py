@@ -88,11 +88,31 @@ def test_read_only_signals_by_the_inbox_and_waiting(lab: Lab, command: Command) 
     with lab.running():
         done = command("execute-snapshot", lab.name("orders"), "--wait", "--timeout", str(SECONDS))
         assert done.exit_code == 0
-        refused = command(
-            "execute-snapshot", lab.name("nothing"), "--wait", "--timeout", str(SECONDS), "--id", "bad"
+        misspelt = "execute-snapshot", lab.name("nothing"), "--wait", "--timeout", str(SECONDS), "--id", "bad"
+        refused = command(*misspelt)
+        assert refused.exit_code == 2
+        assert "nothing is no captured collection; nothing was sent" in " ".join(refused.stderr.split())
+        sent = command(*misspelt, "--force")
+        assert sent.exit_code == 3
+        assert "nothing is no captured collection" in sent.stderr
+        both = command(
+            *(
+                "execute-snapshot",
+                lab.name("orders"),
+                lab.name("ordres"),
+                "--wait",
+                "--timeout",
+                str(SECONDS),
+            ),
+            *("--force", "--id", "both"),
         )
-        assert refused.exit_code == 3
-        assert "nothing is no captured collection" in refused.stderr
+        assert both.exit_code == 0
+        read = status(command).request("both")
+        assert read is not None
+        assert ([c.name for c in read.collections], read.unknown) == (
+            [lab.name("orders")],
+            (lab.name("ordres"),),
+        )
     assert lab.client[lab.database].list_collection_names() == ["orders"]
     lab.assert_equal("orders")
 

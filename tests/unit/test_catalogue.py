@@ -15,7 +15,7 @@ from signals.actions import Condition, ExecuteSnapshot, IdRange
 from signals.errors import CodeInFilter, SignalError
 from signals.extended_json import canonical
 from signals.parsing import parse_signal
-from snapshotter.control.catalogue import RequestRefused, digest_of, resolve
+from snapshotter.control.catalogue import RequestRefused, digest_of, refuse_wrong_names, resolve
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.reading.range_find import bound_of
@@ -157,3 +157,22 @@ def test_a_filter_with_code_is_refused_before_the_server_sees_it(
         resolve(action, nobody, CAPTURED)
     with pytest.raises(ServerSelectionTimeoutError):
         resolve(action, nobody, CAPTURED, allow_code=True)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "refused"),
+    [
+        (("shop.orders", "shop.ordres"), r"shop\.ordres is no captured collection \(near it: shop\.orders"),
+        (("sho.*x",), r"sho\.\*x is no captured collection"),
+        (("shop.orders", "sho.*x"), None),
+        (("shop.orders", "shop.orders.old"), None),
+    ],
+)
+def test_a_list_is_looked_at_before_it_is_sent(patterns: tuple[str, ...], refused: str | None) -> None:
+    """One misspelt name refuses the whole of it, with names that are near; an expression may be about what is still to
+    come, unless nothing else is selected."""
+    if refused is None:
+        refuse_wrong_names(patterns, CAPTURED)
+    else:
+        with pytest.raises(RequestRefused, match=refused):
+            refuse_wrong_names(patterns, CAPTURED)

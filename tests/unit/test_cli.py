@@ -47,6 +47,7 @@ def config(tmp_path: Path) -> Path:
     options = {
         "name": "shop",
         "mongodb.connection.string": "mongodb://me:s3cret@localhost:1/",
+        "mongodb.server.selection.timeout.ms": 50,
         "delta.warehouse": str(tmp_path / "lake"),
         "key.converter": "x",
     }
@@ -363,3 +364,11 @@ def test_status_shows_the_queue_and_what_to_do(config: Path, state: LocalStorage
     assert "request q2 failed: gone" in shown
     assert "next: look for it" in shown
     assert "request q3 is stopped" in shown
+
+
+def test_without_a_connection_nobody_looks_at_the_names(config: Path, state: LocalStorage) -> None:
+    """That is said, and the signal is sent; with ``--force`` nobody wants to look."""
+    sent = invoke("execute-snapshot", "-c", config, "shop.orders", "--id", "a")
+    assert sent.exit_code == 0
+    assert "warning: nobody looked whether there are such collections" in sent.stderr
+    assert "nobody looked" not in invoke("execute-snapshot", "-c", config, "shop.orders", "--force").stderr

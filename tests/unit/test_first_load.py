@@ -1,13 +1,16 @@
-"""The initial load: which start has one, under which id, and what it reads."""
+"""What a start reads: which one has an initial load, under which id; what it finds that is captured since."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
+from snapshotter.configuration.option_values import NewCollections
 from snapshotter.configuration.snapshot_modes import MODES
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.watermark_ids import Strategy
@@ -17,34 +20,63 @@ from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
-from streaming.scope import CaptureScope
+from streaming.scope import CaptureScope, NameList
 
 ORDERS, PEOPLE, GONE = (Namespace("shop", name) for name in ("orders", "people", "gone"))
+ELSEWHERE = Namespace("elsewhere", "orders")
 FIRST, SECOND = Generation(), Generation(2)
 
 
 @dataclass
+class FakeTables:
+    """Of these collections there are tables; ``empty`` ones hold no row."""
+
+    names: tuple[Namespace, ...] = ()
+    empty: tuple[Namespace, ...] = ()
+
+    def there(self) -> list[Namespace]:
+        return list(self.names)
+
+    def filled(self, namespaces: Iterable[Namespace]) -> frozenset[Namespace]:
+        return frozenset(namespaces) - frozenset(self.empty)
+
+
+@dataclass
 class Start:
-    """One start of an engine in some mode."""
+    """One start of an engine in some mode; ``options`` are fields of its configuration."""
 
     mode: str
     journal: Journal = field(default_factory=lambda: Journal(MemoryStorage()))
+    there: tuple[Namespace, ...] = (ORDERS, PEOPLE)
+    tables: FakeTables = field(default_factory=FakeTables)
+    options: dict[str, Any] = field(default_factory=dict)
     skipped: int = 0
-    filters: dict[str, str] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
 
     def __post_init__(self) -> None:
-        config = EngineConfig(
-            "e", "mongodb://x", "/w", {}, CaptureScope.parse({}), Strategy.CLUSTER_TIME,
-            policy=MODES[self.mode], initial_filters=self.filters,
-        )  # fmt: skip
-        there: Callable[[], list[Namespace]] = lambda: [ORDERS, PEOPLE]  # noqa: E731
-        self.load = FirstLoad(config, self.journal, there, lambda: [GONE, ORDERS], self._skip)
+        named = {"scope": CaptureScope.parse({"database.include.list": "shop"}), **self.options}
+        given = {"name": "e", "uri": "mongodb://x", "warehouse": "/w", "source_options": {}, **named}
+        config = EngineConfig(strategy=Strategy.CLUSTER_TIME, policy=MODES[self.mode], **given)
+        self.load = FirstLoad(config, self.journal, lambda: list(self.there), lambda: self.tables, self._skip)
 
     def _skip(self) -> None:
         self.skipped += 1
 
     def begins(self, progress: Progress, generation: Generation = FIRST) -> list[str]:
-        return [request.id for request in self.load.requests(progress, generation)]
+        return [request.id for request in self.asks(progress, generation)]
+
+    def asks(self, progress: Progress, generation: Generation = FIRST) -> list[SnapshotRequest]:
+        """The load of a run that begins from this state."""
+        wanted = self.load.wanted(progress, generation)
+        begun, loads = self.load.begin(progress, generation, self.load.look(progress))
+        assert begun.coverage is not None
+        assert bool(loads) <= wanted, "a start that reads says so before"
+        self.coverage = begun.coverage
+        return loads
+
+    def reads(self, progress: Progress, generation: Generation = FIRST) -> dict[Namespace, bool]:
+        """The collections that are read, and whether with reconcile."""
+        return {w.namespace: w.reconcile for load in self.asks(progress, generation) for w in load.wanted}
 
 
 def state(batch: int, *loads: tuple[str, TaskState]) -> Progress:
@@ -104,12 +136,16 @@ def test_a_start_reads_once() -> None:
     assert start.journal.requests == ()
 
 
+LOST = state(-1, ("initial", TaskState.DONE))
+
+
 def test_a_lost_position_reads_everything_whatever_the_mode_says_of_a_start() -> None:
     """Also what has a table and is no more, and with reconcile: what was deleted meanwhile has no event. A collection
-    that is filtered cannot be reconciled."""
-    start = Start("no_data", filters={"shop.people": '{"a": 1}'})
-    assert start.begins(state(-1, ("initial", TaskState.DONE)), SECOND) == ["initial-2"]
-    (load,) = start.load.requests(NOTHING, SECOND)
+    that is filtered cannot be reconciled, and tables outside of the captured scope are somebody else's."""
+    tables = FakeTables((ELSEWHERE, GONE, ORDERS, PEOPLE))
+    start = Start("no_data", tables=tables, options={"initial_filters": {"shop.people": '{"a": 1}'}})
+    (load,) = start.asks(LOST, SECOND)
+    assert load.id == "initial-2"
     assert [(w.namespace, w.filter, w.reconcile) for w in load.wanted] == [
         (ORDERS, None, True),
         (PEOPLE, '{"a": 1}', False),
@@ -118,10 +154,114 @@ def test_a_lost_position_reads_everything_whatever_the_mode_says_of_a_start() ->
     assert start.begins(DONE, SECOND) == [], "it has streamed since"
 
 
+@pytest.mark.parametrize("before", [NOTHING, LOST], ids=["no state at all", "the checkpoint was removed"])
+def test_a_first_load_into_a_table_with_rows_reconciles(before: Progress) -> None:
+    """Rows of documents that were deleted while nobody looked go, and so do those of captured collections that are no
+    more; what is empty is loaded as ever."""
+    generation = Generation(2, removed=True) if before is LOST else FIRST
+    tables = FakeTables((ELSEWHERE, GONE, ORDERS, PEOPLE), empty=(PEOPLE,))
+    assert Start("initial", tables=tables).reads(before, generation) == {
+        ORDERS: True,
+        PEOPLE: False,
+        GONE: True,
+    }
+    start = Start("no_data", tables=tables)
+    assert start.reads(before, generation) == {}
+    assert start.coverage == Coverage(frozenset({PEOPLE}), unread=frozenset({ORDERS, GONE}))
+
+
+MARKED = replace(DONE, coverage=Coverage(frozenset({ORDERS})))
+
+
+@pytest.mark.parametrize(
+    ("mode", "new", "read"),
+    [
+        ("initial", "auto", {PEOPLE: False}),
+        ("when_needed", "auto", {PEOPLE: False}),
+        ("initial_only", "auto", {PEOPLE: False}),
+        ("always", "auto", {ORDERS: False, PEOPLE: False}),
+        ("no_data", "auto", {}),
+        ("no_data", "read", {PEOPLE: False}),
+        ("initial", "warn", {}),
+    ],
+)
+def test_what_is_captured_since_is_read_as_at_a_first_start(
+    mode: str, new: str, read: dict[Namespace, bool]
+) -> None:
+    """Or as `engine.snapshot.new.collections` says; what is not read is told at this start and at every later one."""
+    options = {"new_collections": NewCollections(new)}
+    start = Start(mode, options=options)
+    assert start.reads(MARKED) == read
+    assert start.coverage == Coverage(frozenset({ORDERS, *read}), frozenset({PEOPLE} - read.keys()))
+    assert [r.id for r in start.journal.requests] == (["initial-2"] if read else [])
+    if mode != "always":
+        later = Start(mode, start.journal, options=options)
+        assert later.reads(MARKED) == {}, "it is asked for already, though no batch has been saved since"
+        assert later.coverage == start.coverage
+
+
+def test_the_list_of_an_initial_load_holds_for_what_is_captured_since() -> None:
+    """``snapshot.include.collection.list`` leaves it out."""
+    only = NameList(("shop.orders",), excludes=False, mode="literal")
+    start = Start("initial", options={"initial_collections": only})
+    assert start.reads(MARKED) == {}
+    assert start.coverage.unread == {PEOPLE}
+
+
+def test_what_is_captured_again_is_read_with_reconcile() -> None:
+    """Its mark ended with the start that did not capture it; whether it still exists or not."""
+    elsewhere = {"scope": CaptureScope.parse({"collection.include.list": "shop.people"})}
+    without = Start("initial", options=elsewhere, there=(PEOPLE,))
+    assert without.reads(replace(MARKED, coverage=Coverage(frozenset({ORDERS, PEOPLE, GONE})))) == {}
+    assert without.coverage == Coverage(frozenset({PEOPLE}))
+    again = Start("initial", tables=FakeTables((ORDERS, PEOPLE, GONE)))
+    assert again.reads(replace(DONE, coverage=without.coverage)) == {ORDERS: True, GONE: True}
+
+
+def test_state_of_before_there_were_marks() -> None:
+    """What an initial load had read counts as read; of the rest nobody knows, so it is told, and read only where that
+    is asked for."""
+    start = Start("initial")
+    assert start.reads(DONE) == {}
+    assert start.coverage == Coverage(frozenset({ORDERS}), frozenset({PEOPLE}))
+    later = Start("initial")
+    assert later.reads(replace(DONE, coverage=start.coverage)) == {}
+    assert later.coverage == start.coverage
+    asked = Start("initial", options={"new_collections": NewCollections.READ})
+    assert asked.reads(replace(DONE, coverage=start.coverage)) == {PEOPLE: False}
+
+
+def test_another_run_of_one_start_decides_nothing_anew() -> None:
+    """What was made while the run before streamed is whole by its events; what that run has not saved still holds."""
+    start = Start("initial", options={"new_collections": NewCollections.WARN})
+    start.reads(MARKED)
+    start.there = (ORDERS, PEOPLE, GONE)
+    assert start.reads(MARKED) == {}
+    assert start.coverage == Coverage(frozenset({ORDERS}), frozenset({PEOPLE}))
+    saved = replace(MARKED, coverage=Coverage(frozenset({ORDERS, PEOPLE, GONE})))
+    assert start.reads(saved) == {}
+    assert start.coverage == saved.coverage, "what has been read since is not told again"
+
+
+def test_what_to_do_about_unread_collections_can_be_pasted() -> None:
+    """Names as a signal and a shell have them. No signal can name what is no more: its table is emptied by a start."""
+    odd = Namespace("shop", "a+b")
+    start = Start("no_data", there=(odd, ORDERS), tables=FakeTables((odd, ORDERS, GONE)))
+    start.reads(NOTHING)
+    unread, gone = start.load.warnings(replace(NOTHING, coverage=start.coverage))
+    assert "--reconcile '\"shop.a+b\"' shop.orders (or" in unread
+    assert "shop.gone. Start with engine.snapshot.new.collections=read" in gone
+    later = Start(
+        "no_data", there=start.there, tables=start.tables, options={"new_collections": NewCollections.READ}
+    )
+    assert later.reads(replace(MARKED, coverage=start.coverage)) == {odd: True, ORDERS: True, GONE: True}
+    assert start.load.warnings(NOTHING) == ()
+
+
 def test_an_initial_load_reads_what_its_filters_match() -> None:
     """Of the collections that are named; the others are read whole."""
-    start = Start("initial", filters={"shop.orders": '{"a": 1}'})
-    (load,) = start.load.requests(NOTHING, FIRST)
+    start = Start("initial", options={"initial_filters": {"shop.orders": '{"a": 1}'}})
+    (load,) = start.asks(NOTHING)
     assert [(w.namespace, w.filter) for w in load.wanted] == [(ORDERS, '{"a": 1}'), (PEOPLE, None)]
 
 

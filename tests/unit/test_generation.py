@@ -45,6 +45,32 @@ def test_a_new_one_knows_what_had_ended() -> None:
     assert new.next_generation().generation == Generation(3)
 
 
+@pytest.mark.parametrize(
+    ("offsets", "newest"),
+    [((), 8), ((3, 4, 5), 8), ((7, 8), None), ((8, 9), None)],
+    ids=["removed", "an older one", "as saved", "a batch under way"],
+)
+def test_a_checkpoint_that_does_not_know_what_was_saved(offsets: tuple[int, ...], newest: int | None) -> None:
+    """It is another one: a new generation begins, and not because the source lost the position. Its numbers begin
+    anew in a folder of its own, so none of its states is taken for an old one."""
+    storage = MemoryStorage()
+    old = ProgressStore(storage)
+    assert old.unknown_to_checkpoint() is None, "nothing is saved"
+    old.save(Progress(8, requests=(request("done", TaskState.DONE),)))
+    for batch in offsets:
+        storage.write_text(f"checkpoint/offsets/{batch}", "v1")
+    assert old.unknown_to_checkpoint() == newest
+    if newest is not None:
+        new = old.next_generation(removed=True)
+        assert new.generation == current(storage) == Generation(2, removed=True)
+        assert (Generation(2).lost, new.generation.lost) == (True, False)
+        assert new.unknown_to_checkpoint() is None
+        for batch in range(25):
+            new.save(Progress(batch))
+        assert (new.newest() or Progress()).batch_id == 24
+        assert new.load_before(24).batch_id == 23
+
+
 def test_an_engine_finds_the_one_in_force() -> None:
     """After a restart, and for whoever else looks."""
     storage = MemoryStorage()

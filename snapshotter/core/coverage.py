@@ -1,0 +1,64 @@
+"""Which collections a start need not read: the marks of what an engine captures.
+
+A collection that is captured from its creation on is whole by its events. Any other one holds documents that never
+streamed. So a start looks at what is there: what it finds without a mark is *new*, and is read, or left *unread* and
+said so at every start. The marks are saved with each batch, so a replay begins with those of the batch before.
+
+Invariants
+- A mark ends when a start no longer captures the collection: what changes from then on is never seen. Captured again,
+  it is new, and its rows are not to be believed.
+- Once a run has begun, whatever is there has a mark. What streams without one was made since, and is whole.
+- A settled collection is whole, or is read by a request that is durable (and says so where it fails), or was left alone
+  by the mode of a first start.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.namespaces import Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """No collection is in both: the marks of those that need no reading, and of those that were not read."""
+
+    settled: frozenset[Namespace] = frozenset()
+    unread: frozenset[Namespace] = frozenset()
+
+    def within(self, captures: Callable[[Namespace], bool]) -> Coverage:
+        """What a start that captures so much leaves of them."""
+        return Coverage(*(frozenset(filter(captures, names)) for names in (self.settled, self.unread)))
+
+    def new(self, there: Iterable[Namespace]) -> list[Namespace]:
+        """Those that have no mark, in their order."""
+        return [n for n in there if n not in self.settled and n not in self.unread]
+
+    def settling(self, names: Iterable[Namespace]) -> Coverage:
+        names = frozenset(names)
+        return Coverage(self.settled | names, self.unread - names)
+
+    def leaving(self, names: Iterable[Namespace]) -> Coverage:
+        """With these as unread."""
+        names = frozenset(names)
+        return Coverage(self.settled - names, self.unread | names)
+
+    def after_batch(
+        self, streamed: Iterable[Namespace], emptied: Iterable[Namespace], read: Iterable[Namespace]
+    ) -> Coverage:
+        """``streamed``: captured collections that the batch has events of; ``emptied``: by a drop or a rename, so that
+        nothing of before is left; ``read``: those that a request has read from end to end by now, into a table that
+        holds nothing else."""
+        settled = {*self.new(streamed), *emptied, *read}
+        return self if settled <= self.settled else self.settling(settled)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"settled": sorted(map(str, self.settled)), "unread": sorted(map(str, self.unread))}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Coverage:
+        return cls(*(frozenset(map(Namespace.parse, value[name])) for name in ("settled", "unread")))

@@ -1,0 +1,65 @@
+"""A look at the server's catalogue at the start and once a minute, beside the runs, for as long as an engine lives.
+
+A name that the server reads otherwise than the engine ends it: what streams and what is loaded would differ. Include
+lists that match nothing are told. It has a thread of its own, for thousands of collections take the server a while.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from snapshotter.control.readings import Readings
+from snapshotter.engine_config import EngineConfig
+from streaming.mongo_errors import classify
+
+_log = structlog.get_logger("snapshotter.catalogue")
+SECONDS = 60.0
+
+
+class CatalogueWatch:
+    """As a context it looks once, which raises, and goes on looking until it is left."""
+
+    def __init__(self, client: MongoClient[Any], config: EngineConfig, every: float = SECONDS) -> None:
+        initial = config.initial_collections
+        others = {} if initial is None else {"snapshot.include.collection.list": initial}
+        self._readings, self._every = Readings(client, config.scope, others), every
+        self._error: Exception | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="catalogue", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._readings.look()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._readings.warnings
+
+    def check(self) -> None:
+        """Raises what a look has found."""
+        if self._error is not None:
+            raise self._error
+
+    def _look_on(self) -> None:
+        while not self._stopped.wait(self._every):
+            try:
+                self._readings.look()
+            except Exception as error:  # noqa: BLE001 - the engine's own thread raises it
+                if isinstance(error, PyMongoError) and not classify(error).kind.definite:
+                    _log.warning("the catalogue cannot be looked at", error=str(error)[:200])
+                    continue
+                self._error = error
+                return

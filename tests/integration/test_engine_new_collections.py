@@ -1,0 +1,46 @@
+"""Collections that are captured later: read by the start that finds them, and only by that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+
+__all__ = ["lab", "reads"]
+
+pytestmark = pytest.mark.slow  # every start of an engine does
+
+
+def capturing(lab: Lab, *names: str) -> Lab:
+    lab.options["collection.include.list"] = ",".join(rf"{lab.database}\.{name}" for name in names)
+    return lab
+
+
+def test_a_collection_that_is_included_later_is_read(lab: Lab, reads: Reads) -> None:
+    """By the start that captures it first, and with reconcile by one that captures it again; one that is made while the
+    engine streams is whole by its events."""
+    lab.with_options("cluster_time", snapshot__mode="initial")
+    for name in ("orders", "people"):
+        lab.collection(name).insert_many([{"_id": n} for n in range(10)])
+    with capturing(lab, "orders", "born").running() as engine:
+        engine.wait("initial", SECONDS)
+        lab.collection("born").insert_one({"_id": 1})
+        engine.catch_up(SECONDS)
+    lab.collection("people").insert_one({"_id": 10})
+    count = len(reads.jobs)
+    with capturing(lab, "orders", "born", "people").running() as engine:
+        done = engine.wait("initial-2", SECONDS)
+        assert [(t.namespace.collection, t.rows, t.reconcile) for t in done.tasks] == [("people", 11, False)]
+        engine.catch_up(SECONDS)
+    assert {job.namespace.collection for job in reads.jobs[count:]} == {"people"}
+    lab.assert_equal("orders", "people", "born")
+    with capturing(lab, "orders", "born").running() as engine:
+        lab.collection("people").delete_one({"_id": 3})
+        lab.collection("people").update_one({"_id": 4}, {"$set": {"changed": True}})
+        lab.collection("orders").insert_one({"_id": 100})
+        engine.catch_up(SECONDS)
+    with capturing(lab, "orders", "born", "people").running() as engine:
+        (task,) = engine.wait("initial-3", SECONDS).tasks
+        assert (task.namespace.collection, task.deleted, task.reconcile) == ("people", 1, True)
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders", "people", "born")

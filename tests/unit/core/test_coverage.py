@@ -1,0 +1,86 @@
+"""`core.coverage`: which collections a start need not read, and how the machine keeps the marks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from snapshotter.core import effects as eff
+from snapshotter.core import inputs as inp
+from snapshotter.core.coverage import Coverage
+from snapshotter.core.machine import Machine
+from snapshotter.core.namespace_changes import Emptied
+from snapshotter.core.progress import Progress
+from snapshotter.core.requests import SnapshotRequest, Wanted
+from streaming.namespaces import Namespace
+
+from .some import ITEMS, ORDERS, arrived, at, bound, machine, only, seen
+
+NEW = Namespace("shop", "new")
+MARKS = Coverage(frozenset({ORDERS}), frozenset({ITEMS}))
+
+
+def landed(it: Machine, batch: int, end: int, **told: object) -> Coverage | None:
+    """The marks that are saved with a batch."""
+    it.step(arrived(batch, end, **told))
+    (saved,) = only(eff.SaveProgress, it.step(inp.BatchLanded(batch)))
+    return saved.progress.coverage
+
+
+def test_marks_as_they_are_saved() -> None:
+    """As text and back; states of before there were any have none, and get none by themselves."""
+    progress = Progress(coverage=MARKS)
+    assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+    old = Progress().to_json()
+    del old["coverage"]
+    assert Progress.from_json(old).coverage is None
+    assert landed(machine(), 0, 10, streamed=frozenset({NEW})) is None
+
+
+def test_a_mark_ends_with_the_capture() -> None:
+    """What a start does not capture has none afterwards, of either kind."""
+    assert MARKS.within(lambda n: n == ITEMS) == Coverage(unread=frozenset({ITEMS}))
+    assert MARKS.within(lambda n: n == ORDERS).new([ORDERS, ITEMS]) == [ITEMS]
+
+
+def test_what_is_made_while_a_run_streams_is_whole() -> None:
+    """It has no mark when its first event comes. What was left unread has one, and stays so, until nothing of before is
+    left of it."""
+    it = machine(progress=Progress(coverage=MARKS))
+    assert landed(it, 0, 10, streamed=frozenset({ORDERS, ITEMS, NEW})) == MARKS.settling([NEW])
+    emptied = {ITEMS: Emptied(at(11), 0)}
+    assert landed(it, 1, 11, streamed=frozenset({ITEMS}), emptied=emptied) == Coverage(
+        frozenset({ORDERS, ITEMS, NEW})
+    )
+
+
+@pytest.mark.parametrize("proves", [True, False])
+def test_only_a_read_that_leaves_nothing_behind_settles(proves: bool) -> None:
+    """With reconcile; one that ended before the collection was left unread proves nothing."""
+    it = machine(progress=Progress(coverage=MARKS))
+    wanted = Wanted(ITEMS, reconcile=proves)
+    it.step(inp.RequestReceived(SnapshotRequest("q1", (wanted,))))
+    landed(it, 0, 10)
+    it.step(inp.CollectionOpened("q1", ITEMS, None))
+    after = landed(it, 1, 11)
+    assert after == (MARKS.settling([ITEMS]) if proves else MARKS)
+    left = Progress.from_json(it.progress.to_json()).covering(MARKS)
+    assert landed(machine(progress=left), 2, 12, streamed=frozenset({ITEMS})) == MARKS
+
+
+def test_a_first_load_settles_too() -> None:
+    """Its table was empty."""
+    it = machine(progress=Progress(coverage=MARKS))
+    it.step(inp.RequestReceived(SnapshotRequest("q1", (Wanted(ITEMS),))))
+    landed(it, 0, 10)
+    it.step(inp.CollectionOpened("q1", ITEMS, bound("k2")))
+    landed(it, 1, 11, empty_tables=frozenset({ITEMS}))
+    it.step(inp.ChunksPlanned("q1", ITEMS, (bound("k2"),), exhausted=True))
+    (window,) = it.windows.values()
+    it.step(inp.LowWritten(window.id, at(12)))
+    it.step(inp.ChunkRead(window.id, at(13), 2))
+    it.step(inp.HighWritten(window.id, at(14)))
+    it.step(arrived(2, 15, sightings=seen(window.id)))
+    (saved,) = only(eff.SaveProgress, it.step(inp.BatchLanded(2, {window.id: inp.Outcome(2, 0)})))
+    assert saved.progress.coverage == MARKS.settling([ITEMS])
