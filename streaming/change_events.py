@@ -20,8 +20,10 @@
 
 A batch that is read in several shares has a trailer for each; ``part`` of ``parts`` it is.
 
-Under `columns=state` before and update_description stay null; lsid and txn_number, too, unless
-`provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that have them.
+Under `columns=state` before stays null, and update_description too, except of an update that changes the shard key of
+its document: MongoDB tells the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
+null unless `provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that
+have them.
 
 Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
 stream may hold a million events, but never all of them at once.
@@ -38,10 +40,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from streaming.json_text import to_text
-from streaming.keys import key_of_document
+from streaming.key_elements import elements
+from streaming.keys import event_key, key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.raw_events import Event, fields_of, integer_of, string_of
+from streaming.raw_events import Event, Fields, fields_of, integer_of, string_of
+from streaming.shard_keys import touches
 
 SCHEMA = StructType(
     [
@@ -81,6 +85,10 @@ _OPERATIONS = {
 }
 
 
+_Place = tuple[str | None, str | None, bool, bool]
+"""Database, collection, captured, sharded by more than `_id`."""
+
+
 class RowBuilder:
     """Turns events into Arrow batches of ``ARROW_SCHEMA``, numbers and counts them."""
 
@@ -90,9 +98,10 @@ class RowBuilder:
         wide: bool = True,
         part: int = 0,
         transactions: bool = False,
+        sharded: Callable[[Namespace], bool] = lambda _: False,
     ) -> None:
         """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``part``
-        numbers the share of the batch that this is."""
+        numbers the share of the batch that this is; ``sharded``: by more than `_id`."""
         self.events = 0
         self._transactional = 0
         self._transactions = transactions or wide
@@ -100,7 +109,8 @@ class RowBuilder:
         self.bytes = 0
         self._captures = captures
         self._wide = wide
-        self._places: dict[bytes | None, tuple[str | None, str | None, bool]] = {}
+        self._sharded = sharded
+        self._places: dict[bytes | None, _Place] = {}
         self._counts: Counter[bytes | None] = Counter()
         self._clear()
 
@@ -121,7 +131,7 @@ class RowBuilder:
         "namespaces", "transactional", "part", "parts"}``. ``token`` is a raw resume token."""
         namespaces: Counter[str] = Counter()
         for place, count in self._counts.items():
-            database, collection, _ = self._places[place]
+            database, collection, _, _ = self._places[place]
             namespaces[f"{database}.{collection}"] += count
         content = {
             "end": end.to_json(),
@@ -144,10 +154,10 @@ class RowBuilder:
         operation, time, size, fields = event
         get = fields.get
         place = get(b"ns")
-        database, collection, captured = self._places.get(place) or self._place(place)
+        database, collection, captured, sharded = self._places.get(place) or self._place(place)
         renamed_to = None
         if operation == b"rename":
-            to_database, to_collection, to_captured = self._place(fields[b"to"])
+            to_database, to_collection, to_captured, _ = self._place(fields[b"to"])
             renamed_to, captured = f"{to_database}.{to_collection}", captured or to_captured
         if not captured:
             return
@@ -158,7 +168,7 @@ class RowBuilder:
         self._word.append(word)
         self._db.append(database)
         self._collection.append(collection)
-        self._key.append(None if key is None else key_of_document(key))
+        self._key.append(None if key is None else event_key(key) if sharded else key_of_document(key))
         self._document_key.append(key)
         self._document.append(get(b"fullDocument"))
         self._time.append(time)
@@ -167,6 +177,8 @@ class RowBuilder:
         if self._wide:
             self._before.append(get(b"fullDocumentBeforeChange"))
             self._update.append(get(b"updateDescription"))
+        elif sharded and operation == b"update" and _moves(fields):
+            self._moves[len(self._op) - 1] = fields[b"updateDescription"]
         if self._transactions:
             number = get(b"txnNumber")
             self._lsid.append(get(b"lsid"))
@@ -175,14 +187,16 @@ class RowBuilder:
         self._counts[place] += 1
         self._size += size
 
-    def _place(self, place: bytes | None) -> tuple[str | None, str | None, bool]:
-        """Database, collection, captured? Asked once for each namespace."""
+    def _place(self, place: bytes | None) -> _Place:
+        """Asked once for each namespace."""
         fields = {} if place is None else fields_of(place)
         database = string_of(fields[b"db"]) if b"db" in fields else None
         collection = string_of(fields[b"coll"]) if b"coll" in fields else None
-        captured = bool(database and collection and self._captures(Namespace(database, collection)))
-        self._places[place] = database, collection, captured
-        return database, collection, captured
+        namespace = Namespace(database, collection) if database and collection else None
+        captured = namespace is not None and self._captures(namespace)
+        sharded = captured and namespace is not None and self._sharded(namespace)
+        self._places[place] = database, collection, captured, sharded
+        return self._places[place]
 
     def _flush(self) -> pa.RecordBatch:
         rows = len(self._op)
@@ -196,7 +210,9 @@ class RowBuilder:
             "document_key": self._document_key,
             "document": self._document,
             "before": self._before,
-            "update_description": self._update,
+            "update_description": self._update
+            if self._wide
+            else self._moves and [*map(self._moves.get, range(rows))],
             "cluster_time": self._time,
             "ord": range(self._next, self._next + rows),
             "wall_time": self._wall,
@@ -222,11 +238,18 @@ class RowBuilder:
         self._document: list[bytes | None] = []
         self._before: list[bytes | None] = []
         self._update: list[bytes | None] = []
+        self._moves: dict[int, bytes] = {}
         self._time: list[int] = []
         self._wall: list[int | None] = []
         self._lsid: list[bytes | None] = []
         self._txn: list[int | None] = []
         self._renamed: list[str | None] = []
+
+
+def _moves(fields: Fields) -> bool:
+    """Whether an update changes its document's shard key."""
+    names = [name for _, name, _ in elements(fields[b"documentKey"]) if name != b"_id"]
+    return touches(fields[b"updateDescription"], names)
 
 
 def _array(values: object, kind: pa.DataType, rows: int) -> pa.Array:

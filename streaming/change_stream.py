@@ -57,7 +57,9 @@ from streaming.mongo import (
     wire_version,
 )
 from streaming.mongo_errors import ConfigurationError, as_source_error
+from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
+from streaming.shard_keys import ShardKey, shard_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -187,11 +189,15 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, RangePartition)
         options = self._options
         captures = options.stream.scope.captures
-        rows = RowBuilder(captures, options.wide, partition.part, options.transactions)
+        sharded: dict[Namespace, ShardKey] = {}
+        rows = RowBuilder(captures, options.wide, partition.part, options.transactions, sharded.__contains__)
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
+                sharded |= shard_keys(connect(options.uri))
                 stream, lookup = self._how_to_look_up(partition)
+                if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
+                    stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
                 for events in changes:
                     for filled in [events] if lookup is None else lookup.filled(events):

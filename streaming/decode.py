@@ -23,7 +23,7 @@ from streaming.columns import Array, Column, ColumnType, Scalar, Struct, TablePl
 from streaming.decode_buffer import Buffer, Cells, Positions
 from streaming.decode_build import scalars, validity
 from streaming.decode_elements import ARRAY, DOCUMENT, MalformedBson, document_end, starts_of
-from streaming.decode_keys import keys_at, strictly_ascending
+from streaming.decode_keys import keys_at, sharded_keys_at, strictly_ascending
 from streaming.decode_observe import observe
 from streaming.decode_places import Leftovers, Place
 from streaming.decode_plain import decode_plain
@@ -55,11 +55,13 @@ class Decoded:
 
 
 class Decoder:
-    """Decodes batches under one plan. Holds no state between batches."""
+    """Decodes batches under one plan. Holds no state between batches. ``shard_key``: the fields that identify a
+    document besides ``_id`` (`streaming.shard_keys`)."""
 
-    def __init__(self, plan: TablePlan) -> None:
+    def __init__(self, plan: TablePlan, shard_key: Sequence[str] = ()) -> None:
         self.plan = plan
         self.schema = arrow_schema(plan)
+        self._shard_key = shard_key
 
     def decode(self, raw: bytes) -> Decoded:
         """Decode concatenated documents, as a raw-batch cursor gives them (below 2 GiB).
@@ -67,9 +69,8 @@ class Decoder:
         Raises MalformedBson when the bytes are no documents, MissingId when one has no ``_id``.
         """
         starts = np.array(starts_of(raw), np.int64)
-        return _Batch(
-            self.plan, self.schema, raw, Cells(np.full(len(starts), DOCUMENT, np.uint8), starts)
-        ).decoded()
+        cells = Cells(np.full(len(starts), DOCUMENT, np.uint8), starts)
+        return _Batch(self.plan, self.schema, raw, cells, shard_key=self._shard_key).decoded()
 
     def decode_documents(
         self, keys: Sequence[str] | pa.StringArray, documents: Sequence[bytes | None]
@@ -95,12 +96,14 @@ class _Batch:
         raw: bytes,
         documents: Cells,
         keys: pa.StringArray | None = None,
+        shard_key: Sequence[str] = (),
     ) -> None:
         if len(raw) >= _BYTES_MAX:
             raise ValueError(
                 f"a batch of {len(raw)} bytes is too large to decode at once; ask for smaller batches"
             )
         self._plan, self._schema, self._documents, self._keys = plan, schema, documents, keys
+        self._shard_key = shard_key
         self._buffer = Buffer(raw)
         self._left = Leftovers(self._buffer, plan)
         self._odd: set[int] = set()
@@ -108,7 +111,9 @@ class _Batch:
     def decoded(self) -> Decoded:
         """Decode, top level first, then the odd rows once more in plain."""
         columns, ids = self._fields(self._plan.columns, self._documents, Place(), (_ID,))
-        keys = keys_at(self._buffer, ids[_ID]) if self._keys is None else self._keys
+        keys = self._keys if self._keys is not None else keys_at(self._buffer, ids[_ID])
+        if self._shard_key and self._keys is None:
+            keys = sharded_keys_at(self._buffer, self._documents, self._shard_key)
         entries = self._left.entries(self._odd)
         if self._odd:
             columns = self._plainly(columns, entries)

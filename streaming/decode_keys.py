@@ -6,7 +6,7 @@ The keys are those of ``streaming.keys``; ids of one common type are done togeth
 from __future__ import annotations
 
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,17 @@ import pyarrow.compute as pc
 from streaming.bson_keys import keys_of
 from streaming.decode_buffer import Buffer, Cells
 from streaming.decode_build import scalars
-from streaming.decode_elements import INT32, INT64, OBJECT_ID, STRING, elements, value_end
+from streaming.decode_elements import (
+    INT32,
+    INT64,
+    OBJECT_ID,
+    STRING,
+    document_end,
+    elements,
+    value_end,
+)
 from streaming.key_text import ORDERED
-from streaming.keys import key_of_value
+from streaming.keys import key_of_value, sharded_key
 
 _OBJECT_ID_TAG = ord("i")
 _OBJECT_ID_CHARACTERS = 17
@@ -42,8 +50,18 @@ def keys_at(buffer: Buffer, ids: Cells) -> pa.StringArray:
     return _one_by_one(buffer, ids) if keys is None else keys
 
 
-def key_at(raw: bytes, at: int) -> str:
+def sharded_keys_at(buffer: Buffer, documents: Cells, shard_key: Sequence[str]) -> pa.StringArray:
+    """The key of each document where those fields belong to it, too (`streaming.keys.sharded_key`)."""
+    raw = buffer.raw
+    names = [name.encode() for name in shard_key]
+    spans = ((at, document_end(raw, at)) for at in documents.at.tolist())
+    return pa.array([sharded_key(raw[at:end], names) for at, end in spans], pa.string())
+
+
+def key_at(raw: bytes, at: int, shard_key: Sequence[str] = ()) -> str:
     """The key of the document that starts at ``at``. Raises MissingId where it has no id."""
+    if shard_key:
+        return sharded_key(raw[at : document_end(raw, at)], [name.encode() for name in shard_key])
     if raw.startswith(b"_id\0", at + 5):  # the server puts it first
         return key_of_value(raw[at + 4], raw[at + 9 : value_end(raw[at + 4], raw, at + 9)])
     for tag, name, start, end in elements(raw, at):

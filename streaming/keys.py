@@ -21,10 +21,16 @@ A tag comes first. At the top, a number or a string runs to the end; inside a co
 object is its fields, each by tag, name, value (the order in which the server compares them), then "!", so
 the shorter comes first. The numbers are `streaming.key_numbers`, strings and bytes `streaming.key_text`.
 
-Where `_id` alone does not identify a document (a collection sharded by another key) the documentKey has
-several fields. Its key is "~", then for each field, in the order given, its name and its tagged value: the
-names, because a document may lack a field of the shard key. The order of these keys is by the shard key,
-not by `_id`.
+Where `_id` alone does not identify a document (it is unique on each shard, not over all of them, unless it is
+the shard key) the fields of the shard key follow:
+
+    "|"  the tagged `_id`, with its end   " "  of each field that is there, by name: the name, the tagged value
+    {_id: 5, region: "eu"}, sharded by region -> "|Nb5! region!Seu!"
+
+The `_id` comes first, so that these keys are in the order of the ids as well, and the keys of one `_id` are
+neighbours: they lie between `start_of_id` and `end_of_id`, with those of no other. Fields are named, because a
+document may lack one, and sorted, so that a shard key is a set of names. `sharded_key` reads a documentKey as it
+reads the document, and so gives an event the key of its READ. No character of a key but that one is a space.
 
 Pure: standard library only.
 """
@@ -32,13 +38,27 @@ Pure: standard library only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from .key_elements import UnkeyableId, elements, string_bytes, value_size
+from .key_elements import Element, UnkeyableId, elements, string_bytes, value_size
 from .key_numbers import number_of_decimal128, number_of_double, number_of_int
 from .key_text import ended, ordered_base64, ordered_length, text_of
 
-__all__ = ["DEPTH_MAX", "TAGS", "UnkeyableId", "key_of_document", "key_of_value"]
+__all__ = [
+    "DEPTH_MAX",
+    "TAGS",
+    "UnkeyableId",
+    "end_of_id",
+    "event_key",
+    "id_of",
+    "is_sharded",
+    "key_of_document",
+    "key_of_value",
+    "sharded_key",
+    "start_of",
+    "start_of_id",
+    "whole_id",
+]
 
 DEPTH_MAX = 200
 """Levels of nesting; MongoDB refuses documents of more than 180 or so."""
@@ -68,8 +88,11 @@ TAGS = {
 }
 """BSON type -> the first character of its keys, ascending in the order of comparison."""
 
-DOCUMENT_KEY_TAG = "~"
+SHARDED = "|"
+ID_END = " "
+ID_ALL = "~"
 
+_ID = b"_id"
 _END = "!"
 _DOUBLE = struct.Struct("<d")
 _INT32 = struct.Struct("<i")
@@ -79,17 +102,77 @@ _DATE_SHIFT = 1 << 63
 def key_of_document(document: bytes) -> str:
     """The key of a raw BSON document that holds an id.
 
-    `document` is ``{"_id": value}``, or a documentKey of several fields. Raises UnkeyableId for anything
-    else.
+    `document` is ``{"_id": value}``, or a documentKey of several fields (see `event_key`). Raises UnkeyableId
+    for anything else.
     """
     if document[5:9] == b"_id\0" and _INT32.unpack_from(document)[0] == len(document) and not document[-1]:
         kind = document[4]
         if 9 + value_size(kind, document, 9) == len(document) - 1:
             return TAGS[kind] + _body(kind, document[9:-1], 0)
-    fields = [ended(text_of(name)) + _tagged(kind, payload, 1) for kind, name, payload in elements(document)]
-    if not fields:
-        raise UnkeyableId.of("an empty document identifies nothing", document)
-    return DOCUMENT_KEY_TAG + "".join(fields)
+    return event_key(document)
+
+
+def event_key(document_key: bytes) -> str:
+    """The key of an event in a collection that is sharded by more than `_id`: a documentKey names the fields that the
+    document has. Raises UnkeyableId."""
+    return sharded_key(document_key, [name for _, name, _ in elements(document_key) if name != _ID])
+
+
+def sharded_key(document: bytes, shard_key: Iterable[bytes]) -> str:
+    """The key of a document, or of its documentKey, in a collection whose shard key has these fields besides `_id`
+    (paths with dots; in any order). Raises UnkeyableId where the document has no `_id`."""
+    parts = [start_of_id(document), ID_END]
+    for path in sorted(shard_key):
+        found = _at(document, path)
+        if found is not None:
+            parts.append(ended(text_of(path)) + _tagged(found.kind, found.payload, 1))
+    return "".join(parts)
+
+
+def start_of_id(document: bytes) -> str:
+    """Just below all keys of this document's `_id`, and above those of smaller ids, in a sharded collection."""
+    found = id_of(document)
+    return SHARDED + _tagged(found.kind, found.payload, 1)
+
+
+def end_of_id(document: bytes) -> str:
+    """Just above all keys of this document's `_id`, and below those of larger ids, in a sharded collection."""
+    return start_of_id(document) + ID_ALL
+
+
+def is_sharded(key: str) -> bool:
+    """Whether a key, or the end of an id, is of a collection that is sharded by more than `_id`."""
+    return key.startswith(SHARDED)
+
+
+def whole_id(key: str) -> str:
+    """The `end_of_id` of the id that such a key belongs to."""
+    return key.partition(ID_END)[0] + ID_ALL
+
+
+def start_of(key: str) -> str:
+    """Where the keys begin that a bound means: the `start_of_id` of an `end_of_id`, else the key itself."""
+    return key.removesuffix(ID_ALL) if is_sharded(key) else key
+
+
+def id_of(document: bytes) -> Element:
+    """The `_id` of a document or a documentKey. Raises UnkeyableId where there is none."""
+    found = _at(document, _ID)
+    if found is None:
+        raise UnkeyableId.of("there is no _id, and nothing else identifies a document", document)
+    return found
+
+
+def _at(document: bytes, path: bytes) -> Element | None:
+    """The field at a path, as the server looks for a shard key's: by the whole name first (as a documentKey has it),
+    then by its first part."""
+    fields = list(elements(document))
+    found = next((field for field in fields if field.name == path), None)
+    head, dot, rest = path.partition(b".")
+    if found is not None or not dot:
+        return found
+    inner = next((field for field in fields if field.name == head), None)
+    return _at(inner.payload, rest) if inner is not None and inner.kind in (0x03, 0x04) else None
 
 
 def key_of_value(bson_type: int, payload: bytes) -> str:

@@ -4,6 +4,10 @@ An id is opaque here. A ``Bound`` carries it as BSON, so that its type is never 
 order-preserving text of `streaming.keys`, which is what tables are keyed and pruned by. This module never
 compares two BSON ids; where an order is needed it is the order of keys.
 
+In a collection that is sharded by more than ``_id`` several documents may share an id. There a bound's key lies just
+above all keys of its id, or (the lower end of a range to which it belongs) just below them: so ranges of keys are
+ranges of ids, and a single id means all of its documents.
+
 Pure: standard library only.
 """
 
@@ -11,8 +15,10 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from streaming.keys import end_of_id, is_sharded, start_of_id, whole_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,14 @@ class Bound:
 
     id: bytes
     key: str
+
+    def past_id(self) -> Bound:
+        """Above all documents of its id, where several may share it."""
+        return Bound(self.id, end_of_id(self.id))
+
+    def before_id(self) -> Bound:
+        """Below all documents of its id, where several may share it."""
+        return Bound(self.id, start_of_id(self.id))
 
     def to_json(self) -> dict[str, str]:
         return {"id": b64encode(self.id).decode(), "key": self.key}
@@ -56,6 +70,11 @@ class KeyRange:
         above = self.after is None or self.after.key < key or (self.closed and self.after.key == key)
         return above and (self.upto is None or key <= self.upto.key)
 
+    def of_whole_ids(self) -> KeyRange:
+        """The same ids, where several documents may share one."""
+        low = self.after and (self.after.before_id() if self.closed else self.after.past_id())
+        return KeyRange(low, self.upto and self.upto.past_id(), self.closed)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "after": self.after.to_json() if self.after else None,
@@ -74,9 +93,13 @@ class KeyList:
     """Single ids, read one by one: those whose full document the stream could not give, or that a request names."""
 
     ids: tuple[Bound, ...]
+    keys: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", frozenset(bound.key for bound in self.ids))
 
     def holds(self, key: str) -> bool:
-        return any(bound.key == key for bound in self.ids)
+        return key in self.keys or (is_sharded(key) and whole_id(key) in self.keys)
 
 
 Target = KeyRange | KeyList

@@ -19,6 +19,7 @@ from snapshotter.core.namespace_changes import Emptied, still_asked
 from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Planned
 from snapshotter.core.window import Window, WindowId, WindowState
+from streaming.keys import is_sharded
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 
@@ -55,7 +56,8 @@ class Flight:
         )
 
     def single_ids(self, namespace: Namespace, ids: tuple[Bound, ...]) -> Window:
-        """Register a window for ids that are read again one by one."""
+        """Register a window for ids that are read again one by one. One that several documents may share is read with
+        all of them, and what is gone of them goes: an update of the shard key leaves its old row behind."""
         return self._register(
             Window(
                 id=self._next_id(),
@@ -67,6 +69,7 @@ class Flight:
                 attempt=1,
                 floor=self.floor,
                 in_stream=self.in_stream,
+                reconcile=any(is_sharded(bound.key) for bound in ids),
             )
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from snapshotter.core.chunks import Bound
 from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.sharding import ShardKeys
 from snapshotter.core.window import Sighting, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -72,13 +73,15 @@ class SignalsTaken:
 @dataclass(frozen=True, slots=True)
 class CollectionOpened:
     """Answers ``OpenCollection``. ``last`` is the largest id (None: nothing there); ``ordered_keys`` says
-    that the collection orders its ids as keys are ordered (a simple collation)."""
+    that the collection orders its ids as keys are ordered (a simple collation), ``sharded`` that several of its
+    documents may share an id."""
 
     request_id: str
     namespace: Namespace
     last: Bound | None
     estimated: int | None = None
     ordered_keys: bool = True
+    sharded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,8 @@ class BatchArrived:
     ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the
     table holds. ``behind``: the batch ends far behind the head of the stream.
     ``emptied``: collections that were dropped, renamed away or replaced. ``requests``: collections that a
-    rename brought, to be read again. ``streams``: it has changes of captured collections, these are ``streamed``.
+    rename brought, or whose shard key has changed, to be read again. ``streams``: it has changes of captured
+    collections, these are ``streamed``. ``shard_keys``: of all collections, as they are now.
     """
 
     batch_id: int
@@ -161,6 +165,7 @@ class BatchArrived:
     requests: tuple[SnapshotRequest, ...] = ()
     streams: bool = False
     streamed: frozenset[Namespace] = frozenset()
+    shard_keys: ShardKeys = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

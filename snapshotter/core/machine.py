@@ -44,6 +44,7 @@ from snapshotter.core.effects import (
 from snapshotter.core.progress import Progress, TaskState
 from snapshotter.core.requesting import Requesting
 from snapshotter.core.scan import Planned
+from snapshotter.core.sharding import ShardKeys, rekeyed
 from snapshotter.core.suspension import Suspension, repairing
 from snapshotter.core.window import Window, WindowError
 from streaming.namespaces import Namespace
@@ -177,6 +178,7 @@ class Machine(Requesting):
             )
         for request in happened.requests:
             self._request_received(inputs.RequestReceived(request))
+        self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
         self.flight.note_emptied(happened.emptied)
         self.landed_upto = {**happened.landed_upto, **self.landed_upto}
@@ -212,6 +214,13 @@ class Machine(Requesting):
         """Whether changes wait long: for the batch before theirs, which this one's span tells of, and for their own."""
         least = self.limits.yield_seconds
         return least is not None and batch.end.t - batch.start.t >= least
+
+    def _rekey(self, now: ShardKeys) -> None:
+        """What a first load appends has other keys from here on than what it counts on to be new."""
+        changed = rekeyed(self.progress.shard_keys, now)
+        for request, task in list(queue.first_loads(self.progress)):
+            if task.namespace in changed:
+                self._put(request.id, task.merging())
 
     def _begin(self, empty_tables: frozenset[Namespace]) -> None:
         for request, task in self._turns():
@@ -308,7 +317,7 @@ class Machine(Requesting):
         self._end_tasks()
         tables, covered = {**self.progress.tables, **happened.tables}, self._covered(arrived)
         moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
-        self.progress = replace(moved, tables=tables).restored()
+        self.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys).restored()
         announced = list(announcements.between(self._saved, self.progress))
         self.progress = self.progress.forgetting(self.limits.ended_requests_kept)
         settled = self.controls.settled(self._saved, self.progress)

@@ -24,6 +24,7 @@ from typing import Any
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.coverage import Coverage
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.sharding import ShardKeys
 from snapshotter.core.suspension import Suspension
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
@@ -97,6 +98,11 @@ class TaskProgress:
     def proves(self) -> bool:
         """Read to its end, it has left no row behind that is gone at the source."""
         return self.state is TaskState.DONE and self.everything and (self.reconcile or self.first_load)
+
+    def of_whole_ids(self) -> TaskProgress:
+        """An id that was asked for means all documents that share it: its collection is sharded by more than that."""
+        keys = tuple(bound.past_id() for bound in self.keys)
+        return replace(self, keys=keys, range=self.range and self.range.of_whole_ids())
 
     def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
         """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
@@ -260,7 +266,9 @@ class RequestProgress:
 class Progress:
     """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``coverage`` is None in states of before
     there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``: which
-    table each collection has landed in, and the newest version of that which was landed, or found sound."""
+    table each collection has landed in, and the newest version of that which was landed, or found sound.
+    ``shard_keys``: by what the rows of sharded collections are keyed, or will be once the requests are done
+    (`core.sharding`)."""
 
     batch_id: int = -1
     position: ClusterTime = ORIGIN
@@ -269,6 +277,7 @@ class Progress:
     coverage: Coverage | None = None
     suspended: Mapping[Namespace, Suspension] = field(default_factory=dict, hash=False)
     tables: Mapping[Namespace, TableMark] = field(default_factory=dict, hash=False)
+    shard_keys: ShardKeys = field(default_factory=dict)
 
     def request(self, request_id: str) -> RequestProgress | None:
         return next((r for r in self.requests if r.id == request_id), None)
@@ -385,6 +394,7 @@ class Progress:
             "suspended": {str(n): suspension.to_json() for n, suspension in self.suspended.items()},
             "tables": {str(n): mark.to_json() for n, mark in self.tables.items()},
             "coverage": self.coverage.to_json() if self.coverage is not None else None,
+            "shard_keys": {str(n): list(names) for n, names in sorted(self.shard_keys.items())},
         }
 
     @classmethod
@@ -404,6 +414,7 @@ class Progress:
                 for name, mark in value.get("tables", {}).items()
             },
             coverage=Coverage.from_json(value["coverage"]) if value.get("coverage") is not None else None,
+            shard_keys={Namespace.parse(n): tuple(k) for n, k in value.get("shard_keys", {}).items()},
         ).asked(map(RequestProgress.from_json, value["requests"]))
 
 

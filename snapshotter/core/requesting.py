@@ -167,7 +167,9 @@ class Requesting:
         task = self._task(*known)
         if task.ended:  # stopped, while the answer was on its way
             return []
-        task = task.opened(happened.last, happened.estimated, ordered_keys=happened.ordered_keys)
+        found = happened.last.past_id() if happened.last and happened.sharded else happened.last
+        task = task.of_whole_ids() if happened.sharded else task
+        task = task.opened(found, happened.estimated, ordered_keys=happened.ordered_keys)
         self._put(happened.request_id, task)
         self._opening.discard(known)
         # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.

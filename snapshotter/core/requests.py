@@ -15,13 +15,14 @@ from streaming.namespaces import Namespace
 
 
 class Origin(StrEnum):
-    """Who asked: an operator, the first start, a rename that brought documents which never streamed, or the engine
-    itself, whose table somebody else has altered."""
+    """Who asked: an operator, the first start, a rename that brought documents which never streamed, the engine itself,
+    whose table somebody else has altered, or a change of shard key, after which documents have other keys."""
 
     SIGNAL = "signal"
     INITIAL = "initial"
     RENAME = "rename"
     REPAIR = "repair"
+    RESHARD = "reshard"
 
 
 @dataclass(frozen=True, slots=True)

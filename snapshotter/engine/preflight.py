@@ -22,6 +22,7 @@ from streaming.mongo import check_deployment
 from streaming.mongo_errors import as_source_error
 from streaming.namespaces import Namespace
 from streaming.scope import Level
+from streaming.shard_keys import CATALOGUE as SHARD_KEYS
 
 _PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
@@ -35,7 +36,10 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
             f"table's landing with the settings of another's",
             f"unset {_PIN_THREAD}",
         )
-    check_deployment(client)
+    if check_deployment(client) == "sharded":
+        _check_privilege(
+            client, "find", SHARD_KEYS.database, SHARD_KEYS.collection, "a sharded cluster (its shard keys)"
+        )
     if config.signals is not None and not config.scope.captures(config.signals):
         raise ConfigurationError(
             f"{_SIGNALS} = {config.signals} lies outside the captured scope (capture.scope, capture.target): its "

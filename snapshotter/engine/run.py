@@ -45,6 +45,7 @@ from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
+from streaming.shard_keys import shard_keys
 
 _log = structlog.get_logger("snapshotter.run")
 _NO_END = 1 << 31
@@ -131,6 +132,7 @@ class Run:
             landers=config.landers,
             transactions=self._transactions(),
             suspects=self.suspects,
+            shard_keys=lambda: shard_keys(world.client),
         )
         self.lane.start()
 

@@ -25,23 +25,26 @@ import bson
 import pyarrow as pa
 import structlog
 from bson.codec_options import CodecOptions, DatetimeConversion
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.chunks import Bound
 from snapshotter.core.collisions import StreamedKeys
 from snapshotter.core.effects import Effect, LandBatch
 from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost, Input
 from snapshotter.core.machine import Machine
 from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
 from snapshotter.core.progress import TaskProgress
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.sharding import ShardKeys, reading, rekeyed
 from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.window import Sighting, WindowId
 from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
-from snapshotter.landing.frames import for_batches, frame_of
+from snapshotter.landing.frames import for_batches
+from snapshotter.landing.incomplete import Incomplete, add, bare, collection_of, events_of, incomplete, moves
+from snapshotter.landing.left_behind import left_behind
 from snapshotter.landing.table_faults import fault_of, may_be_blamed
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
@@ -105,6 +108,7 @@ class BatchLane:
     captures: Callable[[Namespace], bool]
     landers: int = 4
     transactions: TransactionTable | None = None
+    shard_keys: Callable[[], ShardKeys] = dict
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     first: bool = True
     streams: bool = False
@@ -134,8 +138,11 @@ class BatchLane:
         events = frame.where(F.col("kind") == "event")
         sightings = self._control(rows)
         changed = self._namespace_changes(rows)
-        incomplete = self._incomplete(events, rows, changed)
-        arrived = self._arrived(batch_id, trailer, sightings, incomplete, changed)
+        sharded = {name: key for name, key in self.shard_keys().items() if self.captures(name)}
+        again = incomplete(events, rows, lambda row: self._stays(row, changed))
+        moved = sorted((self._streamed(trailer) & sharded.keys()) - self.host.machine.progress.left_out)
+        list(self._asked(moved, lambda n: self._add_left_behind(n, events, rows, changed, again)))
+        arrived = self._arrived(batch_id, trailer, sightings, again, changed, sharded)
         landing = self._landing(self.host.step(arrived))
         landed: dict[Namespace, LandedTable] = {}
         with self._transactions_beside(events, trailer, batch_id, token):
@@ -163,10 +170,14 @@ class BatchLane:
         """What the driver has to see of a batch, in stream order: signals and watermarks, updates without their full
         document, drops and renames, and the trailer. One job for all of it; documents other than signals stay where
         they are."""
-        ours = F.lit(False) if self.signals is None else _of(self.signals) & F.col("document_key").isNotNull()
-        wanted = F.col("op").isNull() | ours | _bare()
+        ours = (
+            F.lit(False)
+            if self.signals is None
+            else events_of(self.signals) & F.col("document_key").isNotNull()
+        )
+        wanted = F.col("op").isNull() | ours | bare() | moves()
         document = F.when(ours, F.col("document")).alias("document")
-        rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document).collect()
+        rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document, moves().alias("moves")).collect()
         return sorted(rows, key=lambda row: row["ord"])
 
     @staticmethod
@@ -177,7 +188,7 @@ class BatchLane:
         """Watermarks of this engine that the batch shows; signals are handed over together."""
         sightings, signals = [], []
         for row in rows:
-            if row["op"] is None or self.signals != _of_document(row):
+            if row["op"] is None or self.signals != collection_of(row):
                 continue
             document_id = bson.decode(row["document_key"], _LENIENT)["_id"]
             seen = edge_of(self.engine, self.strategy, document_id, row["op"])
@@ -197,46 +208,41 @@ class BatchLane:
             if row["kind"] == "event" and row["op"] is None:
                 to = Namespace.parse(row["renamed_to"]) if row["renamed_to"] else None
                 time = ClusterTime.from_int(row["cluster_time"])
-                changes.append(NamespaceChange(_of_document(row), time, row["ord"], to))
+                changes.append(NamespaceChange(collection_of(row), time, row["ord"], to))
         changed = upshot(changes, lambda namespace: namespace != self.signals and self.captures(namespace))
         for namespace, emptied in changed.emptied.items():
             _log.info("emptied by a drop or a rename", collection=str(namespace), at=str(emptied.time))
         return changed
 
-    def _incomplete(
-        self, events: DataFrame, rows: list[Row], changed: Upshot
-    ) -> dict[Namespace, tuple[Bound, ...]]:
-        """Ids whose last event of the batch is an update without its full document, and that nothing full follows, nor
-        a drop."""
-        missing = [row for row in rows if row["op"] is not None and self._stays(row, changed)]
-        if not missing:
-            return {}
-        keys = pa.table({"_key": pa.array({row["_key"] for row in missing}, pa.string())})
-        asked = F.broadcast(frame_of(events.sparkSession, keys))
-        full = events.where(~_bare()).join(asked, "_key", "left_semi").groupBy("db", "collection", "_key")
-        last = {tuple(r)[:3]: r[3] for r in full.agg(F.max("ord")).collect()}
-        found: dict[Namespace, dict[str, Bound]] = {}
-        for row in missing:
-            where = (row["db"], row["collection"], row["_key"])
-            if last.get(where, -1) < row["ord"]:
-                found.setdefault(_of_document(row), {})[row["_key"]] = Bound(
-                    bytes(row["document_key"]), row["_key"]
-                )
-        return {namespace: tuple(bounds.values()) for namespace, bounds in found.items()}
+    def _add_left_behind(
+        self, namespace: Namespace, events: DataFrame, rows: list[Row], changed: Upshot, found: Incomplete
+    ) -> None:
+        """Ids whose shard key an event has changed, or may have."""
+        emptied, opened = changed.emptied.get(namespace), self.tables.of(namespace)
+        mine = events.where(events_of(namespace))
+        if emptied is not None:
+            mine = mine.where(F.col("ord") > emptied.ord)
+        table = opened.table if emptied is None and opened.plan is not None else None
+        told = [row for row in rows if row["moves"] and collection_of(row) == namespace]
+        moved = [row for row in told if self._stays(row, changed)]
+        for key, document_key in left_behind(moved, mine, table):
+            add(found, namespace, key, document_key)
 
     def _stays(self, row: Row, changed: Upshot) -> bool:
-        emptied = changed.emptied.get(_of_document(row))
-        return _of_document(row) != self.signals and (emptied is None or row["ord"] > emptied.ord)
+        emptied = changed.emptied.get(collection_of(row))
+        return collection_of(row) != self.signals and (emptied is None or row["ord"] > emptied.ord)
 
     def _arrived(
         self,
         batch_id: int,
         trailer: BatchTrailer,
         sightings: list[Sighting],
-        incomplete: dict[Namespace, tuple[Bound, ...]],
+        again: Incomplete,
         changed: Upshot,
+        sharded: ShardKeys,
     ) -> BatchArrived:
         machine = self.host.machine
+        rekeyed = self._read_again(sharded, trailer.end)
         recorded: set[Namespace] = set()
         landed_upto: dict[Namespace, str] = {}
         if self.first:
@@ -253,17 +259,27 @@ class BatchLane:
             start=machine.progress.position,
             end=trailer.end,
             sightings=tuple(sightings),
-            incomplete=incomplete,
+            incomplete={namespace: tuple(bounds.values()) for namespace, bounds in again.items()},
             empty_tables=frozenset(namespace for namespace, empty in beginning if empty),
             recorded=frozenset(recorded),
             landed_upto=landed_upto,
             behind=self.host.head().t - trailer.end.t
             > _BEHIND_SECONDS + (HOLD_SECONDS if machine.holding else 0),
             emptied=changed.emptied,
-            requests=changed.requests,
+            requests=(*changed.requests, *rekeyed),
             streams=self.streams,
             streamed=frozenset(self._streamed(trailer)),
+            shard_keys=sharded,
         )
+
+    def _read_again(self, sharded: ShardKeys, end: ClusterTime) -> list[SnapshotRequest]:
+        """For tables whose rows have keys of before a change of shard key."""
+        changed = rekeyed(self.host.machine.progress.shard_keys, sharded) - {self.signals}
+        captured = [n for n in sorted(changed - self.host.machine.progress.left_out) if self.captures(n)]
+        found = [reading(n, end) for n, empty in self._asked(captured, self._is_empty) if not empty]
+        for request in found:
+            _log.warning("the shard key has changed: read again", id=request.id)
+        return found
 
     def _streamed(self, trailer: BatchTrailer) -> set[Namespace]:
         """Captured collections that are named in the batch; a rename also names where it came from."""
@@ -354,7 +370,7 @@ class BatchLane:
         if self.transactions is None or not trailer.transactional:
             yield
             return
-        captured = events if self.signals is None else events.where(~_of(self.signals))
+        captured = events if self.signals is None else events.where(~events_of(self.signals))
         metadata = self._metadata(trailer, batch_id, token)
         with ThreadPoolExecutor(1, "transactions", self._in_landing_pool) as pool:
             landed = pool.submit(self.transactions.land, captured, batch_id, metadata)
@@ -407,7 +423,7 @@ class BatchLane:
         mine: DataFrame | None = None
         emptied = landing.emptied.get(namespace)
         if trailer.namespaces.get(namespace) or emptied is not None:
-            mine = events.where(_of(namespace))
+            mine = events.where(events_of(namespace))
             if emptied is not None:
                 mine = mine.where(F.col("ord") > emptied.ord)
             unreached = landing.unreached.get(namespace)
@@ -435,16 +451,3 @@ class BatchLane:
         for window in self.host.machine.windows.values():
             needed[window.namespace] = min(window.floor, needed.get(window.namespace, window.floor))
         self.keys.forget(needed)
-
-
-def _bare() -> Column:
-    """An update that came without its full document."""
-    return (F.col("op") == "u") & F.col("document").isNull()
-
-
-def _of_document(row: Row) -> Namespace:
-    return Namespace(row["db"], row["collection"])
-
-
-def _of(namespace: Namespace) -> Column:
-    return (F.col("db") == namespace.database) & (F.col("collection") == namespace.collection)

@@ -30,9 +30,11 @@ from snapshotter.core.chunks import KeyList, KeyRange
 from snapshotter.core.effects import Closing
 from snapshotter.core.window import WindowId
 from snapshotter.landing.frames import frame_of
+from snapshotter.landing.left_behind import id_part
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
 from streaming.columns import TablePlan
 from streaming.key_ranges import Range, cover
+from streaming.keys import ID_ALL, is_sharded, start_of
 from streaming.state_merge import ranges_of
 from streaming.state_table import StateTable
 from streaming.streamed_rows import table_schema
@@ -100,15 +102,18 @@ def gone_rows(
 
 def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Closing]) -> DataFrame:
     """Keys of the table in the windows' targets, each with the number and the low watermark of its window."""
-    listed, ranges = [], []
+    listed: list[dict[str, object]] = []
+    shared: list[dict[str, object]] = []
+    ranges: list[dict[str, object]] = []
     spans: list[Range] = []
     bounded = True
     for closing in closings:
         target = closing.window.target
         window = {"_window": closing.window.id.number, "_low": closing.low.to_int()}
         if isinstance(target, KeyList):
-            listed += [{"_key": bound.key, **window} for bound in target.ids]
-            spans += [(bound.key, bound.key) for bound in target.ids]
+            for bound in target.ids:
+                (shared if is_sharded(bound.key) else listed).append({"_key": bound.key, **window})
+                spans.append((start_of(bound.key), bound.key))
             continue
         # No key lies before the empty text, so a range that is open below begins with it.
         least = target.after.key if target.after is not None else ""
@@ -120,6 +125,10 @@ def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Clos
     parts = []
     if listed:
         parts.append(keys.join(F.broadcast(frame_of(spark, pa.Table.from_pylist(listed, _LIST))), "_key"))
+    if shared:  # of an id that several documents may share every key counts
+        ids = frame_of(spark, pa.Table.from_pylist(shared, _LIST)).withColumnRenamed("_key", "_end")
+        ends = keys.withColumn("_end", F.concat(id_part("_key"), F.lit(ID_ALL)))
+        parts.append(ends.join(F.broadcast(ids), "_end"))
     if ranges:
         inside = (F.col("_key") > F.col("_least")) | (F.col("_closed") & (F.col("_key") == F.col("_least")))
         inside = inside & (F.col("_most").isNull() | (F.col("_key") <= F.col("_most")))

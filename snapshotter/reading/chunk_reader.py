@@ -43,6 +43,7 @@ from streaming.mongo import connect
 from streaming.mongo_errors import as_source_error
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.shard_keys import ShardKey
 
 FETCH_SIZE = 8_000
 _AHEAD = 2
@@ -76,7 +77,8 @@ class Trailer:
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON."""
+    """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
+    that identify a document besides `_id`."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -85,6 +87,7 @@ class ReadJob:
     ranges: tuple[SubRange, ...]
     signed: bytes | None
     fetch_size: int = FETCH_SIZE
+    shard_key: ShardKey = ()
 
 
 @dataclass(slots=True)
@@ -145,7 +148,7 @@ def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Itera
 
 
 def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
-    decoder = Decoder(job.plan)
+    decoder = Decoder(job.plan, job.shard_key)
     seen = _Seen()
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
         _advance(session, job.signed, part.after_time)

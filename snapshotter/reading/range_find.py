@@ -30,7 +30,7 @@ from bson.raw_bson import RawBSONDocument
 
 from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
 from streaming.key_elements import Element, document_of, elements
-from streaming.keys import TAGS, key_of_document
+from streaming.keys import TAGS, is_sharded, key_of_document
 from streaming.namespaces import Namespace
 
 Style = Literal["auto", "bracket", "total"]
@@ -72,6 +72,17 @@ def bound_of(id_document: bytes) -> Bound:
 HIGHEST = bound_of(HIGHEST_ID)
 
 
+def plain(bound: Bound) -> Bound:
+    """The bound by its `_id` alone, whichever collection it was made for: ids are looked for, not keys."""
+    return bound_of(bound.id) if is_sharded(bound.key) else bound
+
+
+def plain_range(target: KeyRange) -> KeyRange:
+    """The same range, its ends by their `_id` alone."""
+    after, upto = (None if end is None else plain(end) for end in (target.after, target.upto))
+    return KeyRange(after, upto, target.closed)
+
+
 def range_find(
     target: Target, *, filter: Mapping[str, Any] | None = None, style: Style = "auto"
 ) -> FindArguments:
@@ -83,6 +94,7 @@ def range_find(
         return FindArguments(_both(_list_filter(target.ids), filter), "list")
     if target.after is None and target.upto is None:
         return FindArguments(dict(filter or {}), "all")
+    target = plain_range(target)
     in_bracket = _in_one_bracket(target)
     if style == "bracket" and not in_bracket:
         raise ValueError(f"the ends of this range share no type bracket: {target}")

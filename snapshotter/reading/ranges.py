@@ -2,7 +2,7 @@
 
 `IdProber` walks the `_id` index from one bound to the next: it skips, it does not read, so a chunk's bound
 costs its index keys and nothing of its documents (4 M ids a second where ids are of one type). Ids come
-back as raw BSON, so every type survives.
+back as raw BSON, so every type survives. Bounds that are found are of ids alone, as `bound_of` makes them.
 
 **Collations.** A collection's default collation orders the strings in its ids, and `_key` does not follow
 it. A bound without a string in it (`collation_proof`) divides such a collection alike in both orders, so an
@@ -33,6 +33,7 @@ from snapshotter.reading.range_find import (
     Style,
     bound_of,
     collation_proof,
+    plain,
     range_find,
     rest_of_bracket,
 )
@@ -117,6 +118,7 @@ class IdProber:
         at `upto`, which need not exist any more. Under a collation, a chunk ends at the next place that is
         safe to cut, and may hold more. Each bound costs one query.
         """
+        upto, after = plain(upto), None if after is None else plain(after)
         if chunk_docs < 1 or count < 1:
             raise ValueError(f"chunk_docs and count are at least 1, got {chunk_docs} and {count}")
         any_cut = is_simple_collation(self._client, namespace, session)

@@ -43,7 +43,9 @@ from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.columns import TablePlan
+from streaming.keys import is_sharded
 from streaming.namespaces import Namespace
+from streaming.shard_keys import shard_key_of
 
 E = TypeVar("E")
 _log = structlog.get_logger("snapshotter.requests")
@@ -209,7 +211,8 @@ class Lane:
         signed = bson.encode(self.clock.signed) if self.clock.signed is not None else None
         plan = self.plan_for(first.namespace)
         query = query_of(first.filter)
-        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, fetch_size=self.fetch_size)
+        keyed = shard_key_of(self.client, first.namespace)
+        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, self.fetch_size, keyed)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""
@@ -234,7 +237,8 @@ class Lane:
             raise ValueError(out_of_order(effect.namespace))
         if effect.reconcile:
             last = (effect.within.upto if effect.within is not None else None) or HIGHEST
-        self._tell(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered))
+        sharded = bool(shard_key_of(self.client, effect.namespace))
+        self._tell(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered, sharded))
 
     def _plan(self, effect: PlanChunks) -> None:
         prober = IdProber(self.client)
@@ -244,7 +248,10 @@ class Lane:
             probe = prober.next_bounds(
                 effect.namespace, effect.after, effect.upto, *size, query, closed=effect.closed
             )
-        task, bounds = (effect.request_id, effect.namespace), tuple(probe.bounds)
+        # As the scan's own end is: it began by the shard key of then.
+        sharded = is_sharded(effect.upto.key)
+        bounds = tuple(bound.past_id() if sharded else bound for bound in probe.bounds)
+        task = effect.request_id, effect.namespace
         self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed))
 
     def _release(self, window: WindowId) -> None:

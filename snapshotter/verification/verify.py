@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pymongo.errors import PyMongoError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,9 +26,11 @@ from snapshotter.verification.canonical_diff import FieldDifference, differences
 from snapshotter.verification.verify_jobs import Source, source_contents, table_contents
 from streaming.columns import TablePlan
 from streaming.delta_log import TableLog
-from streaming.mongo_errors import DefiniteError
+from streaming.mongo import connect
+from streaming.mongo_errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.shard_keys import shard_key_of
 from streaming.state_table import PLAN_PROPERTY
 
 RECHECKED_MAX = 10_000
@@ -108,7 +111,11 @@ def verify_collection(
     Raises DefiniteError when the table is not one of ours, or ``at`` is too long ago; other errors of
     ``streaming.mongo_errors`` when the collection can't be read.
     """
-    sides = _Sides(spark, Source(uri, namespace, at), table_path)
+    try:
+        shard_key = shard_key_of(connect(uri), namespace)
+    except PyMongoError as error:
+        raise as_source_error(error, f"cannot ask for the shard key of {namespace}") from error
+    sides = _Sides(spark, Source(uri, namespace, at, shard_key), table_path)
     first = sides.compare(None)
     if first.equal:
         return first

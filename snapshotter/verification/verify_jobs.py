@@ -31,6 +31,7 @@ from streaming.mongo import RawClient, connect
 from streaming.mongo_errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.shard_keys import ShardKey
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
@@ -47,11 +48,13 @@ _SNAPSHOT_TIME = "_snapshot_time"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A collection, and the moment to read it at (None: whatever a majority has when it is read)."""
+    """A collection, the moment to read it at (None: whatever a majority has when it is read), and the fields that
+    identify a document besides `_id`."""
 
     uri: str = field(repr=False)
     namespace: Namespace
     at: ClusterTime | None
+    shard_key: ShardKey = ()
 
 
 def source_contents(
@@ -103,17 +106,17 @@ def _source_reader(
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for raw in _raw_batches(source, ranges[index]):
-                    yield _contents(raw, keys, whole)
+                    yield _contents(raw, source.shard_key, keys, whole)
 
     return read
 
 
-def _contents(raw: bytes, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
+def _contents(raw: bytes, shard_key: ShardKey, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
     found: list[str] = []
     contents: list[bytes] = []
     at = 0
     while at < len(raw):
-        key = _key_at(raw, at)
+        key = _key_at(raw, at, shard_key)
         if keys is None or key in keys:
             canonical = canonical_document(raw, at)
             found.append(key)
@@ -122,9 +125,9 @@ def _contents(raw: bytes, keys: frozenset[str] | None, whole: bool) -> pa.Record
     return _batch(found, contents)
 
 
-def _key_at(raw: bytes, at: int) -> str:
+def _key_at(raw: bytes, at: int, shard_key: ShardKey) -> str:
     try:
-        return key_at(raw, at)
+        return key_at(raw, at, shard_key)
     except MissingId as error:
         raise DefiniteError(str(error)) from error
 

@@ -1,8 +1,8 @@
-"""Which updates of a batch came without their document, and nothing full follows them (`BatchLane._incomplete`)."""
+"""Which updates of a batch came without their document, and nothing full follows them (`landing.incomplete`)."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import bson
 import pyarrow as pa
@@ -10,14 +10,11 @@ import pytest
 from py4j.clientserver import JavaClient
 from pyspark.sql import SparkSession
 
-from snapshotter.core.namespace_changes import upshot
-from snapshotter.core.watermark_ids import Strategy
-from snapshotter.landing.batch_lane import BatchLane
+from snapshotter.landing import incomplete as landing
 from snapshotter.landing.frames import frame_of
 from streaming.namespaces import Namespace
 
 QUEUE = Namespace("shop", "queue")
-NOTHING = upshot([], lambda namespace: True)
 SCHEMA = pa.schema(
     [
         *[(name, pa.string()) for name in ("op", "db", "collection", "_key")],
@@ -45,12 +42,9 @@ def events(*ops: tuple[str, int]) -> pa.Table:
 
 
 def incomplete(spark: SparkSession, table: pa.Table) -> list[str]:
-    nothing = cast(Any, None)
-    lane = BatchLane(nothing, spark, "e", Strategy.CLUSTER_TIME, None, nothing, lambda namespace: True)
     frame = frame_of(spark, table)
-    bare = frame.where("op = 'u'").collect()
-    found = lane._incomplete(frame, bare, NOTHING)
-    return sorted(bound.key for bound in found.get(QUEUE, ()))
+    bare = frame.where("op = 'u'").selectExpr("*", "false AS moves").collect()
+    return sorted(landing.incomplete(frame, bare, lambda row: True).get(QUEUE, ()))
 
 
 def test_what_nothing_full_follows_is_incomplete(spark: SparkSession) -> None:

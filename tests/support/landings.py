@@ -63,13 +63,15 @@ def shared_rows(spark: SparkSession, changes: Sequence[Change], shares: int) -> 
     return frame
 
 
-def buffer_of(spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow]) -> Buffer:
+def buffer_of(
+    spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow], shard_key: Sequence[str] = ()
+) -> Buffer:
     """The READs of windows that one job has read under ``plan``, one partition's trailer each."""
     parts, trailers = [], []
     for window in planned:
         number = window.window.id.number
         documents = [window.found[key] for key in sorted(window.found)]
-        decoded = Decoder(plan).decode(b"".join(map(bson.encode, documents)))
+        decoded = Decoder(plan, shard_key).decode(b"".join(map(bson.encode, documents)))
         numbers = pa.array([number] * decoded.batch.num_rows, pa.int32())
         part = pa.Table.from_batches([decoded.batch]).append_column("_window", numbers)
         parts.append(part.append_column("_trailer", pa.nulls(decoded.batch.num_rows, pa.string())))
@@ -102,10 +104,12 @@ class Landings:
         first_load: bool,
         shares: int = 1,
         reconcile: bool = False,
+        shard_key: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.spark = spark
         self.reconcile = reconcile
+        self.shard_key = shard_key
         self.shares = shares
         self.path = path
         self.first_load = first_load
@@ -132,7 +136,7 @@ class Landings:
     def open(self, planned: Sequence[PlannedWindow]) -> None:
         """The windows are read now, by one job, under the table's plan of now."""
         if planned:
-            buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned)
+            buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned, self.shard_key)
             self.buffers |= {window.window.id: buffer for window in planned}
 
     def land(self, history: History, batch: int) -> LandedTable:

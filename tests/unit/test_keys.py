@@ -6,7 +6,7 @@ import string
 
 import pytest
 
-from streaming.keys import DEPTH_MAX, TAGS, UnkeyableId, key_of_document, key_of_value
+from streaming.keys import DEPTH_MAX, TAGS, UnkeyableId, event_key, key_of_document, key_of_value, sharded_key
 from tests.support import raw_bson as b
 from tests.support.ids import TWENTY_IDS
 
@@ -140,13 +140,31 @@ def test_only_strings_bring_other_than_printable_characters() -> None:
             assert set(key(value)) <= printable
 
 
-def test_a_document_key_keeps_its_order_and_names() -> None:
-    """Of several fields, each is named: a shard key may lack one, and two such documents are still two."""
+def test_an_event_has_the_key_of_its_read() -> None:
+    """A documentKey names the fields of the shard key by their whole paths, the document holds them where they belong;
+    a document may lack some of them, or all."""
+    shard_key = [b"region", b"address.zip"]
+    address = b.embedded(("street", b.NULL), ("zip", b.string("8001")))
+    document = b.document_bytes(("_id", b.int32(1)), ("address", address), ("region", b.string("eu")))
+    event = b.document_bytes(
+        ("region", b.string("eu")), ("address.zip", b.string("8001")), ("_id", b.int32(1))
+    )
+    assert sharded_key(document, shard_key) == event_key(event) == "|Na1! address.zip!S8001!region!Seu!"
+    assert sharded_key(document, shard_key[::-1]) == sharded_key(document, shard_key)
+    lacking = b.document_bytes(("_id", b.int32(1)), ("region", b.string("eu")), ("address", b.array(b.NULL)))
+    assert sharded_key(lacking, shard_key) == "|Na1! region!Seu!"
+    bare = b.id_document(b.int32(1))
+    assert sharded_key(bare, shard_key) == event_key(bare) == "|Na1! "
+
+
+def test_a_document_key_names_its_fields() -> None:
+    """Two shard keys that hold the same value are two; without a field besides `_id` nothing is added."""
     eu = key_of_document(b.document_bytes(("region", b.string("eu")), ("_id", b.int32(1))))
-    assert eu == "~region!Seu!_id!Na1!"
-    other = key_of_document(b.document_bytes(("zone", b.string("eu")), ("_id", b.int32(1))))
-    assert len({eu, other, key(b.int32(1))}) == 3
-    assert key_of_document(b.document_bytes(("_id", b.int32(1)), ("region", b.string("eu")))) != eu
+    zone = key_of_document(b.document_bytes(("zone", b.string("eu")), ("_id", b.int32(1))))
+    assert len({eu, zone, key(b.int32(1))}) == 3
+    assert key_of_document(b.document_bytes(("_id", b.int32(1)), ("region", b.string("eu")))) == eu
+    with pytest.raises(UnkeyableId, match="no _id"):
+        key_of_document(b.document_bytes(("region", b.string("eu"))))
 
 
 def test_a_value_alone_has_the_key_of_its_document() -> None:

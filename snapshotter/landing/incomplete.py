@@ -1,0 +1,71 @@
+"""Ids that a batch leaves to be read again, in windows of their own (`core.flight`).
+
+- The last event of a document is an update that came without its full document (`capture.mode=change_streams`, a
+  post-image that the server has not, a lookup in vain), and nothing full follows, nor a drop.
+- In a sharded collection: an event has changed a document's shard key, or may have (`landing.left_behind`).
+
+Of a sharded collection all documents of an id are read: they are told apart by more, and an id is what is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from snapshotter.core.chunks import Bound
+from snapshotter.landing.frames import frame_of
+from streaming.key_elements import document_of
+from streaming.keys import id_of, is_sharded, whole_id
+from streaming.namespaces import Namespace
+
+Incomplete = dict[Namespace, dict[str, Bound]]
+"""Of each collection the bounds by their keys."""
+
+
+def incomplete(events: DataFrame, rows: Iterable[Row], stays: Callable[[Row], bool]) -> Incomplete:
+    """``rows`` are events that came without a document, or moved; ``stays``: not those of a collection that went."""
+    missing = [row for row in rows if row["op"] == "u" and not row["moves"] and stays(row)]
+    if not missing:
+        return {}
+    keys = pa.table({"_missed": pa.array(list({row["_key"] for row in missing}), pa.string())})
+    missed = F.broadcast(frame_of(events.sparkSession, keys))
+    full = events.where(~bare()).join(missed, F.col("_key") == F.col("_missed"), "left_semi")
+    last = {
+        tuple(row)[:3]: row[3] for row in full.groupBy("db", "collection", "_key").agg(F.max("ord")).collect()
+    }
+    found: Incomplete = {}
+    for row in missing:
+        if last.get((row["db"], row["collection"], row["_key"]), -1) < row["ord"]:
+            add(found, collection_of(row), row["_key"], bytes(row["document_key"]))
+    return found
+
+
+def add(found: Incomplete, namespace: Namespace, key: str, document_key: bytes) -> None:
+    """The document of this event, or all that share its id."""
+    bound = Bound(document_key, key)
+    if is_sharded(key):
+        bound = Bound(document_of([id_of(document_key)]), whole_id(key))
+    found.setdefault(namespace, {})[bound.key] = bound
+
+
+def bare() -> Column:
+    """An update that came without its full document."""
+    return (F.col("op") == "u") & F.col("document").isNull()
+
+
+def moves() -> Column:
+    """An update of a document's shard key."""
+    return F.col("update_description").isNotNull()
+
+
+def collection_of(row: Row) -> Namespace:
+    """Where an event happened."""
+    return Namespace(row["db"], row["collection"])
+
+
+def events_of(namespace: Namespace) -> Column:
+    """Events of this collection."""
+    return (F.col("db") == namespace.database) & (F.col("collection") == namespace.collection)
