@@ -53,6 +53,7 @@ class EngineConfig:
     remember_seconds: int = SECONDS
     watermarks_keep: bool = False
     repairs_tables: bool = False
+    post_images_enable: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
 
@@ -68,6 +69,12 @@ class EngineConfig:
     def captures_data(self, namespace: Namespace) -> bool:
         """Whether the collection has a table: signals are captured, and are no data."""
         return namespace != self.signals and self.scope.captures(namespace)
+
+    @property
+    def needs_post_images(self) -> bool:
+        """Whether updated documents come from post-images, which a collection may not keep."""
+        full = "update_full" in self.source_options.get("capture.mode", "change_streams_update_full")
+        return full and self.source_options.get("capture.mode.full.update.type") == "post_image"
 
     def loads_initially(self, namespace: Namespace) -> bool:
         """``snapshot.include.collection.list`` narrows the initial load, not the stream."""

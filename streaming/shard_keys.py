@@ -27,14 +27,20 @@ _ID = "_id"
 
 def shard_keys(client: MongoClient[Any]) -> dict[Namespace, ShardKey]:
     """The collections with more than `_id` in their shard key. Raises the driver's errors."""
-    return {} if not client.is_mongos else _found(client, {})
+    return _found(client, {}) if _through_mongos(client) else {}
 
 
 def shard_key_of(client: MongoClient[Any], namespace: Namespace) -> ShardKey:
     """The fields of this collection's shard key besides `_id`. Raises the driver's errors."""
-    if not client.is_mongos:
+    if not _through_mongos(client):
         return ()
     return _found(client, {_ID: str(namespace)}).get(namespace, ())
+
+
+def _through_mongos(client: MongoClient[Any]) -> bool:
+    """Of a replica set that is known it is not asked anew: the question selects a primary, which may be away."""
+    known: str = client.topology_description.topology_type_name
+    return not known.startswith("ReplicaSet") and client.is_mongos
 
 
 def _found(client: MongoClient[Any], which: Mapping[str, Any]) -> dict[Namespace, ShardKey]:

@@ -349,6 +349,11 @@ class EngineOptions(Group):
         "with insert_insert, leave the documents of windows in the signal collection when they have ended",
         False,
     )
+    post_images_enable: Flag = option(
+        "engine.post.images.enable",
+        "with capture.mode.full.update.type=post_image, switch post-images on (collMod) where a collection keeps none",
+        False,
+    )
 
 
 GROUPS: dict[str, type[Group]] = {

@@ -210,6 +210,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["snapshot"], groups["engine"]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:
             yield from checks.check_snapshot(snapshot, allow_code=engine.filters_allow_code)
+    match groups["capture"], groups["engine"]:
+        case CaptureOptions() as capture, EngineOptions() as engine:
+            yield from checks.check_images(capture, enable=engine.post_images_enable)
     match groups["capture"], groups["snapshot"], groups["signal"]:
         case CaptureOptions() as capture, SnapshotOptions() as snapshot, SignalOptions() as signal:
             yield from checks.check_capture(capture)

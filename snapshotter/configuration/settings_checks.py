@@ -19,7 +19,7 @@ from snapshotter.configuration.option_groups import (
     SignalOptions,
     SnapshotOptions,
 )
-from snapshotter.configuration.option_values import FullUpdate, MatchMode, SnapshotMode
+from snapshotter.configuration.option_values import CaptureMode, FullUpdate, MatchMode, SnapshotMode
 from snapshotter.configuration.snapshot_modes import custom
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.errors import Problem
@@ -104,6 +104,17 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
         yield Problem("capture.target", "must be database.collection, for capture.scope=collection", target)
     if capture.start_op_time == 0:
         yield Problem("capture.start.op.time", "must be a 64-bit BSON timestamp, or -1 for now", "0")
+
+
+def check_images(capture: CaptureOptions, *, enable: bool) -> Iterator[Problem]:
+    """Who switches post-images on has a use for them."""
+    full = capture.mode in (CaptureMode.FULL, CaptureMode.FULL_PRE_IMAGE)
+    if enable and not (full and capture.full_update is FullUpdate.POST_IMAGE):
+        yield Problem(
+            "engine.post.images.enable",
+            "has no effect without capture.mode.full.update.type=post_image (and a capture.mode of full updates)",
+            "true",
+        )
 
 
 def check_snapshot(snapshot: SnapshotOptions, *, allow_code: bool = False) -> Iterator[Problem]:

@@ -123,6 +123,7 @@ def _stopping(command: StopReceived, requests: Iterable[RequestProgress]) -> set
     return {
         (request.id, task.namespace)
         for request in requests
+        if request.origin.stops
         for task in request.tasks
         if not task.ended and (command.namespaces is None or task.namespace in command.namespaces)
     }

@@ -10,7 +10,7 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.core.chunks import Bound, KeyList
@@ -113,9 +113,15 @@ class Flight:
         """Whether no window but this request's is in flight."""
         return all(window.request_id == request_id for window in self.windows.values())
 
-    def free(self, namespace: Namespace, key: str) -> bool:
-        """Whether no window in flight may read the id of this key."""
-        return not any(w.namespace == namespace and w.may_read(key) for w in self.windows.values())
+    def free_of(self, namespace: Namespace, bounds: Mapping[str, Bound]) -> Iterator[Bound]:
+        """Those of the ids, by their keys, that no window in flight may read."""
+        mine = [w for w in self.windows.values() if w.namespace == namespace]
+        lists = [w.target.keys for w in mine if isinstance(w.target, KeyList) and w.ordered_keys]
+        taken = frozenset[str]().union(*lists)
+        others = [w for w in mine if not (isinstance(w.target, KeyList) and w.ordered_keys)]
+        for key, bound in bounds.items():
+            if key not in taken and not any(window.may_read(key) for window in others):
+                yield bound
 
     def _next_id(self) -> WindowId:
         self._number += 1

@@ -20,7 +20,9 @@ class Limits:
     """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON.
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
-    ``readers``: how many chunks are read at the same time."""
+    ``readers``: how many chunks are read at the same time. Ids that the stream could not give are read in up to
+    ``reread_windows`` windows of a collection, of ``reread_ids`` each; of more than ``rereads_max`` ids the whole
+    collection is read instead."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -35,7 +37,9 @@ class Limits:
     commit_rows_target: int = 600_000
     readers: int = 2
     attempts: int = 5
-    reread_ids: int = 1_000
+    reread_ids: int = 2_000
+    reread_windows: int = 4
+    rereads_max: int = 20_000
     tasks_ahead: int = 4
     ended_requests_kept: int = 1_000
 

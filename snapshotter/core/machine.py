@@ -205,8 +205,8 @@ class Machine(Requesting):
         self.flight.floor = happened.end
         self._rereads_rest.clear()
         for namespace, bounds in happened.incomplete.items():
+            keys = frozenset(bound.key for bound in bounds)
             for window in self.flight.reading_ids(namespace):
-                keys = frozenset(bound.key for bound in bounds)
                 self._missed[window.id] = self._missed.get(window.id, frozenset()) | keys
         return [*effects, self.landing]
 
@@ -242,8 +242,8 @@ class Machine(Requesting):
         miss the events that it keeps from landing, and its append would meet them."""
         effects: list[Effect] = []
         for namespace, keys in unreached.items():
-            known = [b.key for n, b in self.progress.rereads if n == namespace and keys.holds(b.key)]
-            self.progress = self.progress.without_rereads(namespace, frozenset(known))
+            known = frozenset(filter(keys.holds, self.progress.rereads.of(namespace)))
+            self.progress = self.progress.without_rereads(namespace, known)
             for window in self.flight.giving_way(namespace, keys.holds):
                 effects += self._drop(window)
         return effects
@@ -314,6 +314,7 @@ class Machine(Requesting):
                 continue
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
             self.progress = self.progress.with_reread(namespace, missed)
+        discards += self._read_whole(landing.end)
         self._end_tasks()
         tables, covered = {**self.progress.tables, **happened.tables}, self._covered(arrived)
         moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
@@ -357,8 +358,7 @@ class Machine(Requesting):
             # An id that the stream missed again, meanwhile, was perhaps read before that change.
             missed = self._missed.pop(window.id, frozenset())
             assert isinstance(window.target, KeyList)
-            keys = frozenset(bound.key for bound in window.target.ids) - missed
-            self.progress = self.progress.without_rereads(window.namespace, keys)
+            self.progress = self.progress.without_rereads(window.namespace, window.target.keys - missed)
             return
         upto = end_of(window.target)
         assert upto is not None

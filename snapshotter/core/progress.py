@@ -24,6 +24,7 @@ from typing import Any
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.coverage import Coverage
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.rereads import Rereads
 from snapshotter.core.sharding import ShardKeys
 from snapshotter.core.suspension import Suspension
 from streaming.namespaces import Namespace
@@ -273,7 +274,7 @@ class Progress:
     batch_id: int = -1
     position: ClusterTime = ORIGIN
     requests: tuple[RequestProgress, ...] = ()
-    rereads: tuple[tuple[Namespace, Bound], ...] = ()
+    rereads: Rereads = field(default_factory=Rereads)
     coverage: Coverage | None = None
     suspended: Mapping[Namespace, Suspension] = field(default_factory=dict, hash=False)
     tables: Mapping[Namespace, TableMark] = field(default_factory=dict, hash=False)
@@ -300,13 +301,10 @@ class Progress:
         return replace(self, coverage=coverage)
 
     def with_reread(self, namespace: Namespace, bounds: tuple[Bound, ...]) -> Progress:
-        known = {(n, b.key) for n, b in self.rereads}
-        new = tuple((namespace, b) for b in bounds if (namespace, b.key) not in known)
-        return replace(self, rereads=self.rereads + new)
+        return replace(self, rereads=self.rereads.adding(namespace, bounds)) if bounds else self
 
     def without_rereads(self, namespace: Namespace, keys: frozenset[str]) -> Progress:
-        rest = tuple((n, b) for n, b in self.rereads if n != namespace or b.key not in keys)
-        return replace(self, rereads=rest)
+        return replace(self, rereads=self.rereads.without(namespace, keys))
 
     def suspending(self, namespace: Namespace, suspension: Suspension) -> Progress:
         """From here on nothing of the collection lands, so no first load of it goes on as one, and ids that were to be
@@ -320,7 +318,7 @@ class Progress:
         return replace(
             self,
             requests=requests,
-            rereads=tuple((n, b) for n, b in self.rereads if n != namespace),
+            rereads=self.rereads.leaving_out({namespace}),
             suspended={**self.suspended, namespace: suspension},
         )
 
@@ -354,8 +352,8 @@ class Progress:
                 left[namespace] = suspension
             elif task.state is not TaskState.DONE:
                 left[namespace] = suspension.given_up(self.position)
-        rereads = tuple((n, b) for n, b in self.rereads if n not in left or left[n].lands)
-        return replace(self, suspended=left, rereads=rereads)
+        moved = replace(self, suspended=left)
+        return replace(moved, rereads=self.rereads.leaving_out(moved.left_out))
 
     @property
     def left_out(self) -> frozenset[Namespace]:
@@ -390,7 +388,7 @@ class Progress:
             "batch_id": self.batch_id,
             "position": self.position.to_json(),
             "requests": [r.to_json() for r in self.requests],
-            "rereads": [{"namespace": str(n), "bound": b.to_json()} for n, b in self.rereads],
+            "rereads": self.rereads.to_json(),
             "suspended": {str(n): suspension.to_json() for n, suspension in self.suspended.items()},
             "tables": {str(n): mark.to_json() for n, mark in self.tables.items()},
             "coverage": self.coverage.to_json() if self.coverage is not None else None,
@@ -402,9 +400,7 @@ class Progress:
         return cls(
             batch_id=value["batch_id"],
             position=ClusterTime.from_json(value["position"]),
-            rereads=tuple(
-                (Namespace.parse(r["namespace"]), Bound.from_json(r["bound"])) for r in value["rereads"]
-            ),
+            rereads=Rereads.from_json(value["rereads"]),
             suspended={
                 Namespace.parse(name): Suspension.from_json(suspension)
                 for name, suspension in value.get("suspended", {}).items()

@@ -16,11 +16,12 @@ Pure: standard library only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
-from snapshotter.core import inputs, queue
+from snapshotter.core import inputs, queue, rereads
 from snapshotter.core.chunks import Bound
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import (
@@ -41,6 +42,7 @@ from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, T
 from snapshotter.core.scan import Planned, Scan
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
 
 Task = tuple[RequestProgress, TaskProgress]
 ONE_WINDOW = 1_000
@@ -71,6 +73,7 @@ class Requesting:
         self._opening: set[tuple[str, Namespace]] = set()
         self._missed: dict[WindowId, frozenset[str]] = {}
         self._rereads_rest: set[Namespace] = set()
+        self._looked: dict[Namespace, tuple[Mapping[str, Bound], tuple[WindowId, ...]]] = {}
         self._saved = progress
         self._ready = False
         self._behind = False
@@ -319,17 +322,46 @@ class Requesting:
         return [ReadChunk(window.id, window.namespace, window.target, window.filter, window.low, exact=True)]
 
     def _reread(self) -> list[Effect]:
-        """One window of single ids at a time for a collection."""
-        waiting: dict[Namespace, list[Bound]] = {}
-        for namespace, bound in self.progress.rereads:
-            if namespace not in self._rereads_rest and self.flight.free(namespace, bound.key):
-                waiting.setdefault(namespace, []).append(bound)
+        """Windows of single ids. A collection's first one takes what there is, those beside it only all they can."""
         effects: list[Effect] = []
-        for namespace, bounds in waiting.items():
-            if not self.flight.reading_ids(namespace):
-                window = self.flight.single_ids(namespace, tuple(bounds[: self.limits.reread_ids]))
+        for namespace, waiting in self.progress.rereads.by_collection.items():
+            seen = self._looked.get(namespace)
+            unchanged = seen is not None and seen[0] is waiting and seen[1] == tuple(self.windows)
+            if namespace in self._rereads_rest or unchanged:
+                continue
+            reading = len(self.flight.reading_ids(namespace))
+            while reading < self.limits.reread_windows:
+                ids = tuple(islice(self.flight.free_of(namespace, waiting), self.limits.reread_ids))
+                if not ids or (reading and len(ids) < self.limits.reread_ids):
+                    break
+                window = self.flight.single_ids(namespace, ids)
                 effects.append(WriteLow(window.id, namespace))
+                reading += 1
+            self._looked[namespace] = waiting, tuple(self.windows)
         return effects
+
+    def _read_whole(self, end: ClusterTime) -> list[Effect]:
+        """Of too many ids that are to be read again, the whole collection instead: once for all that come before a
+        request for it has opened it."""
+        effects: list[Effect] = []
+        for namespace, waiting in self.progress.rereads.by_collection.items():
+            if len(waiting) <= self.limits.rereads_max:
+                continue
+            if not self._is_awaited(namespace):
+                request = rereads.reading(namespace, waiting, end)
+                self.progress = self.progress.asked([RequestProgress.accepted(request)])
+            self.progress = self.progress.without_rereads(namespace, frozenset(waiting))
+            for window in self.flight.reading_ids(namespace):
+                effects += self._drop(window)
+        return effects
+
+    def _is_awaited(self, namespace: Namespace) -> bool:
+        """Whether a request that nobody stops will open all of the collection from now on."""
+        for request in self.progress.requests:
+            task = request.task(namespace) if not request.origin.stops else None
+            if task is not None and task.state is TaskState.WAITING:
+                return (request.id, namespace) not in self._opening
+        return False
 
     def _task(self, request_id: str, namespace: Namespace) -> TaskProgress:
         return queue.task_of(self.progress, request_id, namespace)

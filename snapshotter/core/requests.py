@@ -16,13 +16,21 @@ from streaming.namespaces import Namespace
 
 class Origin(StrEnum):
     """Who asked: an operator, the first start, a rename that brought documents which never streamed, the engine itself,
-    whose table somebody else has altered, or a change of shard key, after which documents have other keys."""
+    whose table somebody else has altered, a change of shard key, after which documents have other keys, or too many
+    ids to read again one by one."""
 
     SIGNAL = "signal"
     INITIAL = "initial"
     RENAME = "rename"
     REPAIR = "repair"
     RESHARD = "reshard"
+    REREAD = "reread"
+
+    @property
+    def stops(self) -> bool:
+        """Whether an operator's stop reaches it. What the engine reads so that its tables stay right it reads; a pause
+        is obeyed."""
+        return self not in (Origin.RESHARD, Origin.REREAD)
 
 
 @dataclass(frozen=True, slots=True)

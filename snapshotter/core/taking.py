@@ -138,7 +138,8 @@ class Taking:
         match command:
             case StopReceived():
                 left = (task.namespace for task in request.tasks if not task.ended)
-                return any(command.namespaces is None or name in command.namespaces for name in left)
+                meant = any(command.namespaces is None or name in command.namespaces for name in left)
+                return meant and request.origin.stops
             case PauseReceived():
                 return not request.ended
             case ResumeReceived():

@@ -62,6 +62,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         remember_seconds=settings.engine.signals_remember_ms // 1_000,
         watermarks_keep=settings.engine.watermarks_keep,
         repairs_tables=settings.engine.table_altered is TableAltered.REPAIR,
+        post_images_enable=settings.engine.post_images_enable,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
     )

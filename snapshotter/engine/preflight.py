@@ -77,6 +77,8 @@ def needed(config: EngineConfig) -> Iterable[tuple[str, str, str, str]]:
     collection = scope.collection or "" if scope.level is Level.COLLECTION else ""
     for action in ("changeStream", "find"):
         yield action, database, collection, f"capture.scope = {scope.level}"
+    if config.needs_post_images and config.post_images_enable:
+        yield "collMod", database, collection, "engine.post.images.enable"
     if config.strategy.in_stream and config.signals is not None:
         for action in ("insert", "remove"):
             yield action, config.signals.database, config.signals.collection, f"{_SIGNALS} = {config.signals}"

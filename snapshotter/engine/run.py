@@ -21,6 +21,8 @@ import structlog
 from pymongo import MongoClient
 from pyspark.sql import DataFrame, SparkSession
 
+from snapshotter.control.catalogue import captured_collections
+from snapshotter.control.post_images import PostImages
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
 from snapshotter.core.inputs import CollectionSuspended, Draining, Input, SignalsTaken
@@ -101,6 +103,7 @@ class Run:
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _refusing: threading.Event = field(default_factory=threading.Event)
+    _images: PostImages | None = None
     _astray: bool = False
     """Progress has not been saved, or could not be."""
     _in_batch: threading.Lock = field(default_factory=threading.Lock)
@@ -134,6 +137,8 @@ class Run:
             suspects=self.suspects,
             shard_keys=lambda: shard_keys(world.client),
         )
+        if config.needs_post_images:
+            self._images = PostImages(world.client, config.post_images_enable)
         self.lane.start()
 
     # What Spark calls
@@ -154,12 +159,17 @@ class Run:
     def _learn(self, trailer: BatchTrailer) -> None:
         """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
         self.events += trailer.events
+        if self._images is not None:
+            captures = self.world.config.scope.captures
+            self._images.look(n for n, count in trailer.namespaces.items() if count and captures(n))
         if self._ended is not None:
             self.world.hints.learn(trailer.events, trailer.end.t - self._ended.t)
         self._ended = trailer.end
 
     def _begin(self, batch_id: int) -> None:
         config = self.world.config
+        if self._images is not None:
+            self._images.look(captured_collections(self.world.client, config.scope.captures))
         progress = self.world.store.load_before(batch_id).capturing(config.scope.captures)
         removed = self.writer.clean_up(self.id)
         if removed:

@@ -21,7 +21,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from signals.filters import EVERYTHING, query_document
-from snapshotter.core.chunks import KeyRange, Target
+from snapshotter.core.chunks import KeyList, KeyRange, Target
 from snapshotter.core.effects import Discard, OpenCollection, PlanChunks, ReadChunk, WriteHigh, WriteLow
 from snapshotter.core.inputs import (
     ChunkRead,
@@ -52,6 +52,8 @@ _log = structlog.get_logger("snapshotter.requests")
 _DELAY_SECONDS_MAX = 30.0
 _ATTEMPTS = 5
 _SHARED_MAX = 64
+_LISTS_SHARED = 4
+"""Windows of single ids that one job reads: what a job takes is mostly not of its rows there."""
 
 
 @dataclass(slots=True)
@@ -120,7 +122,10 @@ class Lane:
     def _gather(self, queue: Queue[E], first: E) -> list[E]:
         """``first`` and what waits behind it that one call can serve as well."""
         gathered = [first]
-        room = self.reads_shared if isinstance(first, ReadChunk) else _SHARED_MAX
+        room = _SHARED_MAX
+        if isinstance(first, ReadChunk):
+            few = _LISTS_SHARED if isinstance(first.target, KeyList) else 1
+            room = max(self.reads_shared, few)
         while len(gathered) < room:
             with queue.mutex:
                 alike = bool(queue.queue) and _alike(first, queue.queue[0])
@@ -322,5 +327,6 @@ def _said(error: Exception) -> str:
 
 def _alike(first: object, other: object) -> bool:
     if isinstance(first, ReadChunk) and isinstance(other, ReadChunk):
-        return (first.namespace, first.filter) == (other.namespace, other.filter)
+        kinds = type(first.target), type(other.target)
+        return (first.namespace, first.filter) == (other.namespace, other.filter) and kinds[0] is kinds[1]
     return True

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
 from snapshotter.core.requests import Origin
+from snapshotter.core.rereads import Rereads
 from snapshotter.core.suspension import Suspension
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.table_identity import TableMark
 
 NAMES = st.text(min_size=1, max_size=5)
 NAMESPACES = st.builds(
@@ -61,13 +65,21 @@ SUSPENSIONS = st.builds(
     st.frozensets(NAMES, max_size=3),
     st.none() | NAMES,
 )
+MARKS = st.builds(TableMark, st.text(max_size=4), COUNTS, st.text(max_size=4))
+COVERAGES = st.builds(Coverage, st.frozensets(NAMESPACES, max_size=2), st.frozensets(NAMESPACES, max_size=2))
+REREADS = st.lists(st.tuples(NAMESPACES, BOUNDS), max_size=3).map(
+    lambda pairs: reduce(lambda rereads, pair: rereads.adding(pair[0], [pair[1]]), pairs, Rereads())
+)
 PROGRESS = st.builds(
     Progress,
-    st.integers(-1, 2**31),
-    TIMES,
-    st.lists(REQUESTS, max_size=3).map(tuple),
-    st.lists(st.tuples(NAMESPACES, BOUNDS), max_size=3).map(tuple),
-    st.dictionaries(NAMESPACES, SUSPENSIONS, max_size=3),
+    batch_id=st.integers(-1, 2**31),
+    position=TIMES,
+    requests=st.lists(REQUESTS, max_size=3, unique_by=lambda request: request.id).map(tuple),
+    rereads=REREADS,
+    coverage=st.none() | COVERAGES,
+    suspended=st.dictionaries(NAMESPACES, SUSPENSIONS, max_size=3),
+    tables=st.dictionaries(NAMESPACES, MARKS, max_size=3),
+    shard_keys=st.dictionaries(NAMESPACES, st.lists(NAMES, max_size=2).map(tuple), max_size=2),
 )
 
 

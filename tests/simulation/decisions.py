@@ -45,7 +45,8 @@ class Decisions:
                 for request_id, task in failed if command.requests is not None else ():
                     self.going_on[request_id, task.namespace] = task.resumed + 1
             case StopReceived(namespaces=only):
-                live = ((r.id, t) for r in meant for t in r.tasks if not t.ended)
+                # What keeps a table right is not an operator's to end.
+                live = ((r.id, t) for r in meant if r.origin.stops for t in r.tasks if not t.ended)
                 self.stopped |= {(i, t.namespace) for i, t in live if only is None or t.namespace in only}
 
     def started(self, machine: Machine) -> None:

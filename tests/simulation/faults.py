@@ -33,6 +33,7 @@ class Scenario:
     windows_in_flight: int = 3
     commit_rows: int = 1_000
     reread_ids: int = 2
+    rereads_max: int = 1_000
     attempts: int = 5
     ticks: int = 220
     writes: float = 0.35
@@ -91,6 +92,8 @@ class Scenario:
             commit_rows_target=self.commit_rows,
             attempts=self.attempts,
             reread_ids=self.reread_ids,
+            reread_windows=2,
+            rereads_max=self.rereads_max,
             ended_requests_kept=self.kept,
             yield_seconds=0 if self.yields else None,
             target_lag_seconds=8.0 if self.paced else None,
@@ -159,6 +162,7 @@ def swarm(seed: int) -> Scenario:
         lag=rng.choice([0, 3, 10]),
         behind=rng.choice([10, 30, 1_000]),
         drops=chance(0.05),
+        rereads_max=rng.choice([1_000, 1_000, 3]),
         fills=chance(0.05),
         together=chance(1.0),
         yields=rng.random() < 0.5,

@@ -283,9 +283,10 @@ class Oracles(Decisions):
         return [*(r for r in self.over.values() if r.id not in known), *progress.requests]
 
     def excuses(self, progress: Progress, namespace: Namespace) -> list[tuple[TaskProgress, bool]]:
-        """The collection's tasks, and of each whether it reads what a rename brought."""
+        """The collection's tasks, and of each whether it reads what a rename brought, or what could not be read again
+        id by id."""
         return [
-            (task, request.origin is Origin.RENAME)
+            (task, request.origin in (Origin.RENAME, Origin.REREAD))
             for request in self.ever(progress)
             for task in request.tasks
             if task.namespace == namespace
@@ -318,8 +319,8 @@ class Oracles(Decisions):
         return rank[key] <= rank[task.frontier.key]
 
     def excused(self, key: str, task: TaskProgress, fills: bool) -> bool:
-        """A first load, or one that reads what a rename brought (``fills``), running or given up, has not come to this
-        key yet.
+        """A first load, or one that reads what a rename brought or what the stream could not give (``fills``), running
+        or given up, has not come to this key yet.
 
         Where the table's commit survived a crash and the progress of its batch did not, the task may be no
         first load any more, or not even be opened: the events that were skipped then come with its scan all

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from . import mutations_of_blocking, mutations_of_control, mutations_of_namespaces, mutations_of_tables
+from . import (
+    mutations_of_blocking,
+    mutations_of_control,
+    mutations_of_namespaces,
+    mutations_of_rereads,
+    mutations_of_tables,
+)
 from .decisions import Violation
 from .faults import swarm
 from .mutations import MUTATIONS, Mutation
@@ -19,6 +25,7 @@ _PLANTED_ELSEWHERE = (
     mutations_of_control,
     mutations_of_namespaces,
     mutations_of_tables,
+    mutations_of_rereads,
 )
 _WORLDS_MAX = 120
 _NO_OPERATORS = {"parts": 0.0, "urgent": 0.0, "pauses": 0.0, "stops": 0.0, "again": 0.0, "blocking": 0.0}

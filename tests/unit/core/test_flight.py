@@ -24,10 +24,12 @@ def test_an_id_is_free_while_no_window_may_read_it() -> None:
     """In its own collection; under a collation a range may hold any."""
     flight = Flight("a", in_stream=True)
     flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
-    assert [flight.free(ORDERS, key) for key in ("k1", "k2", "k3")] == [False, False, True]
-    assert flight.free(ITEMS, "k1")
+    flight.single_ids(ORDERS, (bound("k4"),))
+    waiting = {key: bound(key) for key in ("k1", "k2", "k3", "k4")}
+    assert list(flight.free_of(ORDERS, waiting)) == [bound("k3")]
+    assert list(flight.free_of(ITEMS, waiting)) == list(waiting.values())
     flight.chunk("q1", TaskProgress(ITEMS, ordered_keys=False), Planned(0, chunk(None, "k2")))
-    assert not flight.free(ITEMS, "k9")
+    assert list(flight.free_of(ITEMS, waiting)) == []
 
 
 def test_windows_of_single_ids_give_way() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.progress import Progress, RequestProgress, TaskState
 from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.rereads import Rereads
 from snapshotter.core.suspension import Suspension, repairing
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -73,12 +74,14 @@ def test_a_restoring_read_that_does_not_come_to_its_end_leaves_the_collection_su
     cure = request("cure", Wanted(ORDERS, reconcile=True))
     for state in (TaskState.STOPPED, TaskState.FAILED):
         begun = suspended(cure).restoring(ORDERS, "cure")
-        begun = replace(begun, position=ClusterTime(9, 1), rereads=((ORDERS, Bound(b"1", "1")),))
+        begun = replace(
+            begun, position=ClusterTime(9, 1), rereads=Rereads().adding(ORDERS, [Bound(b"1", "1")])
+        )
         again = begun.with_request(in_state(cure, state)).restored()
         assert again.left_out == {ORDERS}
         assert again.suspended[ORDERS].waiting == {"there", "cure"}
         assert again.suspended[ORDERS].since == ClusterTime(9, 1)
-        assert again.rereads == ()
+        assert not again.rereads
 
 
 def test_a_suspension_ends_first_loads_and_single_ids() -> None:
@@ -87,10 +90,10 @@ def test_a_suspension_ends_first_loads_and_single_ids() -> None:
     load = replace(
         load, tasks=tuple(replace(t, state=TaskState.RUNNING, first_load=True) for t in load.tasks)
     )
-    ids = ((ORDERS, Bound(b"1", "1")), (ITEMS, Bound(b"2", "2")))
+    ids = Rereads().adding(ORDERS, [Bound(b"1", "1")]).adding(ITEMS, [Bound(b"2", "2")])
     progress = Progress(3, AT, (load,), ids).suspending(ORDERS, WHY)
     assert [task.first_load for task in progress.requests[0].tasks] == [False, True]
-    assert progress.rereads == ids[1:]
+    assert list(progress.rereads) == [(ITEMS, Bound(b"2", "2"))]
     assert progress.left_out == {ORDERS}
 
 

@@ -1,0 +1,102 @@
+"""Collections that keep no post-images, although ``capture.mode.full.update.type=post_image`` counts on them.
+
+The server keeps them by collection, from the moment at which somebody says so, and gives null for what it has not: an
+update then comes without its document, which is read again by its id. So the table is right in the end, but not after
+each batch, and it takes longer. That is said, with the command that changes it, or it is changed
+(``engine.post.images.enable``): of all captured collections when an engine starts, of one that is made later with its
+first events, and of all that are known once a minute, for a collection may be dropped and made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from streaming.namespaces import Namespace
+
+OPTION = "changeStreamPreAndPostImages"
+_log = structlog.get_logger("snapshotter.post_images")
+_AGAIN_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class PostImages:
+    """``enable``: switch them on instead of saying so. Not for several threads at once."""
+
+    client: MongoClient[Any]
+    enable: bool
+    clock: Callable[[], float] = time.monotonic
+    _known: set[Namespace] = field(default_factory=set)
+    _told: set[Namespace] = field(default_factory=set)
+    _looked: float = float("-inf")
+
+    def look(self, namespaces: Iterable[Namespace]) -> None:
+        """Look at those of these collections that are new here, and now and then at all. An error of the server's is
+        logged, and asked again: updates are read again by their ids meanwhile."""
+        new = set(namespaces) - self._known
+        if self.clock() - self._looked >= _AGAIN_SECONDS:
+            new |= self._known
+            self._looked = self.clock()
+        if not new:
+            return
+        try:
+            lacking = self._lacking(new)
+        except PyMongoError as error:
+            _log.warning("cannot tell which collections keep post-images", error=str(error))
+            return
+        self._known |= new
+        self._told -= new - set(lacking)
+        for namespace in lacking:
+            self._help(namespace)
+
+    def _lacking(self, namespaces: Iterable[Namespace]) -> list[Namespace]:
+        """Those that are there and keep none."""
+        names: dict[str, list[str]] = {}
+        for namespace in namespaces:
+            names.setdefault(namespace.database, []).append(namespace.collection)
+        return [
+            Namespace(database, info["name"])
+            for database, collections in sorted(names.items())
+            for info in self.client[database].list_collections(filter={"name": {"$in": sorted(collections)}})
+            if not info.get("options", {}).get(OPTION, {}).get("enabled", False)
+        ]
+
+    def _help(self, namespace: Namespace) -> None:
+        if self.enable:
+            try:
+                self.client[namespace.database].command(
+                    {"collMod": namespace.collection, OPTION: {"enabled": True}}
+                )
+            except PyMongoError as error:
+                self._known.discard(namespace)
+                self._tell(namespace, f"engine.post.images.enable cannot switch them on: {error}")
+                return
+            _log.info("post-images are kept from now on", collection=str(namespace))
+        else:
+            self._tell(namespace, "the server has none to give")
+
+    def _tell(self, namespace: Namespace, why: str) -> None:
+        """Once, until it has changed."""
+        if namespace not in self._told:
+            self._told.add(namespace)
+            _log.warning(
+                "no post-images: updates are read again by their ids",
+                collection=str(namespace),
+                why=why,
+                run=command_for(namespace),
+            )
+
+
+def command_for(namespace: Namespace) -> str:
+    """What to enter in mongosh so that the collection keeps post-images."""
+    collection = namespace.collection.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        f'db.getSiblingDB("{namespace.database}").runCommand({{collMod: "{collection}", '
+        f"{OPTION}: {{enabled: true}}}})"
+    )

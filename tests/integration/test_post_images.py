@@ -1,0 +1,92 @@
+"""Post-images: a collection that keeps none is found, and helped, on a real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from structlog.testing import capture_logs
+
+from snapshotter.control.post_images import OPTION, PostImages, command_for
+from streaming.namespaces import Namespace
+from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+
+__all__ = ["lab", "reads"]
+
+Client = MongoClient[dict[str, Any]]
+
+
+def keeps(client: Client, name: Namespace) -> bool:
+    (info,) = client[name.database].list_collections(filter={"name": name.collection})
+    return bool(info["options"].get(OPTION, {}).get("enabled", False))
+
+
+def told(events: list[Any]) -> list[tuple[str, str]]:
+    """Collection and command of each warning."""
+    return [(e["collection"], e["run"]) for e in events if e["log_level"] == "warning"]
+
+
+def test_a_collection_without_post_images_is_told_once_with_the_command(
+    mongo_client: Client, database: str
+) -> None:
+    """Also one that comes later, one that is made anew, and one that has them switched off; and the command works."""
+    orders, people, later = (Namespace(database, name) for name in ('or"ders', "people", "later"))
+    mongo_client[database].create_collection("people", changeStreamPreAndPostImages={"enabled": True})
+    mongo_client[database].create_collection(orders.collection)
+    now = [0.0]
+    images = PostImages(mongo_client, enable=False, clock=lambda: now[0])
+    with capture_logs() as events:
+        images.look([orders, people])
+        images.look([orders, people])
+        mongo_client[database].create_collection("later")
+        images.look([later])
+    assert told(events) == [(str(name), command_for(name)) for name in (orders, later)]
+    assert 'collMod: "or\\"ders"' in command_for(orders)
+    mongo_client[database].command({"collMod": orders.collection, OPTION: {"enabled": True}})
+    now[0] += 60
+    with capture_logs() as events:
+        images.look([])
+    assert told(events) == []
+    mongo_client[database].drop_collection("people")
+    mongo_client[database].create_collection("people")
+    now[0] += 60
+    with capture_logs() as events:
+        images.look([])
+    assert told(events) == [(str(people), command_for(people))]
+
+
+def test_they_are_switched_on_where_that_is_asked_for(mongo_client: Client, database: str) -> None:
+    """Of a view they can't be: that is said, with the server's reason."""
+    orders, view = Namespace(database, "orders"), Namespace(database, "view")
+    mongo_client[database].create_collection("orders")
+    mongo_client[database].create_collection("view", viewOn="orders", pipeline=[])
+    with capture_logs() as events:
+        PostImages(mongo_client, enable=True).look([orders, view])
+    assert keeps(mongo_client, orders)
+    assert [name for name, _ in told(events)] == [str(view)]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["there", "later"])
+def test_an_engine_that_may_switch_them_on_does(lab: Lab, reads: Reads, before: bool) -> None:
+    """For a collection that is there at the start, and for one that is made while it streams: updates from then on
+    come with their documents."""
+    lab.with_options(
+        "cluster_time",
+        snapshot__mode="no_data",
+        capture__mode__full__update__type="post_image",
+        engine__post__images__enable=True,
+    )
+    orders = lab.collection("orders")
+    lab.collection("people").insert_one({"_id": 0})
+    if before:
+        lab.client[lab.database].create_collection("orders")
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        orders.insert_many([{"_id": n, "v": 0} for n in range(3)])
+        engine.catch_up(SECONDS)
+        engine.until("post-images", lambda: keeps(lab.client, lab.namespace("orders")), SECONDS)
+        orders.update_many({}, {"$inc": {"v": 1}})
+        engine.catch_up(SECONDS)
+        assert reads.jobs == []
+    lab.assert_equal("orders")
