@@ -22,13 +22,13 @@ from streaming.scope import CaptureScope, NameList
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``, and
-    without the address: Spark prints options wherever it prints a plan."""
+    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The address,
+    there and in ``uri``, is not shown."""
 
     name: str
     uri: str = field(repr=False)
     warehouse: str
-    source_options: Mapping[str, str]
+    source_options: Mapping[str, str] = field(repr=False)
     scope: CaptureScope
     strategy: Strategy
     signals: Namespace | None = None

@@ -20,37 +20,34 @@ another: a landing knows documents, and nothing of what stood beside them.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-import stamina
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from streaming import state_merge
+from streaming.attempts import Altered, attempts
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.columns import Path, TablePlan
-from streaming.delta_log import CONFLICTS, Commit, Snapshot, TableLog, active
-from streaming.delta_transaction import Transaction, Unsupported, supports
+from streaming.delta_log import Commit, Snapshot, TableLog, active
 from streaming.key_ranges import Range
 from streaming.landing_errors import LandingError, LandingOvertaken
 from streaming.namespaces import Namespace
 from streaming.state_evolution import Evolution, is_refusal
 from streaming.state_merge import NOTHING_KNOWN, Known
+from streaming.state_roads import SMALL_BYTES, How, Roads
 from streaming.state_schema import fitting, state_schema
-from streaming.state_upsert import insert, upsert
 from streaming.table_guard import TableGuard, landing_mark
 from streaming.table_identity import PART_READS, Owner, TableMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streaming.table_files import TableFiles
 
 PLAN_PROPERTY = "snapshotter.plan"
 
@@ -60,14 +57,9 @@ _PROPERTIES = {
     # MERGE.
     "delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}",
 }
-# Below it, writing files anew takes less than the dozen jobs that write deletion vectors (bench/README.md), and leaves
-# fewer files.
-SMALL_BYTES = 4 * 2**20
-_CONFLICT_ATTEMPTS = 6
 _WRITES = ("MERGE", "WRITE")
 P = ParamSpec("P")
 T = TypeVar("T")
-How = Literal["merge", "insert", "append", "replace"]
 Part = Literal["batch", "reads"]
 
 
@@ -80,10 +72,6 @@ def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Con
             return method(table, *args, **kwargs)
 
     return cast("Callable[Concatenate[StateTable, P], T]", within)
-
-
-class _Altered(Exception):
-    """Somebody has given the table other columns since the rows were made to fit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +115,11 @@ class StateTable:
         self.namespace = namespace
         self.app_id = app_id
         self._session = state_merge.landing_session(spark, settings or {})
-        self._vectors = state_merge.switched_on(self._session, state_merge.DELETION_VECTORS)
-        # What an upsert has written it counts by the files' statistics.
-        self._upserting = self._vectors and state_merge.switched_on(self._session, state_merge.STATISTICS)
-        self._small_bytes = small_bytes
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
-        self._files: TableFiles | None = None
+        self._roads = Roads(self._session, path, self._guard, small_bytes)
         self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._write_plan)
 
     @property
@@ -204,10 +188,10 @@ class StateTable:
             self._guard.admit(begun)
             return {PLAN_PROPERTY: plan.to_json()}
 
-        _try(lambda: self._log.set_properties(wanted))
+        attempts(lambda: self._log.set_properties(wanted))
 
     def _alter(self, change: str) -> None:
-        _try(lambda: self._session.sql(f"ALTER TABLE {self._sql_name} {change}"), admit=self._admitted)
+        attempts(lambda: self._session.sql(f"ALTER TABLE {self._sql_name} {change}"), admit=self._admitted)
 
     @_in_session
     def recorded_batch(self) -> int | None:
@@ -292,30 +276,16 @@ class StateTable:
         if recorded is not None and recorded >= batch_id:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
-        user_metadata = self._marking(token, app_id, batch_id, metadata)
-
-        def write(rows: DataFrame, beside: DataFrame | None, table: Snapshot) -> None:
-            if how == "append":
-                self._append(rows, key_ranges, app_id, batch_id, user_metadata)
-            elif how == "merge" and self._upserts(table, known, anyway=heals or beside is not None):
-                self._upsert(rows, beside, key_ranges, known, app_id, batch_id)
-            else:
-                self._merge(rows, beside, key_ranges, known, how=how, vectors=self._marks(table))
-
-        def again(rows: DataFrame, beside: DataFrame | None, table: Snapshot) -> None:
-            # Another writer was quicker: that keys are new is proven no more, and they are looked for.
-            if how != "append" and beside is None:
-                write(rows, beside, table)
-            else:
-                now: How = "insert" if how == "append" else how
-                self._merge(rows, beside, key_ranges, known, how=now, vectors=self._marks(table))
-
-        first, next_ones = (partial(self._write_fitting, put, source, added) for put in (write, again))
+        user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
+        road = partial(self._road, how, key_ranges, known, app_id, batch_id, user_metadata, heals)
+        first, again = (
+            partial(self._write_fitting, partial(road, tried=n), source, added) for n in (False, True)
+        )
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
-            _try(first, next_ones, admit=self._admitted)
+            attempts(first, again, admit=self._admitted)
         commit = self._commit_of(token, before.version)
         if commit is None:
-            self._files = None
+            self._roads.files = None
             self._admitted()
             raise LandingOvertaken(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
@@ -323,6 +293,34 @@ class StateTable:
             )
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
+
+    def _road(
+        self,
+        how: How,
+        ranges: Sequence[Range] | None,
+        known: Known,
+        app_id: str,
+        batch_id: int,
+        user_metadata: str,
+        heals: bool,
+        rows: DataFrame,
+        beside: DataFrame | None,
+        table: Snapshot,
+        *,
+        tried: bool,
+    ) -> None:
+        """Write the rows. ``tried``: another writer was quicker, so that keys are new is proven no more, and they are
+        looked for."""
+        roads, marks = self._roads, self._roads.marks(table)
+        if tried and (how == "append" or beside is not None):
+            now: How = "insert" if how == "append" else how
+            roads.merge(rows, beside, ranges, known, how=now, vectors=marks)
+        elif how == "append":
+            roads.append(rows, ranges, app_id, batch_id, user_metadata)
+        elif how == "merge" and roads.upserts(table, known, anyway=heals or beside is not None):
+            roads.upsert(rows, beside, ranges, known, app_id, batch_id)
+        else:
+            roads.merge(rows, beside, ranges, known, how=how, vectors=marks)
 
     def _write_fitting(
         self,
@@ -338,88 +336,12 @@ class StateTable:
         except AnalysisException as error:
             if self._existing().schema == table.schema:
                 raise
-            raise _Altered(f"somebody has altered the table of {self.namespace}") from error
+            raise Altered(f"somebody has altered the table of {self.namespace}") from error
 
     @_in_session
     def takes_added(self, known: Known) -> bool:
         """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
-        return self._upserts(self._existing(), known, anyway=True)
-
-    def _upserts(self, table: Snapshot, known: Known, *, anyway: bool) -> bool:
-        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables, unless
-        ``anyway``: their few files are written anew."""
-        fits = known.held and known.distinct and known.deletes is not None and self._upserting
-        return fits and (anyway or table.files == 0 or self._marks(table)) and supports(table)
-
-    def _marks(self, table: Snapshot) -> bool:
-        """Whether old rows are marked in deletion vectors: a small table's files are written anew."""
-        return self._vectors and table.size > self._small_bytes
-
-    def _append(
-        self,
-        rows: DataFrame,
-        ranges: Sequence[Range] | None,
-        app_id: str,
-        batch_id: int,
-        user_metadata: str,
-    ) -> None:
-        if not self._upserting or not self._in_transaction(
-            app_id, batch_id, partial(insert, rows=rows, ranges=ranges, batch_id=batch_id)
-        ):
-            state_merge.append(self.path, rows, app_id, batch_id, user_metadata)
-
-    def _upsert(
-        self,
-        rows: DataFrame,
-        added: DataFrame | None,
-        ranges: Sequence[Range] | None,
-        known: Known,
-        app_id: str,
-        batch_id: int,
-    ) -> None:
-        work = partial(upsert, source=rows, ranges=ranges, known=known, batch_id=batch_id, added=added)
-        if not self._in_transaction(app_id, batch_id, work):
-            # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
-            self._merge(rows, added, ranges, NOTHING_KNOWN, how="merge", vectors=True)
-
-    def _in_transaction(self, app_id: str, batch_id: int, work: Callable[[Transaction], None]) -> bool:
-        """Whether the table is one for transactions of our own; then the work is done, but for a batch that is
-        recorded."""
-        files, self._files = self._files, None
-        try:
-            transaction = Transaction(self._session, self.path, app_id, files)
-        except Unsupported:
-            return False
-        self._guard.admit(transaction.begins)
-        recorded = transaction.recorded()
-        if recorded is None or recorded < batch_id:
-            work(transaction)
-            # Delta's own commands do so too. Who keeps the table in Spark's cache would go on reading what was there
-            # before.
-            self._session.catalog.refreshByPath(self.path)
-            self._files = transaction.known
-        return True
-
-    def _merge(
-        self,
-        rows: DataFrame,
-        added: DataFrame | None,
-        ranges: Sequence[Range] | None,
-        known: Known,
-        *,
-        how: How,
-        vectors: bool,
-    ) -> None:
-        if added is not None:  # what was said of the source does not hold for both
-            rows, ranges, known = rows.unionByName(added), None, NOTHING_KNOWN
-        given = {"updates": how != "insert", "replaces": how == "replace", "vectors": vectors}
-        state_merge.merge(self._session, self.path, rows, ranges, known, **given)
-
-    def _marking(self, token: str, app_id: str, batch_id: int, metadata: Mapping[str, Any]) -> str:
-        """What a commit's ``userMetadata`` says, so that a landing knows it again."""
-        said = {"landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
-        # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
-        return json.dumps({**self._guard.mark(), **said}, separators=(",", ":")).replace("$", "\\u0024")
+        return self._roads.upserts(self._existing(), known, anyway=True)
 
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version
@@ -461,24 +383,6 @@ class StateTable:
                 "move it, or choose another warehouse"
             )
         return TablePlan.from_json(text)
-
-
-def _try(
-    write: Callable[[], object],
-    again: Callable[[], object] | None = None,
-    *,
-    admit: Callable[[], object] = lambda: None,
-) -> None:
-    """Where another writer was quicker ``again`` (None: the same), some times; ``admit`` before each of these."""
-    for attempt in stamina.retry_context(
-        on=(*CONFLICTS, _Altered), attempts=_CONFLICT_ATTEMPTS, timeout=None
-    ):
-        with attempt:
-            if attempt.num == 1:
-                write()
-            else:
-                admit()
-                (again or write)()
 
 
 def _landed(commit: Commit) -> Landed:

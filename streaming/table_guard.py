@@ -14,7 +14,7 @@ Invariant: the owner is set in a transaction that began at the version in which 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import stamina
@@ -107,6 +107,12 @@ class TableGuard:
         """What a commit's mark says of who made it."""
         owner = self.owner
         return {"engine": _ENGINE, **({} if owner is None else {"owner": json.loads(owner.to_text())})}
+
+    def marking(self, token: str, app_id: str, batch_id: int, metadata: Mapping[str, Any]) -> str:
+        """What the commit of a landing says (``userMetadata``), so that it is known again by its ``token``."""
+        said = {"landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
+        # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
+        return json.dumps({**self.mark(), **said}, separators=(",", ":")).replace("$", "\\u0024")
 
     def _must_take(self, table: Snapshot) -> bool:
         """Whether it is to be made this engine's, because it may be; False where it is."""

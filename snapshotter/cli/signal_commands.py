@@ -40,6 +40,9 @@ Requests = Annotated[
     list[str] | None,
     typer.Option("--request", help="Only the request of this id; may be given again.", metavar="ID"),
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Send it with names of collections that there are not, too.")
+]
 
 
 def execute_snapshot(
@@ -81,9 +84,7 @@ def execute_snapshot(
     request_id: Annotated[
         str | None, typer.Option("--id", help="Names the request; a known id is carried out once.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Send it with names of collections that there are not, too.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Read collections again, while changes keep streaming."""
     set_up_logging(ctx)

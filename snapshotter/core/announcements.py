@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snapshotter.core.effects import Announce
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskProgress, TaskState
 
 SKIPPED = "SKIPPED"
 

@@ -15,8 +15,8 @@ from snapshotter.core.effects import Closing, LandBatch, Unreached
 from snapshotter.core.inputs import BatchArrived
 from snapshotter.core.limits import Limits
 from snapshotter.core.namespace_changes import superseded
-from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Scan
+from snapshotter.core.tasks import TaskProgress
 from snapshotter.core.window import Sighting, WatermarkHidden, Window, WindowError, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime

@@ -21,7 +21,8 @@ from typing import Any, assert_never
 
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.memory import LONG_AGO, Memory, Moment
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskProgress, TaskState
 from streaming.namespaces import Namespace
 
 TaskId = tuple[str, Namespace]

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from snapshotter.core.chunks import Bound, KeyList
 from snapshotter.core.effects import LandBatch
 from snapshotter.core.namespace_changes import Emptied, still_asked
-from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Planned
+from snapshotter.core.tasks import TaskProgress
 from snapshotter.core.window import Window, WindowId, WindowState
 from streaming.keys import is_sharded
 from streaming.namespaces import Namespace

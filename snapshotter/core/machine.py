@@ -41,11 +41,12 @@ from snapshotter.core.effects import (
     Unreached,
     WriteHigh,
 )
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
 from snapshotter.core.requesting import Requesting
 from snapshotter.core.scan import Planned
 from snapshotter.core.sharding import ShardKeys, rekeyed
 from snapshotter.core.suspension import Suspension, repairing
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import Window, WindowError
 from streaming.namespaces import Namespace
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskProgress
 from streaming.namespaces import Namespace
 
 

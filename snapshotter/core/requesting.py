@@ -38,8 +38,9 @@ from snapshotter.core.effects import (
 from snapshotter.core.flight import Flight
 from snapshotter.core.limits import Limits
 from snapshotter.core.pace import Pace
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.scan import Planned, Scan
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime

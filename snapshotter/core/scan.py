@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target, end_of
-from snapshotter.core.progress import TaskProgress
+from snapshotter.core.tasks import TaskProgress
 
 
 @dataclass(frozen=True, slots=True)

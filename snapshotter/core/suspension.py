@@ -23,7 +23,8 @@ from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 if TYPE_CHECKING:
-    from snapshotter.core.progress import RequestProgress, TaskProgress
+    from snapshotter.core.progress import RequestProgress
+from snapshotter.core.tasks import TaskProgress
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from itertools import islice
 from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.memory import LONG_AGO, Moment
-from snapshotter.core.progress import RequestProgress, TaskState
+from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.tasks import TaskState
 from streaming.namespaces import Namespace
 
 MET_SHOWN = 100

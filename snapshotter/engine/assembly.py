@@ -20,7 +20,6 @@ from snapshotter.engine_config import EngineConfig
 from snapshotter.progress_view import View
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.spark_session import spark_builder
-from streaming.mongo import CONNECTION_OPTION
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 
@@ -30,7 +29,7 @@ _COLUMNS_READ = {"columns": "state"}
 
 def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
-    options = {name: value for name, value in settings.source_options().items() if name != CONNECTION_OPTION}
+    options = settings.source_options()
     signals = settings.signal_collection if settings.signals_reach_stream else None
     included = settings.snapshot.include
     return EngineConfig(

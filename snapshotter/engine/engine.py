@@ -7,11 +7,9 @@ Whatever ends it, windows that were open are given up and nothing that had lande
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -39,15 +37,16 @@ from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
 from snapshotter.engine.hints import scratch_hints
+from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.obedience import Obedience, Obeyed
-from snapshotter.engine.query import await_commit, start_query
+from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested, World
 from snapshotter.engine.session import Session
 from snapshotter.engine.status_collection import StatusCollection
+from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.winding_up import all_of
 from snapshotter.engine_config import EngineConfig
-from snapshotter.errors import DefiniteError
 from snapshotter.failures import Fault, classify
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
@@ -57,7 +56,7 @@ from snapshotter.notifying.telling import Telling
 from snapshotter.notifying.window_log import WindowLog
 from snapshotter.progress_view import SilentView, View
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
-from snapshotter.state.identity import engine_id
+from snapshotter.state.identity import application_id, engine_id
 from snapshotter.state.journal import Journal
 from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
@@ -66,7 +65,6 @@ from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.status import EngineState
 from snapshotter.worker_code import check_workers
 from streaming import mongo_errors
-from streaming.change_stream import register_at
 from streaming.mongo import connect, majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -74,9 +72,6 @@ from streaming.server_codes import Kind
 from streaming.table_identity import Owner
 
 _log = structlog.get_logger("snapshotter.engine")
-_RENEW_SECONDS = 10.0
-_SUSPECT_AFTER = 2
-"""Runs that a collection's table has ended: in the next one it is suspended instead."""
 
 
 class Engine:
@@ -108,14 +103,13 @@ class Engine:
         self.windows = WindowLog()
         self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
-        self._mutex, self._stop = threading.Lock(), threading.Event()
+        self._kept, self._stop = KeptLock(self._lock), threading.Event()
         self.tables: Tables
-        self._format = ""
         skipped = partial(self.telling.now, Announce(SKIPPED, NAME))
         self.first_load = FirstLoad(config, self.journal, self.captured, lambda: self.tables, skipped)
         self._catalogue = CatalogueWatch(self.client, config)
-        self._failing: Counter[Namespace] = Counter()
-        self._renewed, self._prepared = 0.0, False
+        self._suspects = Suspects()
+        self._prepared = False
         self._app_id: str | None = None
         self._id: str | None = None
         self._ahead: SignalsAhead | None = None
@@ -149,8 +143,7 @@ class Engine:
         try:
             self.store = fitting_checkpoint(self.store, self.config.state_location) or self.store
             self.beginning.position(self.store)
-            with renewing(self._lock, _RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
-                self._format = register_at(self.spark, self.config.uri)
+            with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
                 check_workers(self.spark)
             self.tables, self._prepared = self._tables(), True
         except BaseException:
@@ -179,18 +172,6 @@ class Engine:
         finally:
             all_of(self._channels.close, self._lock.release, self.outcomes.close, self.notifier.close)
 
-    def _refuse_suspended(self) -> None:
-        """``--once`` has done all that it can: raises DefiniteError where that is not all."""
-        progress = (self.store.newest() or Progress()).capturing(self.config.scope.captures)
-        suspended = progress.suspended
-        if suspended:
-            why = [f"{namespace}: {suspension.error}" for namespace, suspension in sorted(suspended.items())]
-            steps = dict.fromkeys(suspended[namespace].next_step for namespace in sorted(suspended))
-            raise DefiniteError(
-                "\n".join(["suspended, so nothing lands of:", *(f"  - {text}" for text in why)]),
-                "; ".join(steps),
-            )
-
     def _live(self, once: bool) -> None:
         progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
         reads = self.first_load.wanted(progress, self.store.generation)
@@ -201,7 +182,8 @@ class Engine:
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
         if once or not streams:
-            self._refuse_suspended()
+            saved = self.store.newest() or Progress()
+            refuse_suspended(saved.capturing(self.config.scope.captures))
 
     def _runs(self, once: bool, streams_at: float) -> None:
         restarts = Restarts(self.config.retries_max)
@@ -213,9 +195,9 @@ class Engine:
             except Exception as error:
                 if self._begins_anew(error):
                     continue
-                if steady := time.monotonic() - started > STEADY_SECONDS and self._landed > landed:
-                    self._failing.clear()
-                self._blame()
+                steady = time.monotonic() - started > STEADY_SECONDS and self._landed > landed
+                if self.run_state is not None:
+                    self._suspects.note(self.run_state.batches.failing, steady=steady)
                 if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
                     raise
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
@@ -230,11 +212,6 @@ class Engine:
         """The newest batch that has landed in this life; -1 before the first."""
         return self.run_state.progress.batch_id if self.run_state is not None else -1
 
-    def _blame(self) -> None:
-        """Note where one collection's table alone ended the run: after some times that is its own fault."""
-        if self.run_state is not None and self.run_state.batches.failing is not None:
-            self._failing[self.run_state.batches.failing] += 1
-
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
         self._report(EngineState.RUNNING, failure)
@@ -243,19 +220,13 @@ class Engine:
             if self._stop.wait(min(left, self.config.poll_ms / 1000)):
                 return
             try:
-                self._keep_lock()
+                self._kept.keep()
                 self._channels.look()
             except Exception as error:
                 if not classify(error).may_pass:
                     raise
                 warn_of(_log, "signals wait", error)
             self._report(EngineState.RUNNING, failure)
-
-    def _keep_lock(self) -> None:
-        if time.monotonic() - self._renewed > _RENEW_SECONDS:
-            with self._mutex:
-                self._lock.renew()
-            self._renewed = time.monotonic()
 
     def _begins_anew(self, error: BaseException) -> bool:
         """Where what came after the position is lost, and the mode wants that: a new one, and all is read again."""
@@ -276,8 +247,15 @@ class Engine:
         writer = watermark_writer(*told, keep=config.watermarks_keep)
         since = self.beginning.confirmed(self.store)
         world, fresh = self._world(), since is not None
-        suspects = frozenset(n for n, times in self._failing.items() if times >= _SUSPECT_AFTER)
-        run = Run(uuid.uuid4().hex[:12], world, writer, clock, suspects, streams_at=streams_at, fresh=fresh)
+        run = Run(
+            uuid.uuid4().hex[:12],
+            world,
+            writer,
+            clock,
+            self._suspects.found,
+            streams_at=streams_at,
+            fresh=fresh,
+        )
         with self.obedience.one_at_a_time:
             self.run_state = run
         query: StreamingQuery | None = None
@@ -304,7 +282,7 @@ class Engine:
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
         """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
         while query.isActive:
-            self._keep_lock()
+            self._kept.keep()
             self._look(run)
             self._catalogue.check()
             self._tell()
@@ -314,7 +292,8 @@ class Engine:
             if target is not None and self._done(run, target):
                 return
             if self._stop.wait(self.config.poll_ms / 1000):
-                self._drain(run, query)
+                meanwhile = self._hints.bump, partial(self._report, EngineState.RUNNING)
+                drain(run, query, self.config.drain_seconds, meanwhile)
                 return
         error = query.exception()
         if run.error is None and error is not None:
@@ -333,14 +312,6 @@ class Engine:
             return False
         known = {request.id for request in run.progress.requests}
         return all(request.id in known for request in self.journal.requests) and self._channels.quiet()
-
-    def _drain(self, run: Run, query: StreamingQuery) -> None:
-        run.drain()
-        deadline = time.monotonic() + self.config.drain_seconds
-        while not run.quiet and query.isActive and time.monotonic() < deadline:
-            self._hints.bump()
-            self._report(EngineState.RUNNING)
-            time.sleep(0.1)
 
     def _tell(self) -> None:
         batch = self.telling.waits_for
@@ -401,14 +372,13 @@ class Engine:
             store=self.store,
             journal=self.journal,
             hints=self._hints,
-            check_lock=self._check_lock,
+            check_lock=self._kept.check,
             accept=self._receive,
             telling=self.telling,
             first_load=self.first_load,
             saved=self.outcomes.saved,
             tables=self.tables,
             windows=self.windows,
-            source=self._format,
         )
 
     @property
@@ -425,16 +395,8 @@ class Engine:
             self._id = engine_id(self.storage)
         return Owner(self.config.name, self._id)
 
-    def _check_lock(self) -> int:
-        with self._mutex:
-            return self._lock.check()
-
     def _application_id(self) -> str:
         """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again."""
         if self._app_id is None:
-            name = f"{self._checkpoint}/metadata"
-            text = self.storage.read_text(name)
-            if text is None:
-                raise FileNotFoundError(f"{self.config.state_location}/{name} is not there")
-            self._app_id = f"snapshotter:{self.config.name}:{json.loads(text)['id']}"
+            self._app_id = application_id(self.storage, self._checkpoint, self.config.name)
         return self._app_id

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 
 import structlog
 
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest
 from snapshotter.core.suspension import Suspension
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from snapshotter.engine.beginning import START
-from snapshotter.engine.run import World
+from snapshotter.engine.run import Run, World
+from streaming.change_stream import register_at
+from streaming.mongo import CONNECTION_OPTION
 from streaming.positions import ClusterTime
 
 _COMMIT_SECONDS = 10.0
@@ -20,14 +22,14 @@ def start_query(
 ) -> StreamingQuery:
     """Begin behind ``since``, or where the checkpoint or the options say."""
     config, generation, spark = world.config, world.store.generation, world.spark
-    given = dict(config.source_options)
+    given = {name: value for name, value in config.source_options.items() if name != CONNECTION_OPTION}
     if generation.lost:
         given.pop(START, None)  # the position that it asked for is the one that was lost, or long ago
     if since is not None:
         given[START] = str(since.next().to_int())
     readers = min(int(given.get("engine.stream.readers", 1)), spark.sparkContext.defaultParallelism)
     ours = {"trailer": "true", "hints.file": str(world.hints.path), "engine.stream.readers": str(readers)}
-    frame = spark.readStream.format(world.source).options(**{**given, **ours}).load()
+    frame = spark.readStream.format(register_at(spark, config.uri)).options(**{**given, **ours}).load()
     writer = frame.writeStream.foreachBatch(foreach_batch)
     writer = writer.option("checkpointLocation", f"{config.state_location}/{generation.checkpoint}")
     return writer.trigger(processingTime=f"{config.trigger_ms} milliseconds").start()
@@ -41,3 +43,13 @@ def await_commit(query: StreamingQuery, landed: int, is_committed: Callable[[int
         if is_committed(landed):
             return
         time.sleep(0.01)
+
+
+def drain(run: Run, query: StreamingQuery, seconds: float, meanwhile: Iterable[Callable[[], object]]) -> None:
+    """Let what is in flight land, for so long at most; ``meanwhile`` is done again and again."""
+    run.drain()
+    deadline = time.monotonic() + seconds
+    while not run.quiet and query.isActive and time.monotonic() < deadline:
+        for step in meanwhile:
+            step()
+        time.sleep(0.1)

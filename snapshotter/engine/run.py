@@ -60,7 +60,7 @@ class StopRequested(Exception):
 
 @dataclass(slots=True)
 class World:
-    """What a run works on; it outlives the run. ``source`` is the name of the change stream's format."""
+    """What a run works on; it outlives the run."""
 
     spark: SparkSession
     client: MongoClient[Any]
@@ -75,7 +75,6 @@ class World:
     saved: Callable[[Progress], None]
     tables: Tables
     windows: WindowLog
-    source: str
 
 
 @dataclass(slots=True)

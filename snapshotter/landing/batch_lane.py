@@ -15,11 +15,11 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import bson
 import pyarrow as pa
@@ -30,25 +30,26 @@ from pyspark.sql import functions as F
 
 from snapshotter.core.collisions import StreamedKeys
 from snapshotter.core.effects import Effect, LandBatch
-from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost, Input
-from snapshotter.core.machine import Machine
-from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
-from snapshotter.core.progress import TaskProgress
+from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost
+from snapshotter.core.namespace_changes import Upshot
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.sharding import ShardKeys, reading, rekeyed
 from snapshotter.core.suspension import TableUnusable
+from snapshotter.core.tasks import TaskProgress
 from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.window import Sighting, WindowId
+from snapshotter.landing.batch_host import BatchHost
+from snapshotter.landing.batch_rows import driver_rows, namespace_changes, trailer_of
 from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.landing.frames import for_batches
-from snapshotter.landing.incomplete import Incomplete, add, bare, collection_of, events_of, incomplete, moves
+from snapshotter.landing.incomplete import Incomplete, add, collection_of, events_of, incomplete
 from snapshotter.landing.left_behind import left_behind
 from snapshotter.landing.table_faults import fault_of, may_be_blamed
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
-from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
+from snapshotter.reading.chunk_reader import free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark
@@ -63,36 +64,6 @@ after that is as of the new position. A server remembers five minutes (``minSnap
 _LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
     unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
 )
-_DRIVER_COLUMNS = (
-    *("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer"),
-    "renamed_to",
-)
-
-
-class BatchHost(Protocol):
-    """What the lane needs of the engine around it."""
-
-    @property
-    def machine(self) -> Machine: ...
-
-    @property
-    def buffers(self) -> Mapping[WindowId, Buffer]: ...
-
-    def step(self, happened: Input) -> tuple[Effect, ...]:
-        """Step the machine and carry out everything but landings; they are returned."""
-
-    def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
-        """Nothing of this collection lands any more. ``batch_id``: the batch that goes on without it; what is left of
-        its landing is among what is returned."""
-
-    def receive_signals(self, documents: Sequence[bytes]) -> None:
-        """Documents inserted into the signal collection that are no watermarks, in their order."""
-
-    def check_lock(self) -> int:
-        """The fencing token; raises if another engine has taken over."""
-
-    def head(self) -> ClusterTime:
-        """The newest majority-committed time known."""
 
 
 @dataclass(slots=True)
@@ -131,13 +102,13 @@ class BatchLane:
             free_checkpoint(frame)
 
     def _process(self, frame: DataFrame, batch_id: int) -> BatchTrailer:
-        rows = self._driver_rows(frame)
-        trailer = self._trailer(rows, batch_id)
+        rows = driver_rows(frame, self.signals)
+        trailer = trailer_of(rows, batch_id)
         self.streams = any(n for name, n in trailer.namespaces.items() if name != self.signals)
         token = self.host.check_lock()
         events = frame.where(F.col("kind") == "event")
         sightings = self._control(rows)
-        changed = self._namespace_changes(rows)
+        changed = namespace_changes(rows, self._has_table)
         sharded = {name: key for name, key in self.shard_keys().items() if self.captures(name)}
         again = incomplete(events, rows, lambda row: self._stays(row, changed))
         moved = sorted((self._streamed(trailer) & sharded.keys()) - self.host.machine.progress.left_out)
@@ -166,24 +137,6 @@ class BatchLane:
         self.first = False
         return trailer
 
-    def _driver_rows(self, frame: DataFrame) -> list[Row]:
-        """What the driver has to see of a batch, in stream order: signals and watermarks, updates without their full
-        document, drops and renames, and the trailer. One job for all of it; documents other than signals stay where
-        they are."""
-        ours = (
-            F.lit(False)
-            if self.signals is None
-            else events_of(self.signals) & F.col("document_key").isNotNull()
-        )
-        wanted = F.col("op").isNull() | ours | bare() | moves()
-        document = F.when(ours, F.col("document")).alias("document")
-        rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document, moves().alias("moves")).collect()
-        return sorted(rows, key=lambda row: row["ord"])
-
-    @staticmethod
-    def _trailer(rows: list[Row], batch_id: int) -> BatchTrailer:
-        return BatchTrailer.from_texts([row["trailer"] for row in rows if row["kind"] == "trailer"], batch_id)
-
     def _control(self, rows: list[Row]) -> list[Sighting]:
         """Watermarks of this engine that the batch shows; signals are handed over together."""
         sightings, signals = [], []
@@ -201,18 +154,8 @@ class BatchLane:
             self.host.receive_signals(signals)
         return sightings
 
-    def _namespace_changes(self, rows: list[Row]) -> Upshot:
-        """What the drops and renames in the batch mean for captured collections."""
-        changes = []
-        for row in rows:
-            if row["kind"] == "event" and row["op"] is None:
-                to = Namespace.parse(row["renamed_to"]) if row["renamed_to"] else None
-                time = ClusterTime.from_int(row["cluster_time"])
-                changes.append(NamespaceChange(collection_of(row), time, row["ord"], to))
-        changed = upshot(changes, lambda namespace: namespace != self.signals and self.captures(namespace))
-        for namespace, emptied in changed.emptied.items():
-            _log.info("emptied by a drop or a rename", collection=str(namespace), at=str(emptied.time))
-        return changed
+    def _has_table(self, namespace: Namespace) -> bool:
+        return namespace != self.signals and self.captures(namespace)
 
     def _add_left_behind(
         self, namespace: Namespace, events: DataFrame, rows: list[Row], changed: Upshot, found: Incomplete

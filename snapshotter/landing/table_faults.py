@@ -45,8 +45,9 @@ def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = Fals
 
 
 def may_be_blamed(error: BaseException) -> bool:
-    """Whether an error can be one table's own, though it does not say so: a source that is out of reach is not."""
-    return classify(error) in (Fault.UNKNOWN, Fault.ENVIRONMENT)
+    """Whether an error can be one table's own, though it does not say so: a source that is out of reach is not, nor an
+    executor that died."""
+    return classify(error) in (Fault.UNKNOWN, Fault.ENVIRONMENT) and LOST_BLOCK not in str(error)
 
 
 def _cure(namespace: Namespace) -> str:

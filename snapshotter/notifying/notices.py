@@ -26,8 +26,9 @@ from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.announcements import SKIPPED
 from snapshotter.core.chunks import Bound
 from snapshotter.core.effects import Announce
-from snapshotter.core.progress import RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.errors import redact
 from snapshotter.notifying.notification_outlet import Outlet
 from snapshotter.status import NotificationReport

@@ -1,4 +1,5 @@
-"""An engine's id: made once, and kept beside its checkpoint. Its tables name it (`streaming.table_identity.Owner`).
+"""By what tables know an engine: its id, made once and kept beside its checkpoint, and the application id under which
+its batches are counted (`streaming.table_identity.Owner`).
 
 Where the state was removed a new id is made, and tells the tables that what they hold is not what this state knows.
 """
@@ -30,3 +31,13 @@ def engine_id(storage: Storage) -> str:
             f"{storage.location}/{_FILE} is not of format {_FORMAT}, which this version writes ({error}): "
             f"{text[:200]!r}"
         ) from error
+
+
+def application_id(storage: Storage, checkpoint: str, engine: str) -> str:
+    """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again. Spark makes
+    the checkpoint's own id with its first query; raises FileNotFoundError before."""
+    name = f"{checkpoint}/metadata"
+    text = storage.read_text(name)
+    if text is None:
+        raise FileNotFoundError(f"{storage.location}/{name} is not there")
+    return f"snapshotter:{engine}:{json.loads(text)['id']}"

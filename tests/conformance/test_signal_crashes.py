@@ -31,7 +31,8 @@ from signals.actions import (
 )
 from signals.source_channel import decode
 from snapshotter.control.channels import Channels
-from snapshotter.core.progress import Progress, RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskState
 from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore

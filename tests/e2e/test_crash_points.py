@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 
 from signals.actions import ExecuteSnapshot
 from snapshotter.configuration.settings import Settings
-from snapshotter.core.progress import Progress, RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskState
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
 from snapshotter.errors import DefiniteError

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
+from snapshotter.core.tasks import TaskState
 from snapshotter.engine import engine as engines
 from snapshotter.engine.engine import Engine
 from snapshotter.errors import DefiniteError

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.errors import DefiniteError
 from snapshotter.landing.batch_lane import HOLD_SECONDS
 from snapshotter.reading.chunk_reader import ReadJob

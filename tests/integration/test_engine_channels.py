@@ -13,7 +13,7 @@ import pytest
 from signals import SnapshotClient, SnapshotRejected
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.status import Status
 from snapshotter.testing.kafka import KafkaBroker
 from snapshotter.testing.processes import wait_until

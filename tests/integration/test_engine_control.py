@@ -13,8 +13,9 @@ from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
 from snapshotter.control.catalogue import IdReused
 from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.progress import Progress, RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.tasks import TaskState
 from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.reading.range_find import bound_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snapshotter.control.refusals import KEPT
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.state.storage import LocalStorage
 from tests.support.engines import SECONDS, Lab, lab
 

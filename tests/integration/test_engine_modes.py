@@ -12,7 +12,8 @@ import pytest
 
 from snapshotter.api import Snapshotter
 from snapshotter.configuration.snapshot_modes import GROUP
-from snapshotter.core.progress import RequestProgress, TaskState
+from snapshotter.core.progress import RequestProgress
+from snapshotter.core.tasks import TaskState
 from snapshotter.errors import ConfigurationError
 from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo_errors import classify

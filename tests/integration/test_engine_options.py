@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.landing import batch_lane
 from snapshotter.landing.batch_lane import BatchLane
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads

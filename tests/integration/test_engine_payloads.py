@@ -12,7 +12,7 @@ from signals.errors import CodeInFilter, SignalError
 from snapshotter.api import Snapshotter
 from snapshotter.control.answers import read_answer
 from snapshotter.core.chunks import KeyList
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.status import RequestState, Status
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 

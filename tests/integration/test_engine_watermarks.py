@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import WindowId
 from snapshotter.reading.watermarks import InsertedWatermarks
 from snapshotter.state.progress_store import ProgressStore

@@ -16,7 +16,7 @@ from bson import Binary, Decimal128, Int64, ObjectId
 
 from snapshotter.control.catalogue import RequestRefused
 from snapshotter.core.chunks import KeyRange
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.reading.range_find import bound_of
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of

@@ -6,7 +6,7 @@ import pytest
 
 from snapshotter.api import Snapshotter
 from snapshotter.core.chunks import KeyRange
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.testing.kafka import KafkaBroker

@@ -17,7 +17,7 @@ from pymongo.errors import AutoReconnect
 
 from snapshotter.control import signals_ahead
 from snapshotter.control.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.watermark_ids import open_id
 from snapshotter.core.window import WindowId
 from snapshotter.landing import batch_lane

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from streaming.columns import Array, Column, Scalar, Struct, TablePlan
 from streaming.key_ranges import key_ranges
+from streaming.landing_errors import LandingError
 from streaming.namespaces import Namespace
 from streaming.state_merge import NOTHING_KNOWN, Known, ranges_of
 from streaming.state_schema import state_schema
-from streaming.state_table import Landed, LandingError, StateTable
+from streaming.state_table import Landed, StateTable
 from tests.support.selection import rest_thorough
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from streaming.columns import Column, Scalar, TablePlan
 from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
 from streaming.state_merge import DELETION_VECTORS, NOTHING_KNOWN, Known
+from streaming.state_roads import SMALL_BYTES
 from streaming.state_schema import state_schema
-from streaming.state_table import SMALL_BYTES, StateTable
+from streaming.state_table import StateTable
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 KNOWN = Known(3, distinct=True, held=True, deletes=0)

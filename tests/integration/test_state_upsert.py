@@ -185,7 +185,7 @@ def test_the_files_are_asked_for_once(table: Table, monkeypatch: pytest.MonkeyPa
     assert asked == [table.state.version() - 2]
     newest = TableLog(table.spark, str(table.path)).newest()
     assert newest is not None
-    kept, anew = table.state._files, TableFiles.of(newest)
+    kept, anew = table.state._roads.files, TableFiles.of(newest)
     assert kept is not None
     assert anew is not None
     assert (kept.table, kept.version) == (anew.table, anew.version)

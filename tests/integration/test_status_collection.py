@@ -14,9 +14,10 @@ from pymongo import MongoClient
 from signals.client import SnapshotClient
 from signals.outcomes import SnapshotStatus, key_of
 from snapshotter.control.answers import CollectionEstimate, DryRun
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
 from snapshotter.core.taking import Met
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.engine.obedience import Obeyed
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.testing.mongodb import start_mongodb

@@ -19,8 +19,9 @@ from snapshotter.core.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.controls import Controls
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import Edge, Sighting, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime

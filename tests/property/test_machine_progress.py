@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
 from snapshotter.core.rereads import Rereads
 from snapshotter.core.suspension import Suspension
+from snapshotter.core.tasks import TaskProgress, TaskState
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark

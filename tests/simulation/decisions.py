@@ -5,7 +5,8 @@ from __future__ import annotations
 from snapshotter.core.effects import Announce, LandBatch
 from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window
 from streaming.namespaces import Namespace
 

@@ -18,8 +18,9 @@ from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import KeyList, KeyRange
 from snapshotter.core.flight import Flight
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Scan
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window, WindowId
 
 from . import process

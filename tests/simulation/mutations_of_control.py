@@ -13,9 +13,10 @@ from snapshotter.core.controls import Controls
 from snapshotter.core.flight import Flight
 from snapshotter.core.machine import Machine
 from snapshotter.core.memory import Memory
-from snapshotter.core.progress import Progress, TaskProgress
+from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Scan
 from snapshotter.core.taking import Taking
+from snapshotter.core.tasks import TaskProgress
 
 from .mutations import MUTATIONS, mutation
 from .sink import Durable

@@ -25,14 +25,16 @@ from snapshotter.core.chunks import KeyRange
 from snapshotter.core.collisions import CommitRow, Read
 from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
 
-from .decisions import Decisions, Violation
+from .decisions import Violation
 from .source import Collection as Documents
 from .source import when
+from .table_oracles import TableOracles
 
 if TYPE_CHECKING:
     from .process import Process
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Oracles", "Violation"]
 
 
-class Oracles(Decisions):
+class Oracles(TableOracles):
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
@@ -51,8 +53,6 @@ class Oracles(Decisions):
         self.skipped: dict[Namespace, set[str]] = {n: set() for n in world.tables}
         self.landed_ranges: dict[tuple[str, Namespace], set[tuple[int, int]]] = {}
         self.relanded: set[tuple[str, Namespace, int, int]] = set()
-        self.left_out: frozenset[Namespace] = frozenset()
-        self.stale: set[Namespace] = set()
 
     def collection(self, namespace: Namespace) -> Documents:
         return self.world.source.collections[namespace]
@@ -87,35 +87,6 @@ class Oracles(Decisions):
         )
         if shared:
             raise Violation("O5", f"{shared} are in two windows in flight: {one} and {two}")
-
-    # Tables that others change
-
-    def disturbed(self, namespace: Namespace) -> None:
-        """From here on its rows are not those that were landed."""
-        self.touched[namespace].clear()
-
-    def sound(self, namespace: Namespace) -> bool:
-        """Whether its rows are what the engine has made of them, as far as it knows."""
-        machine = self.process.machine
-        if machine is None or namespace in machine.progress.suspended:
-            return False
-        if namespace in self.stale and (load := machine.progress.request("q1")) is not None:
-            task = load.task(namespace)
-            self.stale -= {namespace} if task is not None and task.state is TaskState.DONE else set()
-        if namespace in self.stale:
-            return False
-        return self.world.tables[namespace].fault(machine.progress.tables.get(namespace)) is None
-
-    def may_land(self, namespace: Namespace, landing: LandBatch) -> None:
-        fault = self.world.tables[namespace].fault(self.machine.progress.tables.get(namespace))
-        if fault is not None or namespace in landing.left_out:
-            raise Violation("O9", f"{namespace} lands, but its table is {fault or 'suspended'}")
-
-    def window_begins(self, machine: Machine, window: Window) -> None:
-        super().window_begins(machine, window)
-        suspension = machine.progress.suspended.get(window.namespace)
-        if suspension is not None and window.request_id not in (None, suspension.restored_by):
-            raise Violation("O9", f"{window} begins, but its collection is {suspension}")
 
     # Commits
 

@@ -21,7 +21,8 @@ from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
 from snapshotter.core.limits import Limits
-from snapshotter.core.progress import Progress, TaskProgress
+from snapshotter.core.progress import Progress
+from snapshotter.core.tasks import TaskProgress
 from snapshotter.engine.engine import Engine
 from snapshotter.engine_config import EngineConfig
 from snapshotter.reading import request_lane

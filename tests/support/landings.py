@@ -29,7 +29,8 @@ from snapshotter.reading.chunk_reader import Buffer, Trailer
 from streaming.columns import TablePlan
 from streaming.decode import Decoder, observe
 from streaming.positions import ClusterTime
-from streaming.state_table import SMALL_BYTES, StateTable
+from streaming.state_roads import SMALL_BYTES
+from streaming.state_table import StateTable
 from tests.support import tables
 from tests.support.changes import EVENT_SCHEMA
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow

@@ -15,6 +15,7 @@ CORE_MAY_IMPORT = {
     "streaming.keys",
     "streaming.positions",
     "streaming.namespaces",
+    "streaming.table_identity",
     "signals.actions",
 }
 

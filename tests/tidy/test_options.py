@@ -101,6 +101,12 @@ integration/test_engine_interruptions.py::test_a_find_that_is_killed_is_sent_aga
     engine.filters.allow.code
 unit/test_settings.py::test_waits_reach_the_engine
     engine.batch.wait.ms
+integration/test_engine_suspended.py::test_altered_tables_are_repaired_where_that_is_wished
+    engine.table.altered
+integration/test_engine_new_collections.py::test_a_collection_that_is_included_later_is_read
+    engine.snapshot.new.collections
+integration/test_post_images.py::test_an_engine_that_may_switch_them_on_does
+    engine.post.images.enable
 integration/test_engine_options.py::test_an_engine_may_leave_no_status_behind
     engine.status.collection
 unit/test_obedience.py::test_no_more_requests_wait_than_are_allowed

@@ -8,11 +8,13 @@ from typing import Any, cast
 import pytest
 
 from snapshotter.core.effects import LandBatch
+from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.core.window import WindowId
 from snapshotter.landing.batch_lane import BatchLane
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import BuffersGone
+from streaming.landing_errors import LandingError
 from streaming.namespaces import Namespace
 from tests.unit.core.some import at
 
@@ -20,7 +22,9 @@ NAMES = [Namespace("shop", name) for name in ("items", "orders", "people", "stoc
 LOST = {name: frozenset({WindowId("a", number)}) for number, name in enumerate(NAMES[:2], 1)}
 
 
-def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception], landed: dict[Namespace, Any]) -> None:
+def land(
+    patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception], landed: dict[Namespace, Any]
+) -> tuple[frozenset[WindowId], list[TableUnusable]]:
     """Land four tables, some of which end in errors; ``landed`` gets those that do not."""
     nothing = cast(Any, None)
 
@@ -34,17 +38,34 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception], landed: 
     lane = BatchLane(nothing, nothing, "e", Strategy.CLUSTER_TIME, None, nothing, lambda namespace: True)
     trailer = BatchTrailer(at(9), None, 4, 40, dict.fromkeys(NAMES, 1))
     landing = LandBatch(1, at(5), at(9), closings=(), keep=frozenset(), unreached={})
-    lane._land(nothing, trailer, landing, 1, landed)
+    return lane._land(nothing, trailer, landing, 1, landed)
 
 
 def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that dies takes READs of several collections along. A table that has committed its events records the
     batch, and would pass for landed, without an outcome of its windows, if it were tried once more with them."""
     landed: dict[Namespace, Any] = {}
-    with pytest.raises(BuffersGone) as raised:
-        land(monkeypatch, {name: BuffersGone(windows) for name, windows in LOST.items()}, landed)
-    assert raised.value.windows == LOST[NAMES[0]] | LOST[NAMES[1]]
+    errors: dict[Namespace, Exception] = {name: BuffersGone(windows) for name, windows in LOST.items()}
+    lost, faults = land(monkeypatch, errors, landed)
+    assert (lost, faults) == (LOST[NAMES[0]] | LOST[NAMES[1]], [])
     assert sorted(landed) == NAMES[2:]
+
+
+def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others have landed; READs that are lost besides are told as well."""
+    landed: dict[Namespace, Any] = {}
+    errors = {
+        NAMES[0]: LandingError("it is no table of ours"),
+        NAMES[1]: BuffersGone(LOST[NAMES[1]]),
+        NAMES[2]: TableUnusable(NAMES[2], "name", "too long", "rename it"),
+    }
+    lost, faults = land(monkeypatch, errors, landed)
+    assert lost == LOST[NAMES[1]]
+    assert [(fault.namespace, fault.cause) for fault in faults] == [
+        (NAMES[0], "unusable"),
+        (NAMES[2], "name"),
+    ]
+    assert list(landed) == NAMES[3:]
 
 
 def test_another_error_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

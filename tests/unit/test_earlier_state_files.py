@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import LocalStorage

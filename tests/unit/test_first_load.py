@@ -11,8 +11,9 @@ import pytest
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.configuration.snapshot_modes import MODES
 from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress, RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine_config import EngineConfig

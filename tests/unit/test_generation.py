@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.state.generation import Generation, current
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage

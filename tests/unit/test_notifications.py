@@ -11,8 +11,9 @@ import pytest
 from signals.notifications import Aggregate, Kind, Notification, ScanStatus, Subject
 from snapshotter.core.chunks import Bound
 from snapshotter.core.effects import Announce
-from snapshotter.core.progress import RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.notifying.notices import key_text, notification_of
 from streaming.namespaces import Namespace
 

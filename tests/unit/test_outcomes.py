@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from signals.outcomes import SnapshotStatus
-from snapshotter.core.progress import RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.engine.status_collection import status_of
 from streaming.namespaces import Namespace
 

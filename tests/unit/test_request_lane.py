@@ -71,7 +71,7 @@ class Watched:
         self.waits, self.told, self.writer = waits or Waits(), list[Input](), Writer(error)
         nothing = cast(Any, None)
         self.lane = Lane(
-            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, self.told.append,
+            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, self.told.append, nothing,
             _stopped=cast(threading.Event, self.waits),
         )  # fmt: skip
 

@@ -384,47 +384,6 @@ def test_the_source_takes_its_options_as_they_are() -> None:
     assert ChangeOptions.parse(made().source_options()).max_events == 200_000
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"capture_mode": "change_streams_update_full_with_pre_image"},
-            "no table keeps documents from before a change yet, so this does what change_streams_update_full does",
-        ),
-        (
-            {"capture_mode": "change_streams", "capture_mode_full_update_type": "post_image"},
-            "capture.mode.full.update.type has no effect with capture.mode=change_streams",
-        ),
-        ({"cursor_max_await_time_ms": "250"}, "cursor.max.await.time.ms has an effect through mongos only"),
-        (
-            {"snapshot_mode_configuration_based_snapshot_data": "true"},
-            "snapshot.mode.configuration.based.snapshot.data has no effect",
-        ),
-        (
-            {"snapshot_mode_configuration_based_snapshot_schema": "true"},
-            "snapshot.mode.configuration.based.snapshot.schema",
-        ),
-        ({"mongodb_authsource": "shop"}, "mongodb.authsource has no effect: mongodb.user is not set"),
-        ({"mongodb_ssl_invalid_hostname_allowed": "true"}, "mongodb.ssl.enabled is not true"),
-        ({"engine_watermarks_keep": "true"}, "engine.watermarks.keep has no effect"),
-    ],
-)
-def test_what_has_no_effect_is_said(options: dict[str, object], said: str) -> None:
-    """At the start, in one sentence each: an option that was given and changes nothing."""
-    (warning,) = made(**options).warnings
-    assert said in warning
-
-
-def test_credentials_that_are_given_twice() -> None:
-    """The connection string's own go first, and what is left out is said."""
-    both = made(
-        mongodb_connection_string="mongodb://me:mine@localhost/", mongodb_user="you", mongodb_password="yours"
-    )
-    assert "me:mine@" in both.connection_uri()
-    assert [warning.partition(" ")[0] for warning in both.warnings] == ["mongodb.user", "mongodb.password"]
-    assert "yours" not in "".join(both.warnings)
-
-
 def test_waits_reach_the_engine() -> None:
     """The options of pauses and intervals are what the engine works with; whole seconds where it says so."""
     config = engine_config(

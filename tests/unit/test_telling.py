@@ -9,8 +9,9 @@ import pytest
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core import announcements
 from snapshotter.core.effects import Announce
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.notifying.notices import Notifier
 from snapshotter.notifying.telling import Telling
 from snapshotter.state.progress_store import ProgressStore

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapshotter.core.announcements import between
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskProgress
 
 from .some import ITEMS, ORDERS, bound, request
 

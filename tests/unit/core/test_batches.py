@@ -8,8 +8,8 @@ from snapshotter.core import batches
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.effects import Unreached
 from snapshotter.core.limits import Limits
-from snapshotter.core.progress import TaskProgress, TaskState
 from snapshotter.core.scan import Scan
+from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Edge, Sighting, Window, WindowId, WindowState
 from streaming.namespaces import Namespace
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from snapshotter.core.controls import Controls
 from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.memory import KEPT, Memory, Moment, Said
-from snapshotter.core.progress import Progress, RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.tasks import TaskState
 
 from .some import ITEMS, ORDERS, bound, request
 

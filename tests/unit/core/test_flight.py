@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from snapshotter.core.flight import Flight
-from snapshotter.core.progress import TaskProgress
 from snapshotter.core.scan import Planned
+from snapshotter.core.tasks import TaskProgress
 
 from .some import ITEMS, ORDERS, at, bound, chunk
 

@@ -10,7 +10,7 @@ from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import TaskState
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import Edge, Sighting, WindowId
 
 from .some import ORDERS, arrived, at, bound, machine, request

@@ -14,8 +14,9 @@ import pytest
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import WindowId, WindowMisuse, WindowState
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, closing, ids, machine, only, request, seen

@@ -6,8 +6,9 @@ from snapshotter.core import batches
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.namespace_changes import Emptied, NamespaceChange, still_asked, superseded, upshot
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin
+from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import WindowState
 from streaming.namespaces import Namespace
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from snapshotter.core.chunks import KeyRange
-from snapshotter.core.progress import Progress, RequestProgress, TaskProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Wanted
+from snapshotter.core.tasks import TaskProgress, TaskState
 
 from .some import ITEMS, ORDERS, bound, request
 

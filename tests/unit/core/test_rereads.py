@@ -18,8 +18,9 @@ from snapshotter.core.inputs import (
     StopReceived,
 )
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, TaskState
+from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.tasks import TaskState
 from streaming.namespaces import Namespace
 
 from .some import ITEMS, ORDERS, arrived, at, bound, closing, machine, only, seen

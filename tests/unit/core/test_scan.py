@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snapshotter.core.chunks import KeyRange, end_of
-from snapshotter.core.progress import TaskProgress
 from snapshotter.core.requests import Wanted
 from snapshotter.core.scan import Planned, Scan
+from snapshotter.core.tasks import TaskProgress
 
 from .some import ORDERS, bound, chunk, ids
 

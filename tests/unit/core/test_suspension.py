@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.progress import Progress, RequestProgress, TaskState
+from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.rereads import Rereads
 from snapshotter.core.suspension import Suspension, repairing
+from snapshotter.core.tasks import TaskState
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark

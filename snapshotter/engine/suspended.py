@@ -1,0 +1,40 @@
+"""Collections that are suspended, or soon will be: what an end says of them, and whose table it is that ends runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from snapshotter.core.progress import Progress
+from snapshotter.errors import DefiniteError
+from streaming.namespaces import Namespace
+
+_AFTER = 2
+
+
+@dataclass(slots=True)
+class Suspects:
+    """Collections whose table alone has ended runs, one after the other: after ``_AFTER`` it is that table's own fault,
+    and the next run suspends them instead."""
+
+    _runs: Counter[Namespace] = field(default_factory=Counter)
+
+    def note(self, failing: Namespace | None, *, steady: bool) -> None:
+        """A run has ended with an error, which only this collection's table met. ``steady``: it had gone well."""
+        if steady:
+            self._runs.clear()
+        if failing is not None:
+            self._runs[failing] += 1
+
+    @property
+    def found(self) -> frozenset[Namespace]:
+        return frozenset(namespace for namespace, runs in self._runs.items() if runs >= _AFTER)
+
+
+def refuse_suspended(progress: Progress) -> None:
+    """``--once`` has done all that it can: raises DefiniteError where that is not all."""
+    suspended = sorted(progress.suspended.items())
+    if suspended:
+        why = [f"  - {namespace}: {suspension.error}" for namespace, suspension in suspended]
+        steps = dict.fromkeys(suspension.next_step for _, suspension in suspended)
+        raise DefiniteError("\n".join(["suspended, so nothing lands of:", *why]), "; ".join(steps))

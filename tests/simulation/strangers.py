@@ -1,0 +1,83 @@
+"""What happens to tables and state behind the engine's back, and what operators do about it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from snapshotter.core.requests import Wanted
+from streaming.namespaces import Namespace
+
+from .oracles import Oracles
+from .sink import THEIRS, Durable, Row, Table
+from .source import Source
+
+
+class Strangers:
+    """The half of a `World` that changes tables without the engine."""
+
+    rng: Random
+    scenario: Any
+    faulty: bool
+    oracles: Oracles
+    tables: dict[Namespace, Table]
+    source: Source
+    machine: Any
+    happens: Any
+    known: Any
+    ask: Any
+
+    def disturb(self) -> None:
+        """Somebody changes a table behind the engine's back: one that it knows. (What happens to a table between the
+        first landing in it and the first saved word of that, nobody can tell.)"""
+        known = sorted(self.oracles.durable.tables) if self.faulty and self.scenario.disturbed else []
+        if not known or not (table := self.tables[namespace := self.rng.choice(known)]).there:
+            return
+        if self.happens("altered"):
+            kept = {key: row for key, row in table.rows.items() if self.rng.random() < 0.7}
+            table.alter({key: Row(row.doc, from_read=False) for key, row in kept.items()})
+        elif self.happens("removed"):
+            table.remove()
+        elif self.happens("stolen"):
+            table.owner = THEIRS
+        elif self.happens("optimized"):
+            table.optimize()
+            return
+        else:
+            return
+        self.oracles.disturbed(namespace)
+
+    def heal(self) -> None:
+        """An operator looks at what is suspended, takes tables back, and has the collections read again."""
+        if self.machine is None:
+            return
+        for namespace, suspension in self.machine.progress.suspended.items():
+            asked = any(
+                (task := r.task(namespace)) is not None and not task.ended and suspension.restores(r, task)
+                for r in self.known()
+            )
+            if not asked and not suspension.lands:
+                if self.tables[namespace].owner == THEIRS:
+                    self.tables[namespace].take_over()
+                self.ask((Wanted(namespace, reconcile=True),))
+
+    def touch_all(self) -> None:
+        """What has happened to a table is noticed when something lands in it."""
+        for namespace, collection in self.source.collections.items():
+            key = collection.keys[0]
+            alive = collection.state(key, self.source.clock) is not None
+            self.source.write((namespace, key, "r" if alive else "c"))
+
+    def lose_state(self) -> None:
+        """The engine's folder is gone with all that it knew; its tables are there. A first load reads everything, and
+        over rows it reconciles."""
+        self.sink, self.oracles = Durable(), Oracles(self)
+        self.commands, self.waiting = [], []
+        self.stream_start = self.source.clock
+        for table in self.tables.values():
+            table.recorded = table.appended = -1  # of another checkpoint
+        self.oracles.stale = set(self.tables)
+        self.ask(self.first_load())
+
+    def first_load(self) -> tuple[Wanted, ...]:
+        return tuple(Wanted(n, reconcile=bool(table.rows)) for n, table in self.tables.items())
