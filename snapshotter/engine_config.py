@@ -22,8 +22,8 @@ from streaming.scope import CaptureScope, NameList
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The address,
-    there and in ``uri``, is not shown."""
+    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The
+    address, there and in ``uri``, is not shown."""
 
     name: str
     uri: str = field(repr=False)
