@@ -182,20 +182,19 @@ class Engine:
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
         if once or not streams:
-            saved = self.store.newest() or Progress()
-            refuse_suspended(saved.capturing(self.config.scope.captures))
+            refuse_suspended((self.store.newest() or Progress()).capturing(self.config.scope.captures))
 
     def _runs(self, once: bool, streams_at: float) -> None:
         restarts = Restarts(self.config.retries_max)
         while not self._stop.is_set():
-            started, landed = time.monotonic(), self._landed
+            started, landed = time.monotonic(), self._progress.batch_id
             try:
                 self._one_run(once, streams_at)
                 return
             except Exception as error:
                 if self._begins_anew(error):
                     continue
-                steady = time.monotonic() - started > STEADY_SECONDS and self._landed > landed
+                steady = time.monotonic() - started > STEADY_SECONDS and self._progress.batch_id > landed
                 if self.run_state is not None:
                     self._suspects.note(self.run_state.batches.failing, steady=steady)
                 if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
@@ -208,9 +207,9 @@ class Engine:
             self._idle(wait_ms / 1000, failure)
 
     @property
-    def _landed(self) -> int:
-        """The newest batch that has landed in this life; -1 before the first."""
-        return self.run_state.progress.batch_id if self.run_state is not None else -1
+    def _progress(self) -> Progress:
+        """As far as this life has come."""
+        return self.run_state.progress if self.run_state is not None else Progress()
 
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
@@ -322,8 +321,7 @@ class Engine:
         return self.storage.exists(f"{self._checkpoint}/commits/{batch_id}")
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
-        progress = self.run_state.progress if self.run_state is not None else Progress()
-        warnings = *self.first_load.warnings(progress), *self._catalogue.warnings
+        warnings = *self.first_load.warnings(self._progress), *self._catalogue.warnings
         told = self._channels.reports(), self.notifier.reports(), warnings
         self.status.write(state, self.run_state, self.journal.requests, self.refused, error, *told)
 

@@ -200,6 +200,7 @@ def test_a_table_without_an_owner_is_taken_by_whom_it_fits(spark: SparkSession, 
 
 
 def test_one_without_a_landing_is_taken_by_who_comes_first(spark: SparkSession, path: str) -> None:
+    """Nobody has a claim to a table in which nothing has landed."""
     state(spark, path, None).create(PLAN)
     state(spark, path, OTHER).look(None)
     with pytest.raises(TableOwned, match="'other'"):

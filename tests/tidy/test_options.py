@@ -45,7 +45,7 @@ integration/test_engine_beginning.py::test_an_option_goes_before_it
     capture.start.op.time
 integration/test_transactions.py::test_transactions_are_told_once
     provide.transaction.metadata
-unit/test_settings.py::test_what_has_no_effect_is_said
+unit/test_settings_warnings.py::test_what_has_no_effect_is_said
     cursor.max.await.time.ms
 integration/test_engine_initial.py::test_initial_is_narrowed_and_no_data_reads_nothing
     snapshot.mode snapshot.include.collection.list

@@ -23,10 +23,12 @@ def ours(number: int, *, takes_over: bool = False) -> Version:
 
 
 def test_nothing_has_happened_where_the_newest_version_is_the_marks() -> None:
+    """Then no commit is looked at."""
     assert verdict(MARK) is None
 
 
 def test_own_commits_and_such_as_change_no_data_are_lived_with() -> None:
+    """Whoever optimizes a table, or adds a column, has changed no row of it."""
     optimized = Version(7, "OPTIMIZE", changes_data=False)
     altered_schema = Version(6, "ADD COLUMNS", changes_data=False)
     assert verdict(at(8), ours(8), optimized, altered_schema) is None
@@ -51,6 +53,7 @@ def test_behind_a_takeover_nothing_older_matters() -> None:
 
 
 def test_a_table_that_is_gone_another_or_older() -> None:
+    """Each is told apart from the others, before any commit is looked at."""
     assert verdict(None, at_mark=None) is Alteration.MISSING
     assert verdict(TableMark("t2", 9, "x"), at_mark="y") is Alteration.ANOTHER
     assert verdict(at(4), at_mark=None) is Alteration.OLDER
@@ -64,15 +67,18 @@ def test_an_older_copy_that_others_have_gone_on_with_is_older_too() -> None:
 
 
 def test_a_log_that_reaches_back_too_little_is_said() -> None:
+    """What is not known is not taken for sound."""
     assert verdict(at(9), ours(9), ours(8), at_mark=None) is Alteration.UNKNOWN
     assert verdict(at(7), ours(7), ours(6), at_mark=None) is None, "the mark's own commit may be gone"
 
 
 def test_a_mark_of_a_writer_without_ids_counts_by_its_number() -> None:
+    """Not every writer gives its commits ids."""
     assert altered(TableMark("t1", 5), at(5), "c5", ()) is None
 
 
 def test_a_mark_and_an_owner_survive_their_text() -> None:
+    """As state files and table properties hold them; a text that is none is refused."""
     assert TableMark.from_json(MARK.to_json()) == MARK
     owner = Owner('a "name"', "id")
     assert Owner.from_text(owner.to_text()) == owner
@@ -92,6 +98,7 @@ def test_a_mark_and_an_owner_survive_their_text() -> None:
     ],
 )
 def test_an_application_id_names_its_engine(app_id: str, name: str | None) -> None:
+    """Also one whose name has colons in it; of another writer nothing is said."""
     assert engine_of(app_id) == name
 
 
