@@ -103,7 +103,7 @@ unit/test_settings.py::test_waits_reach_the_engine
     engine.batch.wait.ms
 integration/test_engine_suspended.py::test_altered_tables_are_repaired_where_that_is_wished
     engine.table.altered
-integration/test_engine_new_collections.py::test_a_collection_that_is_included_later_is_read
+unit/test_first_load.py::test_what_is_captured_since_is_read_as_at_a_first_start
     engine.snapshot.new.collections
 integration/test_post_images.py::test_an_engine_that_may_switch_them_on_does
     engine.post.images.enable
