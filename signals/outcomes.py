@@ -5,7 +5,8 @@ signal collection each says what became of a signal there. The engine writes it,
 so by these values, so that the fields are named in one place. (Earlier versions wrote one document a signal, with the
 signal's id as its own. Such documents are read, and no longer written.)
 
-The state of a request is ``queued``, ``running``, ``paused``, or one of those in ``ENDED``; a command that was obeyed
+The state of a request is ``queued``, ``running``, ``paused``, ``suspended`` (it waits until a collection of its lands
+again), or one of those in ``ENDED``; a command that was obeyed
 (``pause-snapshot`` and the like, also ``log``) is ``completed``, and so is a dry run that was answered. ``rejected`` is
 a signal that was not obeyed, and ``reason`` says why; the reason of what failed is the error of its collections.
 

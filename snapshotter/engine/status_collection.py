@@ -37,6 +37,7 @@ from snapshotter.core.taking import MET_SHOWN
 from snapshotter.engine.engine_status import AFTER_REFUSAL, STATES, after_failure, state_of
 from snapshotter.engine.obedience import Obeyed
 from snapshotter.errors import cause_of, redact
+from snapshotter.status import RequestState
 from streaming.mongo_errors import classify
 from streaming.namespaces import Namespace
 from streaming.server_codes import Kind
@@ -76,7 +77,7 @@ class StatusCollection:
         self._engine = engine
         self._life = life
         self._retry_seconds = retry_seconds
-        self._told: dict[str, RequestProgress] = {}
+        self._told: dict[str, tuple[RequestProgress, bool]] = {}
         self._requests: Waiting = {}
         self._signals: OrderedDict[tuple[str, str], UpdateOne] = OrderedDict()
         self._changed = threading.Condition()
@@ -95,14 +96,15 @@ class StatusCollection:
         if not self.on:
             return
         try:
-            changed = [r for r in progress.requests if self._told.get(r.id) != r]
+            now = {r.id: (r, progress.resting(r)) for r in progress.requests}
+            changed = {name: what for name, what in now.items() if self._told.get(name) != what}
             if changed:
                 life = self._life()
-                told = {("request", r.id): _told(r, self._engine, life) for r in changed}
+                told = {("request", n): _told(*what, self._engine, life) for n, what in changed.items()}
                 with self._changed:
                     self._requests.update(told)
                     self._changed.notify_all()
-            self._told = {r.id: r for r in progress.requests}
+            self._told = now
         except Exception:  # noqa: BLE001 - what cannot be told must not stop what happens
             _log.exception("a request's outcome cannot be told")
 
@@ -223,9 +225,9 @@ def _give_up(collection: Collection[Any], batch: Waiting, error: PyMongoError) -
     )
 
 
-def _told(request: RequestProgress, engine: str, life: str) -> UpdateOne:
+def _told(request: RequestProgress, rests: bool, engine: str, life: str) -> UpdateOne:
     """The newest word about a request, unless what stands there is finished and newer."""
-    status = status_of(request, engine)
+    status = status_of(request, engine, rests=rests)
     attempt = sum(task.resumed for task in request.tasks)
     theirs = {"$ifNull": ["$attempt", -1]}
     keeps: list[Any] = [{"$gt": [theirs, attempt]}]
@@ -287,11 +289,11 @@ def _answered(status: SnapshotStatus, answer: DryRun) -> SnapshotStatus:
     return replace(status, answer=said, requests_met=None)
 
 
-def status_of(request: RequestProgress, engine: str) -> SnapshotStatus:
-    """A request's progress as its status document has it."""
+def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> SnapshotStatus:
+    """A request's progress as its status document has it. ``rests``: it waits for suspended collections."""
     return SnapshotStatus(
         id=request.id,
-        state=str(state_of(request)),
+        state=str(RequestState.SUSPENDED if rests else state_of(request)),
         origin=str(request.origin),
         collections=tuple(
             CollectionStatus(

@@ -29,3 +29,11 @@ def test_a_document_of_before_says_none() -> None:
     collection = {"name": "shop.orders", "state": "completed", "rows": 9, "dropped": 1}
     status = SnapshotStatus.from_document({"_id": "q", "state": "completed", "collections": [collection]})
     assert (status.rows, status.dropped, status.deleted) == (9, 1, 0)
+
+
+def test_a_request_that_waits_for_suspended_collections_says_so() -> None:
+    """Whatever else its state would be: it has not ended, and whoever waits for it learns why it stands."""
+    task = TaskProgress(Namespace("shop", "orders"))
+    waiting = RequestProgress("q", Origin.SIGNAL, (task,))
+    assert status_of(waiting, "shop", rests=True).state == "suspended"
+    assert not status_of(waiting, "shop", rests=True).ended
