@@ -91,7 +91,9 @@ def test_read_only_signals_by_the_inbox_and_waiting(lab: Lab, command: Command) 
         misspelt = "execute-snapshot", lab.name("nothing"), "--wait", "--timeout", str(SECONDS), "--id", "bad"
         refused = command(*misspelt)
         assert refused.exit_code == 2
-        assert "nothing is no captured collection; nothing was sent" in " ".join(refused.stderr.split())
+        told = " ".join(refused.stderr.split())
+        assert f"nothing is no captured collection (near it: {lab.name('orders')})" in told
+        assert "nothing was sent" in told
         sent = command(*misspelt, "--force")
         assert sent.exit_code == 3
         assert "nothing is no captured collection" in sent.stderr

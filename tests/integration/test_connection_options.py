@@ -50,7 +50,7 @@ def connected(address: str, listener: Heartbeats | None = None, **options: objec
     named = {name.replace("__", "."): value for name, value in options.items()}
     least = {"name": "x", "delta.warehouse": "/lake", "mongodb.connection.string": address}
     uri = Settings.from_options({**least, **named}, {}).connection_uri()
-    return new_client(uri, event_listeners=[listener] if listener is not None else None)
+    return new_client(uri, **({} if listener is None else {"event_listeners": [listener]}))
 
 
 @pytest.fixture(scope="module")
