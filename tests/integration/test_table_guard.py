@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streaming.columns import Column, Scalar, TablePlan
+from streaming.delta_log import active
 from streaming.landing_errors import TableAltered, TableOwned
 from streaming.namespaces import Namespace
 from streaming.state_merge import Known, append
@@ -154,6 +155,8 @@ def test_a_log_that_forgot_is_said(spark: SparkSession, table: StateTable) -> No
     mark = table.look(None)
     for batch in (1, 2):
         land(table, rows(spark, f"c{batch}"), batch)
+    with active(spark):
+        table._log._delta_log().checkpoint()
     log = Path(table.path) / "_delta_log"
     (log / "00000000000000000002.json").unlink()
     with pytest.raises(TableAltered) as unknown:
