@@ -17,6 +17,10 @@ from streaming.namespaces import Namespace
 LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """Spark's words for blocks of a checkpoint that died with their executor."""
 _DELTA = re.compile(r"\[(DELTA_[A-Z0-9_]+)")
+# Another writer was quicker, or Delta itself was not ready.
+_PASSING = re.compile(
+    r"DELTA_(CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|SPARK_SESSION_NOT_SET|MAX_COMMIT_RETRIES)"
+)
 _SHOWN = 500
 
 
@@ -34,9 +38,9 @@ def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = Fals
             return None
     if not isinstance(error, Exception):
         return None
-    found = classify(error)
-    if found is Fault.DEFINITE:
-        delta = _DELTA.search(str(error))
+    found, delta = classify(error), _DELTA.search(str(error))
+    refused = found is Fault.UNKNOWN and delta is not None and not _PASSING.match(delta[1])
+    if refused or found is Fault.DEFINITE:
         cause = "unusable" if delta is None else delta[1].lower()
         return TableUnusable(namespace, cause, _line(error), _cure(namespace))
     if suspect and may_be_blamed(error):

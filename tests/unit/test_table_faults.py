@@ -30,6 +30,10 @@ ORDERS = Namespace("shop", "orders")
             "delta_violate_constraint_with_values",
         ),
         (AnalysisException("cannot resolve v"), "unusable"),
+        (
+            RuntimeError("[DELTA_UNSUPPORTED_FEATURES_FOR_READ] it asks for more"),
+            "delta_unsupported_features_for_read",
+        ),
         (TableUnusable(ORDERS, "name", "too long", "rename it"), "name"),
     ],
 )
