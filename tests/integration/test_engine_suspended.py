@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from snapshotter.api import Snapshotter
 from snapshotter.core.progress import Progress
@@ -56,15 +57,9 @@ def other_files(lab: Lab, table: Path) -> None:
 
 
 def of_another_type(lab: Lab, table: Path) -> None:
-    """A column of the plan has another type by now."""
-    rows = lab.spark.read.format("delta").load(str(table)).withColumn("v", lambda_null())
+    """Somebody has written it anew, with a column of another type."""
+    rows = lab.spark.read.format("delta").load(str(table)).withColumn("v", F.lit(None).cast("timestamp"))
     rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(table))
-
-
-def lambda_null() -> Any:
-    from pyspark.sql import functions as F
-
-    return F.lit(None).cast("timestamp")
 
 
 def a_new_one(lab: Lab, table: Path) -> None:
@@ -76,7 +71,8 @@ def a_new_one(lab: Lab, table: Path) -> None:
 def an_older_copy(lab: Lab, table: Path) -> None:
     """The folder as it was a version ago, put back from a backup."""
     versions = sorted((table / "_delta_log").glob("[0-9]*.json"))
-    for name in (versions[-1].name, versions[-1].with_suffix(".crc").name, f".{versions[-1].stem}.crc.crc"):
+    checksum = versions[-1].with_suffix(".crc").name
+    for name in (versions[-1].name, f".{versions[-1].name}.crc", checksum, f".{checksum}.crc"):
         (table / "_delta_log" / name).unlink(missing_ok=True)
 
 
@@ -131,8 +127,8 @@ CAUSES = {
         sql("ALTER TABLE {} DROP CONSTRAINT small"),
     ),
     "no_plan": Cause("unusable", unset_plan, set_aside),
-    "parquet": Cause("delta_create_table_with_non_empty_location", other_files, set_aside),
-    "type": Cause("unusable", of_another_type, set_aside),
+    "parquet": Cause("missing", other_files, set_aside),
+    "type": Cause("changed", of_another_type, set_aside),
     "missing": Cause("missing", lambda lab, table: shutil.rmtree(table)),
     "another": Cause("another", a_new_one),
     "older": Cause("older", an_older_copy),
