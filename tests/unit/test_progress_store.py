@@ -7,12 +7,16 @@ import json
 import pytest
 
 from snapshotter.core.chunks import Bound
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.rereads import Rereads
+from snapshotter.core.suspension import Suspension
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from streaming.table_identity import TableMark
 
 ORDERS = Namespace("shop", "orders")
 REQUEST = SnapshotRequest("r1", (Wanted(ORDERS, '{"a": 1}'), Wanted(Namespace("shop", "p.q"))), Origin.SIGNAL)
@@ -23,8 +27,16 @@ def progress(batch_id: int) -> Progress:
     request = RequestProgress.accepted(REQUEST)
     task = request.tasks[0].opened(Bound(b"\x05last", "z"), 7, ordered_keys=True).begun(table_empty=True)
     task = task.advanced(Bound(b"\x05a", "a"), rows=3, dropped=1)
+    other, position = Namespace("shop", "p.q"), ClusterTime(5, batch_id)
     return Progress(
-        batch_id, ClusterTime(5, batch_id), (request.with_task(task),), ((ORDERS, Bound(b"\x01b", "b")),)
+        batch_id,
+        position,
+        (request.with_task(task),),
+        Rereads().adding(ORDERS, [Bound(b"\x01b", "b")]),
+        Coverage(frozenset({ORDERS}), frozenset({other})),
+        {other: Suspension("changed", "somebody did", "read it again", position, frozenset({"r0"}), "r2")},
+        {ORDERS: TableMark("id", 4, "commit")},
+        {ORDERS: ("_id", "region")},
     )
 
 
