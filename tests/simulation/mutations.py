@@ -16,7 +16,6 @@ from snapshotter.core import batches, collisions, queue
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import KeyList, KeyRange
-from snapshotter.core.flight import Flight
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Scan
@@ -99,13 +98,6 @@ def an_update_missed_while_its_id_is_read_is_forgotten(patch: pytest.MonkeyPatch
         return effects
 
     patch.setattr(Machine, "_batch_arrived", arrived)
-
-
-@mutation("3", missing=0.3, writes=0.5)
-def single_ids_are_read_beside_a_range_that_holds_them(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Flight, "free", lambda self, namespace, key: True)
-    patch.setattr(Flight, "giving_way", lambda self, namespace, taken: [])
-    patch.setattr("tests.simulation.oracles.Oracles.disjoint", lambda self, one, two: None)
 
 
 @mutation("3", mode="post-image")
