@@ -46,6 +46,7 @@ def test_reads_and_events_of_a_document_are_one_row(lab: Lab, mongos: Mongos) ->
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "v": 0, "tenant": n % 2, "address": {"region": "eu"}} for n in range(8)])
     orders.insert_many([{"_id": n, "v": 0} for n in (8, 9)])
+    mongos.learn(lab.name("orders"), orders.find())
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
         for n in (1, 9):
@@ -71,6 +72,7 @@ def test_parts_are_of_whole_ids(lab: Lab, mongos: Mongos, reads: Reads) -> None:
     lab.with_options("cluster_time", snapshot__mode="initial", capture__mode="change_streams")
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "v": 0, "region": "eu"} for n in range(10)])
+    mongos.learn(lab.name("orders"), orders.find())
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
         orders.update_one({"_id": 3}, {"$set": {"v": 1}})
@@ -94,6 +96,7 @@ def test_a_change_of_the_shard_keys_value_leaves_no_row_behind(lab: Lab, mongos:
     lab.with_options("cluster_time", snapshot__mode="initial")
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "v": 0, "region": "eu"} for n in range(10)])
+    mongos.learn(lab.name("orders"), orders.find())
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
         orders.update_one({"_id": 1}, {"$set": {"region": "us"}})
@@ -116,6 +119,7 @@ def test_a_change_of_shard_key_is_read_again(lab: Lab, mongos: Mongos) -> None:
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "region": "eu", "zone": n} for n in range(5)])
     lab.collection("people").insert_one({"_id": 1})
+    mongos.learn(lab.name("orders"), orders.find())
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
         assert keys(lab)[0] == "NZ"

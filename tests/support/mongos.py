@@ -16,7 +16,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +60,12 @@ class Mongos:
                 for name, fields in sorted(self._keys.items())
                 if asked in (None, name)
             ]
+
+    def learn(self, name: str, documents: Iterable[Mapping[str, Any]]) -> None:
+        """These are there already: no event will show them before it changes them."""
+        with self._lock:
+            for document in documents:
+                self._known.setdefault((name, repr(document["_id"])), dict(document))
 
     def rewrite(self, event: dict[str, Any]) -> None:
         """Give an event the documentKey that it would have."""
