@@ -17,9 +17,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import stamina
-
-from streaming.delta_log import CONFLICTS, Commit, Snapshot, TableLog
+from streaming.attempts import attempts
+from streaming.delta_log import Commit, Snapshot, TableLog
 from streaming.landing_errors import TableAltered, TableOwned
 from streaming.namespaces import Namespace
 from streaming.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
@@ -27,7 +26,6 @@ from streaming.table_identity import Alteration, Owner, TableMark, Version, alte
 NAMESPACE_PROPERTY = "snapshotter.namespace"
 OWNER_PROPERTY = "snapshotter.owner"
 _ENGINE = "snapshotter"
-_ATTEMPTS = 6
 
 
 class TableGuard:
@@ -154,11 +152,11 @@ class TableGuard:
         """Set the owner if it is still ``wanted`` where the transaction begins. ``takes_over``: the collection is read
         again, so that nothing behind this commit matters."""
         text = json.dumps({**self.mark(), **({"takes_over": True} if takes_over else {})})
-        for attempt in stamina.retry_context(on=CONFLICTS, attempts=_ATTEMPTS, timeout=None):
-            with attempt:
-                self._log.set_properties(
-                    lambda begun: self.properties() if wanted(begun) else None, user_metadata=text
-                )
+        attempts(
+            lambda: self._log.set_properties(
+                lambda begun: self.properties() if wanted(begun) else None, user_metadata=text
+            )
+        )
 
     def _behind(self, newest: int, mark: int) -> Iterator[Version]:
         for commit in self._log.commits_down(newest, mark + 1):

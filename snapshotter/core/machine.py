@@ -286,10 +286,8 @@ class Machine(Requesting):
                 self._request_received(inputs.RequestReceived(repair))
         if landing and self.landing is not None:
             return [*effects, self.landing]
-        return [
-            *effects,
-            MakeBatch(),
-        ]  # a suspension is saved with a batch, and an idle stream brings none by itself
+        # A suspension is saved with a batch, and an idle stream brings none by itself.
+        return [*effects, MakeBatch()]
 
     def _settle_suspensions(self) -> list[Effect]:
         """A read that was to restore a collection may have ended."""
