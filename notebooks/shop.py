@@ -40,9 +40,9 @@ def mongodb_uri() -> str:
     return _ours[0].uri
 
 
-def quiet() -> None:
-    """The engine logs what it does; in a notebook only warnings are of interest. Plots get one look."""
-    log.set_up(level="warning")
+def quiet(level: str = "warning") -> None:
+    """The engine logs what it does; in a notebook only warnings are of interest, if these. Plots get one look."""
+    log.set_up(level=level)
     plt.rcParams.update(
         {
             "figure.figsize": (8.5, 3.6),

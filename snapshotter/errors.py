@@ -195,11 +195,13 @@ def describe(error: BaseException) -> Description:
 
 def cause_of(error: BaseException) -> str:
     """What went wrong, on one line and without credentials. Of an error that brings Java's and Python's stacks along in
-    its text, what stands last: that is the deepest cause, or what was made of it on the way here."""
+    its text, what stands last and says more than its name: that is the deepest cause, or what was made of it on the
+    way here."""
     text = _without_marker(_text_of(error))
     if _STACK.search(text):
         found = _RAISED.findall(text)
-        text = found[-1] if found else _STACK.split(text)[0]
+        telling = [raised for raised in found if ": " in raised] or found
+        text = telling[-1] if telling else _STACK.split(text)[0]
     line = " ".join(redact(text).split())
     return line if len(line) <= _CAUSE_MAX else f"{line[: _CAUSE_MAX - 1]}…"
 

@@ -36,40 +36,42 @@ def is_refusal(error: Exception) -> bool:
 @dataclass(slots=True)
 class Evolution:
     """One table's columns. ``schema`` looks at the newest version, ``alter`` runs what follows ALTER TABLE and its
-    name, and ``write`` puts the plan into the table's properties; the last two try conflicts again. ``refusals``: why
-    fields got no column.
+    name, and ``rewrite`` puts what it is given for the plan and the schema of one version into that version's
+    successor, and returns the plan; the last two try conflicts again. ``refusals``: why fields got no column.
     """
 
     schema: Callable[[], StructType]
     alter: Callable[[str], None]
-    write: Callable[[TablePlan], None]
+    rewrite: Callable[[Callable[[TablePlan, StructType], TablePlan]], TablePlan]
     refusals: dict[Path, str] = field(default_factory=dict)
 
-    def evolve(self, recorded: TablePlan, wanted: TablePlan) -> TablePlan:
+    def evolve(self, wanted: TablePlan) -> TablePlan:
         """Add what ``wanted`` has beside the table's plan; the plan of the table afterwards."""
-        merged = recorded.merge(wanted)
-        others = others_fields(self.schema(), recorded, merged)
-        merged = merged.refuse(others)
-        self.refusals.update(dict.fromkeys(others, "somebody has added a column of such a name to the table"))
-        if merged != recorded:
-            self.write(merged)
-        return self.complete(merged)
+
+        def grown(recorded: TablePlan, schema: StructType) -> TablePlan:
+            merged = recorded.merge(wanted)
+            others = others_fields(schema, recorded, merged)
+            self.refusals.update(
+                dict.fromkeys(others, "somebody has added a column of such a name to the table")
+            )
+            return merged.refuse(others)
+
+        return self.complete(self.rewrite(grown))
 
     def complete(self, plan: TablePlan) -> TablePlan:
         """Add the columns that the table lacks of its plan; the plan without those that Spark refuses."""
         missing = missing_columns(self.schema(), plan)
         if not missing or self._added([column.ddl for column in missing]) is None:
             return plan
-        left = plan
+        left, refused = plan, []
         for path in [column.path for column in missing]:
             entries = self._lacking(left, path)
             refusal = self._added(entries) if entries else None
             if refusal is not None and self._lacking(left, path):
                 self.refusals[path] = str(refusal)
-                left = left.refuse([path])
-        if left != plan:
-            self.write(left)
-        return left
+                refused.append(path)
+                left = left.refuse(refused)
+        return self.rewrite(lambda recorded, _: recorded.refuse(refused)) if refused else left
 
     def _lacking(self, plan: TablePlan, path: Path) -> list[str]:
         """How to add this one column. Behind which it comes depends on what the plan still has."""

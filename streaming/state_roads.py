@@ -8,6 +8,7 @@ version that it begins at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -27,6 +28,19 @@ if TYPE_CHECKING:
 # fewer files.
 SMALL_BYTES = 4 * 2**20
 How = Literal["merge", "insert", "append", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What `streaming.state_table.StateTable.land` was asked for, but for the rows."""
+
+    how: How
+    ranges: Sequence[Range] | None
+    known: Known
+    app_id: str
+    batch_id: int
+    user_metadata: str
+    heals: bool
 
 
 class Roads:
@@ -52,34 +66,36 @@ class Roads:
         """Whether old rows are marked in deletion vectors: a small table's files are written anew."""
         return self._vectors and table.size > self._small_bytes
 
-    def append(
-        self,
-        rows: DataFrame,
-        ranges: Sequence[Range] | None,
-        app_id: str,
-        batch_id: int,
-        user_metadata: str,
+    def write(
+        self, writing: Writing, rows: DataFrame, added: DataFrame | None, table: Snapshot, *, tried: bool
     ) -> None:
-        if not self._upserting or not self._in_transaction(
-            app_id, batch_id, partial(state_upsert.insert, rows=rows, ranges=ranges, batch_id=batch_id)
-        ):
-            state_merge.append(self._path, rows, app_id, batch_id, user_metadata)
+        """Write rows, and ``added`` ones beside them. ``tried``: another writer was quicker, so that keys are new is
+        proven no more, and they are looked for."""
+        how, ranges, known, vectors = writing.how, writing.ranges, writing.known, self.marks(table)
+        if tried and (how == "append" or added is not None):
+            now: How = "insert" if how == "append" else how
+            self._merge(rows, added, ranges, known, how=now, vectors=vectors)
+        elif how == "append":
+            self._append(writing, rows)
+        elif how == "merge" and self.upserts(table, known, anyway=writing.heals or added is not None):
+            self._upsert(writing, rows, added)
+        else:
+            self._merge(rows, added, ranges, known, how=how, vectors=vectors)
 
-    def upsert(
-        self,
-        rows: DataFrame,
-        added: DataFrame | None,
-        ranges: Sequence[Range] | None,
-        known: Known,
-        app_id: str,
-        batch_id: int,
-    ) -> None:
+    def _append(self, writing: Writing, rows: DataFrame) -> None:
+        app_id, batch_id = writing.app_id, writing.batch_id
+        work = partial(state_upsert.insert, rows=rows, ranges=writing.ranges, batch_id=batch_id)
+        if not self._upserting or not self._in_transaction(app_id, batch_id, work):
+            state_merge.append(self._path, rows, app_id, batch_id, writing.user_metadata)
+
+    def _upsert(self, writing: Writing, rows: DataFrame, added: DataFrame | None) -> None:
+        ranges, known, batch_id = writing.ranges, writing.known, writing.batch_id
         work = partial(
             state_upsert.upsert, source=rows, ranges=ranges, known=known, batch_id=batch_id, added=added
         )
-        if not self._in_transaction(app_id, batch_id, work):
+        if not self._in_transaction(writing.app_id, batch_id, work):
             # Somebody has altered the table since it was looked at. Delta's command can do it, if the slower way.
-            self.merge(rows, added, ranges, NOTHING_KNOWN, how="merge", vectors=True)
+            self._merge(rows, added, ranges, NOTHING_KNOWN, how="merge", vectors=True)
 
     def _in_transaction(self, app_id: str, batch_id: int, work: Callable[[Transaction], None]) -> bool:
         """Whether the table is one for transactions of our own; then the work is done, but for a batch that is
@@ -99,7 +115,7 @@ class Roads:
             self.files = transaction.known
         return True
 
-    def merge(
+    def _merge(
         self,
         rows: DataFrame,
         added: DataFrame | None,

@@ -40,13 +40,14 @@ from streaming.landing_errors import LandingError, LandingOvertaken
 from streaming.namespaces import Namespace
 from streaming.state_evolution import Evolution, is_refusal
 from streaming.state_merge import NOTHING_KNOWN, Known
-from streaming.state_roads import SMALL_BYTES, How, Roads
+from streaming.state_roads import SMALL_BYTES, How, Roads, Writing
 from streaming.state_schema import fitting, state_schema
 from streaming.table_guard import TableGuard, landing_mark
 from streaming.table_identity import PART_READS, Owner, TableMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 PLAN_PROPERTY = "snapshotter.plan"
@@ -120,7 +121,7 @@ class StateTable:
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._roads = Roads(self._session, path, self._guard, small_bytes)
-        self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._write_plan)
+        self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._rewrite_plan)
 
     @property
     def refusals(self) -> Mapping[Path, str]:
@@ -181,14 +182,22 @@ class StateTable:
     def evolve(self, plan: TablePlan) -> TablePlan:
         """Add what ``plan`` has and the table lacks; the plan of the table afterwards, which holds both, but for fields
         that it refuses."""
-        return self._evolution.evolve(self._plan_of(self._admitted()), plan)
+        self._admitted()
+        return self._evolution.evolve(plan)
 
-    def _write_plan(self, plan: TablePlan) -> None:
-        def wanted(begun: Snapshot) -> dict[str, str]:
+    def _rewrite_plan(self, change: Callable[[TablePlan, StructType], TablePlan]) -> TablePlan:
+        """Plan and schema are those of the version that the commit follows, so that they belong together whoever else
+        adds columns."""
+        written: list[TablePlan] = []
+
+        def wanted(begun: Snapshot) -> dict[str, str] | None:
             self._guard.admit(begun)
-            return {PLAN_PROPERTY: plan.to_json()}
+            recorded = self._plan_of(begun)
+            written[:] = [change(recorded, begun.schema)]
+            return None if written[0] == recorded else {PLAN_PROPERTY: written[0].to_json()}
 
         attempts(lambda: self._log.set_properties(wanted))
+        return written[0]
 
     def _alter(self, change: str) -> None:
         attempts(lambda: self._session.sql(f"ALTER TABLE {self._sql_name} {change}"), admit=self._admitted)
@@ -277,10 +286,8 @@ class StateTable:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
-        road = partial(self._road, how, key_ranges, known, app_id, batch_id, user_metadata, heals)
-        first, again = (
-            partial(self._write_fitting, partial(road, tried=n), source, added) for n in (False, True)
-        )
+        writing = Writing(how, key_ranges, known, app_id, batch_id, user_metadata, heals)
+        first, again = (partial(self._write, writing, source, added, tried=tried) for tried in (False, True))
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
             attempts(first, again, admit=self._admitted)
         commit = self._commit_of(token, before.version)
@@ -294,45 +301,12 @@ class StateTable:
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
 
-    def _road(
-        self,
-        how: How,
-        ranges: Sequence[Range] | None,
-        known: Known,
-        app_id: str,
-        batch_id: int,
-        user_metadata: str,
-        heals: bool,
-        rows: DataFrame,
-        beside: DataFrame | None,
-        table: Snapshot,
-        *,
-        tried: bool,
-    ) -> None:
-        """Write the rows. ``tried``: another writer was quicker, so that keys are new is proven no more, and they are
-        looked for."""
-        roads, marks = self._roads, self._roads.marks(table)
-        if tried and (how == "append" or beside is not None):
-            now: How = "insert" if how == "append" else how
-            roads.merge(rows, beside, ranges, known, how=now, vectors=marks)
-        elif how == "append":
-            roads.append(rows, ranges, app_id, batch_id, user_metadata)
-        elif how == "merge" and roads.upserts(table, known, anyway=heals or beside is not None):
-            roads.upsert(rows, beside, ranges, known, app_id, batch_id)
-        else:
-            roads.merge(rows, beside, ranges, known, how=how, vectors=marks)
-
-    def _write_fitting(
-        self,
-        write: Callable[[DataFrame, DataFrame | None, Snapshot], None],
-        source: DataFrame,
-        added: DataFrame | None,
-    ) -> None:
+    def _write(self, writing: Writing, source: DataFrame, added: DataFrame | None, *, tried: bool) -> None:
         """Write rows as they fit the table of this moment."""
         table = self._existing()
         rows, beside = self._fitting(source, table), None if added is None else self._fitting(added, table)
         try:
-            write(rows, beside, table)
+            self._roads.write(writing, rows, beside, table, tried=tried)
         except AnalysisException as error:
             if self._existing().schema == table.schema:
                 raise

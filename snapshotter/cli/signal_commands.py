@@ -211,7 +211,7 @@ def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
     from pymongo.errors import PyMongoError
 
     from snapshotter.control.catalogue import RequestRefused, captured_collections, refuse_wrong_names
-    from streaming.mongo import new_client
+    from streaming.mongo import check_deployment, new_client
     from streaming.scope import CaptureScope
 
     scope = CaptureScope.parse(settings.source_options())
@@ -219,6 +219,7 @@ def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
     with new_client(settings.connection_uri(), serverSelectionTimeoutMS=wait) as client:
         try:
             found = captured_collections(client, scope.captures)
+            check_deployment(client)
             captured = [n for n in found if str(n) != settings.signal_collection]
         except PyMongoError as error:
             say(f"warning: nobody looked whether there are such collections: {str(error)[:200]}")

@@ -344,8 +344,8 @@ class BatchLane:
         before = self._look(batch.namespace)
         with self.tables.landing(batch.namespace) as opened:
             landed = land_table(self.spark, opened, batch)
-        # What somebody else commits between the look and the landing lies behind the mark: the next look finds it.
-        landed.mark = before or self.tables.look(batch.namespace, None)
+        # Behind what was seen before lies this landing, and perhaps what somebody else has committed: found here.
+        landed.mark = self.tables.look(batch.namespace, before)
         return landed
 
     def _came_and_went(self, batch: TableBatch) -> bool:

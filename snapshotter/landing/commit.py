@@ -89,8 +89,8 @@ class TableBatch:
 @dataclass(slots=True)
 class LandedTable:
     """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
-    of these are deletes. ``mark``: a version of the table behind which there is nothing but this landing, and what
-    nobody has looked at; None where there is no table."""
+    of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
+    table."""
 
     namespace: Namespace
     keys: pa.Table

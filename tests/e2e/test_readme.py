@@ -133,6 +133,8 @@ class Terminal:
         return ""
 
 
+@pytest.mark.thorough
+@pytest.mark.guard
 def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
     """Every block of it, in its order: all commands succeed, every signal is carried out, whatever it came by, and
     tables equal collections. What a block starts in a terminal of its own runs beside those behind it."""

@@ -174,7 +174,7 @@ def test_an_error_on_an_executor_keeps_its_class(
     begin = from_here(mongo_uri)
     mongo_client[database]["items"].insert_one({})
     with pytest.raises(StreamingQueryException) as caught:
-        stream.run(capture__start__op__time=begin, collection__include__list="(a{1000}){1000}")
+        stream.run(capture__start__op__time=begin, collection__include__list="a" * 40_000)
     found = classify(str(caught.value))
     assert found.kind is Kind.CONFIGURATION
     assert found.name == "OperationFailure"

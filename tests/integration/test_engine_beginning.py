@@ -27,6 +27,8 @@ from tests.support.oplogs import forget, short_oplog
 
 __all__ = ["lab"]
 
+pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+
 
 class Crash(DefiniteError):
     """Ends a life of the engine where it is: no run begins again."""
@@ -219,7 +221,7 @@ def test_where_only_spark_reaches_the_state_it_is_held_in_memory(lab: Lab) -> No
 
 def test_the_lock_is_kept_while_spark_starts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long that takes: it is renewed, and another engine of the same name is refused meanwhile."""
-    monkeypatch.setattr(engines, "_RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(engines, "RENEW_SECONDS", 0.05)
     lab.with_options("cluster_time", snapshot__mode="no_data")
     texts: set[str] = set()
     second: list[str] = []

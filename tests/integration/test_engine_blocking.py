@@ -18,7 +18,11 @@ from tests.support.tables import rows
 
 __all__ = ["lab", "reads"]
 
-pytestmark = pytest.mark.slow  # every chunk of a backfill waits for batches
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.thorough,
+    pytest.mark.guard,
+]  # every chunk of a backfill waits for batches
 DOCUMENTS = 12
 
 

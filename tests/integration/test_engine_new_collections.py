@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from snapshotter.engine import engine as engines
+from snapshotter.engine.catalogue_watch import CatalogueWatch
+from snapshotter.errors import ConfigurationError
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
@@ -44,3 +49,23 @@ def test_a_collection_that_is_included_later_is_read(lab: Lab, reads: Reads) -> 
         assert (task.namespace.collection, task.deleted, task.reconcile) == ("people", 1, True)
         engine.catch_up(SECONDS)
     lab.assert_equal("orders", "people", "born")
+
+
+def test_a_new_name_that_the_server_reads_otherwise_ends_the_engine(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalogue is looked at while the engine runs. A dotted capital I is an i to Python and none to the server, so
+    that such a collection would be loaded and never streamed."""
+    monkeypatch.setattr(engines, "CatalogueWatch", partial(CatalogueWatch, every=0.1))
+    lab.with_options("cluster_time", snapshot__mode="initial")
+    lab.collection("isim").insert_one({"_id": 1})
+
+    def a_life() -> None:
+        with capturing(lab, "isim").running() as engine:
+            engine.wait("initial", SECONDS)
+            lab.collection("İsim").insert_one({"_id": 1})
+            engine.until("the engine's end", lambda: False, SECONDS)
+
+    with pytest.raises(ConfigurationError, match="İsim"):
+        a_life()
+    lab.assert_equal("isim")

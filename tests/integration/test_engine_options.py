@@ -16,6 +16,8 @@ from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
 
+pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+
 
 def test_sizes_of_windows_and_commits(lab: Lab, reads: Reads) -> None:
     """``incremental.snapshot.chunk.size`` is exact, ``engine.windows.in.flight`` windows are open at a time, and

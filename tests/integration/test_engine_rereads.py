@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from pymongo import UpdateOne
 
 from snapshotter.core.chunks import KeyList
@@ -11,6 +12,8 @@ from snapshotter.core.limits import Limits
 from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
 
 __all__ = ["lab", "reads"]
+
+pytestmark = [pytest.mark.thorough, pytest.mark.guard]
 
 
 def test_many_updates_without_documents_are_kept_up_with(lab: Lab, reads: Reads) -> None:

@@ -12,6 +12,8 @@ from tests.support.mongos import Mongos, mongos_before
 
 __all__ = ["lab", "reads"]
 
+pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+
 
 @pytest.fixture
 def mongos(lab: Lab) -> Iterator[Mongos]:

@@ -57,17 +57,16 @@ def test_the_command_line_uses_the_signal_collection(
     config.write_text(json.dumps(options), encoding="utf-8")
     state = tmp_path / "lake" / "_snapshotter" / "shop"
     ProgressStore(LocalStorage(state)).save(Progress(batch_id=0))  # an engine has run
-    arguments = ["execute-snapshot", "-c", str(config), "shop.orders", "--filter", "{n: ObjectId()}"]
+    orders = mongo_client[database].create_collection("orders").full_name
+    arguments = ["execute-snapshot", "-c", str(config), orders, "--filter", "{n: ObjectId()}"]
     assert CliRunner().invoke(app, arguments).exit_code == 2
     arguments[-1] = "{n: NumberLong(5)}"
     result = CliRunner().invoke(app, [*arguments, "--id", "r2"])
     assert (result.exit_code, result.stdout) == (0, "r2\n"), result.output
     raw = mongo_client[database].get_collection("signals").find_one({"_id": "r2"})
     assert raw is not None
-    condition = Condition("shop.orders", '{"n": {"$numberLong": "5"}}')
-    assert decode(encode(raw)).parse() == ExecuteSnapshot(
-        "r2", ("shop.orders",), additional_conditions=(condition,)
-    )
+    condition = Condition(orders, '{"n": {"$numberLong": "5"}}')
+    assert decode(encode(raw)).parse() == ExecuteSnapshot("r2", (orders,), additional_conditions=(condition,))
     assert not (state / "inbox").exists()
 
 

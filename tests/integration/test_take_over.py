@@ -16,6 +16,8 @@ from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
 
+pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+
 Command = Callable[..., Result]
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+
 
 class Pair:
     """A collection and its state table, loaded by what the product loads with."""

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from random import Random
 
 from snapshotter.core.limits import Limits
@@ -17,9 +18,9 @@ class Scenario:
     """Chances are per opportunity; that of ``drops`` and ``fills`` (a rename replaces the collection) is a write.
     ``parts`` are requests for single ids or a range; ``blocking`` ones make the stream wait, and ``impatient`` is a
     stream that goes on all the same; ``again`` is a signal delivered once more, and ``together`` one that waits until
-    the engine takes all that have come by then. Tables are ``altered``, ``removed`` or ``stolen`` by others, or only
-    ``optimized``; operators ``heal`` what is suspended by that, or the engine ``repairs`` it; a crash may take the
-    whole state with it (``lost``).
+    the engine takes all that have come by then. Tables are ``altered``, ``removed``, ``put_back`` as they were
+    a landing ago or ``stolen`` by others, or only ``optimized``; operators ``heal`` what is suspended by that, or the
+    engine ``repairs`` it; a crash may take the whole state with it (``lost``).
     ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
@@ -68,6 +69,7 @@ class Scenario:
     paced: bool = False
     altered: float = 0.0
     removed: float = 0.0
+    put_back: float = 0.0
     stolen: float = 0.0
     optimized: float = 0.0
     heal: float = 0.1
@@ -77,7 +79,7 @@ class Scenario:
     @property
     def disturbed(self) -> bool:
         """Whether others change tables."""
-        return any((self.altered, self.removed, self.stolen, self.optimized))
+        return any((self.altered, self.removed, self.put_back, self.stolen, self.optimized))
 
     @property
     def in_stream(self) -> bool:
@@ -115,13 +117,14 @@ class Scenario:
         return f"Scenario({', '.join(changed)})"
 
 
+def _chance(rng: Random, most: float) -> float:
+    return round(rng.uniform(0, most), 4) if rng.random() < 0.5 else 0.0
+
+
 def swarm(seed: int) -> Scenario:
     """A scenario drawn from a seed: each fault is absent in half of the worlds, and frequent in some."""
     rng = Random(seed)
-
-    def chance(most: float) -> float:
-        return round(rng.uniform(0, most), 4) if rng.random() < 0.5 else 0.0
-
+    chance = partial(_chance, rng)
     strategy = rng.choice(["insert_insert", "insert_delete", "cluster_time"])
     return Scenario(
         seed=seed,
@@ -169,6 +172,7 @@ def swarm(seed: int) -> Scenario:
         paced=rng.random() < 0.5,
         altered=chance(0.02),
         removed=chance(0.01),
+        put_back=chance(0.01),
         stolen=chance(0.01),
         optimized=chance(0.02),
         heal=rng.choice([0.02, 0.2]),

@@ -34,9 +34,9 @@ def tables_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Process, "look", lambda self, namespace, mark: None)
 
 
-@mutation("suspended", **_OFTEN)
+@mutation("suspended", **_OFTEN, optimized=0.3)
 def only_the_newest_commit_is_looked_at(patch: pytest.MonkeyPatch) -> None:
-    """What lies before the last commit of ours goes unseen."""
+    """What lies before it goes unseen."""
     original = Process.look
 
     def look(self: Process, namespace: Any, mark: TableMark | None) -> str | None:
@@ -44,11 +44,17 @@ def only_the_newest_commit_is_looked_at(patch: pytest.MonkeyPatch) -> None:
         close = (
             mark
             if mark is None or newest is None
-            else replace(mark, version=max(mark.version, newest.version - 1))
+            else replace(mark, version=max(mark.version, newest.version - 1), commit="")
         )
         return original(self, namespace, close)
 
     patch.setattr(Process, "look", look)
+
+
+@mutation("suspended", **{**_OFTEN, "altered": 0.0, "removed": 0.0, "put_back": 0.05})
+def what_is_kept_of_a_table_is_of_before_its_landing(patch: pytest.MonkeyPatch) -> None:
+    """A copy without the newest landing is taken for the table."""
+    patch.setattr(Process, "mark_after", lambda self, namespace, before: before)
 
 
 @mutation("suspended", **{**_OFTEN, "altered": 0.0, "stolen": 0.05, "removed": 0.0})

@@ -383,7 +383,7 @@ class Oracles(TableOracles):
                         raise Violation(
                             "O2", f"{namespace} {key} is {row} in the table and {state} in the collection"
                         )
-        disturbed = sum(world.faults.get(fault, 0) for fault in ("altered", "removed", "stolen"))
+        disturbed = sum(world.faults.get(fault, 0) for fault in ("altered", "removed", "put_back", "stolen"))
         lives = world.restarts + self.resumed + disturbed
         most = lives * world.scenario.windows_in_flight * len(world.tables)
         if len(self.relanded) > most:

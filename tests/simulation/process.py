@@ -46,6 +46,7 @@ class Process(Reading):
         self.before = Progress()
         self.first = True
         self.landing_windows: list[Window] = []
+        self.committing: Namespace | None = None
         self.events: Batch = {}
         self.jobs: list[Job] = [self.stream(), self.tidy()]
 
@@ -109,9 +110,13 @@ class Process(Reading):
                 lost = frozenset(self.rng.sample(closing, self.rng.randint(1, len(closing))))
                 landing = self.step(inp.BuffersLost(batch_id, lost))[-1]
                 assert isinstance(landing, eff.LandBatch)
-            before = world.tables[namespace].mark()
+            before, self.committing = world.tables[namespace].mark(), namespace
             outcomes |= yield from self.commit(namespace, landing, events.get(namespace, []))
-            if (mark := before or world.tables[namespace].mark()) is not None:
+            self.committing = None
+            if (fault := self.look(namespace, before)) is not None:
+                landing = self.suspend(namespace, fault, batch_id)
+                continue
+            if (mark := self.mark_after(namespace, before)) is not None:
                 marks[namespace] = mark
             done.add(namespace)
         yield "landed"
@@ -125,6 +130,10 @@ class Process(Reading):
         closes = any(c.window.namespace == namespace for c in landing.closings)
         there = bool(events.get(namespace)) or closes or namespace in landing.emptied
         return there and namespace not in landing.left_out
+
+    def mark_after(self, namespace: Namespace, before: TableMark | None) -> TableMark | None:
+        """What is kept of a table after a landing; ``before``: what it was before."""
+        return self.world.tables[namespace].mark()
 
     def mark_of(self, namespace: Namespace) -> TableMark | None:
         assert self.machine is not None

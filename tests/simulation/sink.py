@@ -4,7 +4,7 @@ log."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from snapshotter.core.collisions import CommitRow, Gone, Read
 from snapshotter.core.controls import Controls
@@ -28,7 +28,8 @@ OURS, THEIRS = "ours", "theirs"
 class Table:
     """One state table. ``recorded`` is the batch of its last commit (txnVersion), ``appended`` of the last one behind
     another, which has an application id of its own. ``number`` stands for Delta's id of it; ``log`` are its commits,
-    and ``owner`` is the engine that may write to it."""
+    ``ids`` theirs by version, and ``owner`` is the engine that may write to it. ``commits`` counts all that there ever
+    were, and ``backup`` is the table as it was before the newest landing."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     recorded: int = -1
@@ -38,6 +39,9 @@ class Table:
     there: bool = True
     owner: str = OURS
     log: list[Version] = field(default_factory=list)
+    ids: dict[int, str] = field(default_factory=dict)
+    commits: int = 0
+    backup: Table | None = None
 
     def commit(self, batch_id: int, rows: dict[str, CommitRow], *, replaces: bool) -> bool:
         """Atomic; skipped without a word if the table already records the batch. With ``replaces`` nothing else
@@ -64,6 +68,9 @@ class Table:
         return True
 
     def _put(self, rows: dict[str, CommitRow]) -> None:
+        if self.log:
+            kept = {"rows": dict(self.rows), "log": list(self.log), "ids": dict(self.ids)}
+            self.backup = replace(self, **kept, backup=None)
         for key, row in rows.items():
             if row.content is None:
                 self.rows.pop(key, None)
@@ -73,7 +80,8 @@ class Table:
         self._commit("MERGE", changes_data=True, ours=True)
 
     def _commit(self, operation: str, **said: bool) -> None:
-        self.version += 1
+        self.version, self.commits = self.version + 1, self.commits + 1
+        self.ids[self.version] = str(self.commits)
         self.log.append(Version(self.version, operation, **said))
 
     # What others do to it
@@ -85,9 +93,16 @@ class Table:
 
     def remove(self) -> None:
         """Somebody deletes its folder; what is made in its place is another table."""
-        self.rows, self.log = {}, []
+        self.rows, self.log, self.ids, self.backup = {}, [], {}, None
         self.recorded = self.appended = -1
         self.version, self.number, self.there = 0, self.number + 1, False
+
+    def put_back(self) -> None:
+        """Somebody puts the folder back as it was before the newest landing."""
+        copy = self.backup
+        assert copy is not None
+        self.rows, self.recorded, self.appended = dict(copy.rows), copy.recorded, copy.appended
+        self.version, self.log, self.ids, self.backup = copy.version, list(copy.log), dict(copy.ids), None
 
     def alter(self, rows: dict[str, Row]) -> None:
         """Somebody else's statement leaves these rows."""
@@ -104,7 +119,8 @@ class Table:
         self._commit("SET TBLPROPERTIES", changes_data=False, ours=True, takes_over=True)
 
     def mark(self) -> TableMark | None:
-        return TableMark(str(self.number), self.version) if self.there else None
+        commit = self.ids.get(self.version, "")
+        return TableMark(str(self.number), self.version, commit) if self.there else None
 
     def fault(self, mark: TableMark | None) -> str | None:
         """What a look finds wrong with it."""
@@ -114,7 +130,7 @@ class Table:
         if mark is None:
             return None
         behind = reversed([version for version in self.log if version.number > mark.version])
-        found = altered(mark, newest, None, behind)
+        found = altered(mark, newest, self.ids.get(mark.version), behind)
         return found[0] if found is not None else None
 
 

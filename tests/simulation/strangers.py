@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from snapshotter.core.requests import Wanted
+from snapshotter.core.requests import SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
 
 from .oracles import Oracles
@@ -23,6 +23,8 @@ class Strangers:
     tables: dict[Namespace, Table]
     source: Source
     machine: Any
+    process: Any
+    waiting: Any
     happens: Any
     known: Any
     ask: Any
@@ -33,11 +35,14 @@ class Strangers:
         known = sorted(self.oracles.durable.tables) if self.faulty and self.scenario.disturbed else []
         if not known or not (table := self.tables[namespace := self.rng.choice(known)]).there:
             return
+        landing = self.process is not None and self.process.committing == namespace
         if self.happens("altered"):
             kept = {key: row for key, row in table.rows.items() if self.rng.random() < 0.7}
             table.alter({key: Row(row.doc, from_read=False) for key, row in kept.items()})
         elif self.happens("removed"):
             table.remove()
+        elif not landing and table.backup is not None and self.happens("put_back"):
+            table.put_back()
         elif self.happens("stolen"):
             table.owner = THEIRS
         elif self.happens("optimized"):
@@ -56,10 +61,12 @@ class Strangers:
                 (task := r.task(namespace)) is not None and not task.ended and suspension.restores(r, task)
                 for r in self.known()
             )
-            if not asked and not suspension.lands:
+            cure = (Wanted(namespace, reconcile=True),)
+            waits = any(isinstance(said, SnapshotRequest) and said.wanted == cure for said in self.waiting)
+            if not asked and not waits and not suspension.lands:
                 if self.tables[namespace].owner == THEIRS:
                     self.tables[namespace].take_over()
-                self.ask((Wanted(namespace, reconcile=True),))
+                self.ask(cure)
 
     def touch_all(self) -> None:
         """What has happened to a table is noticed when something lands in it."""

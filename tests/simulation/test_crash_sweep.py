@@ -29,7 +29,15 @@ _SCENARIOS = {
         seed=9, blocking=0.6, requests=3, mode="post-image", impatient=0.1, pauses=0.02, resumes=0.2
     ),
     "tables that others change": Scenario(
-        seed=11, altered=0.03, removed=0.02, stolen=0.01, optimized=0.02, heal=0.2, requests=3, preloaded=0.5
+        seed=11,
+        altered=0.03,
+        removed=0.02,
+        put_back=0.02,
+        stolen=0.01,
+        optimized=0.02,
+        heal=0.2,
+        requests=3,
+        preloaded=0.5,
     ),
     "tables that are repaired": Scenario(
         seed=12, altered=0.05, removed=0.02, repairs=True, mode="post-image", requests=3

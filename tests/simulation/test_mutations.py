@@ -30,7 +30,15 @@ _PLANTED_ELSEWHERE = (
 _WORLDS_MAX = 120
 _NO_OPERATORS = {"parts": 0.0, "urgent": 0.0, "pauses": 0.0, "stops": 0.0, "again": 0.0, "blocking": 0.0}
 
-_TABLES_STAY = {"altered": 0.0, "removed": 0.0, "stolen": 0.0, "optimized": 0.0, "lost": 0.0, "heal": 0.0}
+_TABLES_STAY = {
+    "altered": 0.0,
+    "removed": 0.0,
+    "put_back": 0.0,
+    "stolen": 0.0,
+    "optimized": 0.0,
+    "lost": 0.0,
+    "heal": 0.0,
+}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

@@ -131,13 +131,14 @@ class Lab:
             assert found == [], f"{name}: {len(found)} differences: {found[:5]}"
 
     def commits(self, collection: str) -> list[dict[str, Any]]:
-        """Of each data commit of a table, oldest first, what it says of itself (`state_table`'s mark)."""
+        """Of each landing in a table, oldest first, what its commit says of itself (`table_guard`'s mark)."""
         log = self.table(collection) / "_delta_log"
         marks = []
         for path in sorted(log.glob("[0-9]*.json")):
             information = json.loads(path.read_text().splitlines()[0])["commitInfo"]
-            if "userMetadata" in information:
-                marks.append(json.loads(information["userMetadata"]))
+            mark = json.loads(information.get("userMetadata", "{}"))
+            if "landing" in mark:
+                marks.append(mark)
         return marks
 
     def rows(self, collection: str) -> list[dict[str, Any]]:

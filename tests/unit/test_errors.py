@@ -130,6 +130,10 @@ SNAPSHOTTER-ERROR {"kind":"transient"}
         (JAVA.format(python="ValueError: odd"), "ValueError: odd"),
         (DISK, "java.io.IOException: No space left on device"),
         (
+            DISK.replace("java.io.IOException: No space left on device", "java.io.EOFException"),
+            "ValueError: odd",
+        ),
+        (
             CHAINED,
             "streaming.mongo_errors.TransientError: cannot tell the end: mongodb://***:***@h/ is gone",
         ),
