@@ -59,6 +59,14 @@ class Machine(Requesting):
 
     def step(self, happened: inputs.Input) -> tuple[Effect, ...]:
         """Take one input; return what is to be done because of it, in order."""
+        needed = self._needs_batch
+        effects = [*self._done_for(happened), *self._settle_suspensions(), *self._next_requests()]
+        # What has its turn only now is begun by a batch, and a stream that waits brings none by itself.
+        if self._needs_batch and not needed and not any(isinstance(effect, MakeBatch) for effect in effects):
+            effects.append(MakeBatch())
+        return tuple(effects)
+
+    def _done_for(self, happened: inputs.Input) -> list[Effect]:
         effects: list[Effect] = []
         match happened:
             case inputs.RequestReceived():
@@ -91,7 +99,11 @@ class Machine(Requesting):
                 effects = self._collection_suspended(happened)
             case inputs.Draining():
                 self.draining, self.limits = True, self.limits.draining()
-        return (*effects, *self._settle_suspensions(), *self._next_requests())
+        return effects
+
+    @property
+    def _needs_batch(self) -> bool:
+        return self.landing is None and self.holding and bool(self.beginning())
 
     # What the engine may ask
 
@@ -309,7 +321,9 @@ class Machine(Requesting):
             if self.windows.pop(window.id, None) is not None:
                 self._window_landed(window, outcome)
         for namespace, bounds in arrived.incomplete.items():
-            if namespace in landing.left_out:
+            if (
+                namespace in landing.left_out | self.progress.left_out
+            ):  # the latter since the landing was planned
                 continue
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
             self.progress = self.progress.with_reread(namespace, missed)
@@ -317,7 +331,8 @@ class Machine(Requesting):
         self._end_tasks()
         tables, covered = {**self.progress.tables, **happened.tables}, self._covered(arrived)
         moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
-        self.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys).restored()
+        self.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys)
+        discards += self._settle_suspensions()
         announced = list(announcements.between(self._saved, self.progress))
         self.progress = self.progress.forgetting(self.limits.ended_requests_kept)
         settled = self.controls.settled(self._saved, self.progress)
@@ -326,10 +341,7 @@ class Machine(Requesting):
             saves.append(SaveControls(settled))
         self._saved, self.controls = self.progress, settled
         self.landing = self._arrived = None
-        # What has its turn only now is begun by a batch, and a stream that waits brings none by itself.
-        if (self.holding and self.beginning()) or batches.closable(
-            self.windows, self.scans, landing.end, self.limits
-        ):
+        if self._needs_batch or batches.closable(self.windows, self.scans, landing.end, self.limits):
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
 

@@ -47,7 +47,8 @@ def unset_plan(lab: Lab, table: Path) -> None:
 
 
 def set_aside(lab: Lab, table: Path) -> None:
-    table.rename(table.with_name(f"aside-{table.name}"))
+    """Out of the warehouse, where it would be the table of a collection of this name."""
+    table.rename(lab.folder / f"aside-{table.name}")
 
 
 def other_files(lab: Lab, table: Path) -> None:

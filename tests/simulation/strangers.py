@@ -64,9 +64,10 @@ class Strangers:
             cure = (Wanted(namespace, reconcile=True),)
             waits = any(isinstance(said, SnapshotRequest) and said.wanted == cure for said in self.waiting)
             if not asked and not waits and not suspension.lands:
+                asked_for = self.ask(cure)
                 if self.tables[namespace].owner == THEIRS:
                     self.tables[namespace].take_over()
-                self.ask(cure)
+                    self.oracles.stale[namespace] = asked_for
 
     def touch_all(self) -> None:
         """What has happened to a table is noticed when something lands in it."""
@@ -83,8 +84,7 @@ class Strangers:
         self.stream_start = self.source.clock
         for table in self.tables.values():
             table.recorded = table.appended = -1  # of another checkpoint
-        self.oracles.stale = set(self.tables)
-        self.ask(self.first_load())
+        self.oracles.stale = dict.fromkeys(self.tables, self.ask(self.first_load()))
 
     def first_load(self) -> tuple[Wanted, ...]:
         return tuple(Wanted(n, reconcile=bool(table.rows)) for n, table in self.tables.items())

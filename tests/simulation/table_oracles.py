@@ -14,7 +14,8 @@ from .decisions import Decisions, Violation
 
 
 class TableOracles(Decisions):
-    """``left_out``: of the newest landing. ``stale``: tables of before the state was lost, until they are loaded."""
+    """``left_out``: of the newest landing. ``stale``: tables of before the state was lost, or that were taken
+    back, until a request has read them."""
 
     world: Any
     touched: dict[Namespace, set[str]]
@@ -23,7 +24,7 @@ class TableOracles(Decisions):
     def __init__(self) -> None:
         super().__init__()
         self.left_out: frozenset[Namespace] = frozenset()
-        self.stale: set[Namespace] = set()
+        self.stale: dict[Namespace, str] = {}
 
     def disturbed(self, namespace: Namespace) -> None:
         """From here on its rows are not those that were landed."""
@@ -34,9 +35,10 @@ class TableOracles(Decisions):
         machine = self.process.machine
         if machine is None or namespace in machine.progress.suspended:
             return False
-        if namespace in self.stale and (load := machine.progress.request("q1")) is not None:
+        if namespace in self.stale and (load := machine.progress.request(self.stale[namespace])) is not None:
             task = load.task(namespace)
-            self.stale -= {namespace} if task is not None and task.state is TaskState.DONE else set()
+            if task is not None and task.state is TaskState.DONE:
+                del self.stale[namespace]
         if namespace in self.stale:
             return False
         return self.world.tables[namespace].fault(machine.progress.tables.get(namespace)) is None

@@ -8,6 +8,23 @@ from .faults import Scenario, swarm
 from .world import World
 
 _WORLDS = 20
+MET = {
+    # The restoring read was stopped in the batch that missed a document of its collection.
+    "a suspension that comes back": Scenario(
+        seed=5019, keys=16, preloaded=0.0, chunk_docs=2, windows_in_flight=1, commit_rows=1, reread_ids=1, attempts=2,
+        ticks=300, writes=0.3, requests=1, filtered=0.0, parts=0.0609, impatient=0.5, stops=0.0108, again=0.0128,
+        kept=1, restart=0.0033, drain=0.0144, open_fails=0.0738, hidden=0.0298, missing=0.4, lag=3, behind=30,
+        drops=0.0364, fills=0.0442, paced=True, stolen=0.006, optimized=0.0074, heal=0.02, lost=0.2862,
+    ),
+    # A blocking request got its turn where nothing streamed, and the batch that begins it was not asked for.
+    "a blocking request beside a suspension": Scenario(
+        seed=7255, strategy="cluster_time", mode="post-image", keys=9, chunk_docs=1, windows_in_flight=1, ticks=200,
+        writes=0.3, requests=3, filtered=0.0, urgent=0.1826, blocking=0.1171, impatient=0.5, pauses=0.0232,
+        resumes=0.02, restart=0.0181, open_fails=0.0013, buffers_lost=0.2524, missing=0.2352, lag=3, fills=0.0178,
+        paced=True, altered=0.0185, removed=0.0056, heal=0.02,
+    ),
+}  # fmt: skip
+"""Worlds in which something was found that is mended."""
 
 
 def survive(scenario: Scenario) -> World:
@@ -26,6 +43,12 @@ def test_every_oracle_holds_in_random_worlds(seed: int, part: int) -> None:
     collections."""
     for number in range(_WORLDS):
         survive(swarm((seed + part * _WORLDS + number) % 2**32))
+
+
+@pytest.mark.parametrize("found", MET.values(), ids=MET)
+def test_what_was_found_once_is_tried_each_time(found: Scenario) -> None:
+    """These worlds come to rest, whatever the seed of the run is."""
+    World(found).run()
 
 
 @pytest.mark.thorough

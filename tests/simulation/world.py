@@ -221,15 +221,16 @@ class World(Strangers):
         alone = self.rng.random() < self.scenario.blocking
         self.ask(wanted, priority=0 if alone else urgent, blocking=alone)
 
-    def ask(self, wanted: tuple[Wanted, ...], *, priority: int = 0, blocking: bool = False) -> None:
+    def ask(self, wanted: tuple[Wanted, ...], *, priority: int = 0, blocking: bool = False) -> str:
+        """The id of the request."""
         name = f"q{len(self.sink.asked) + 1}"
         request = SnapshotRequest(name, wanted, priority=priority, blocking=blocking)
         self.sink.asked.append(request)
-        if self.waits(request):
-            return
-        self.sink.journal.append(request)
-        if self.process is not None:
-            self.process.step(RequestReceived(request))
+        if not self.waits(request):
+            self.sink.journal.append(request)
+            if self.process is not None:
+                self.process.step(RequestReceived(request))
+        return name
 
     def wanted(self, namespace: Namespace) -> Wanted:
         """All of a collection, what a filter matches, single ids, or a range of them."""
