@@ -2,7 +2,7 @@
 # PYTHON=/path/to/python chooses the interpreter for it.
 
 PYTEST := .venv/bin/python -m pytest
-# With GUARD=yes also those of the thorough tests that are marked so.
+# With GUARD=yes also the tests that are marked so.
 GUARDING := $(if $(GUARD),-m "not peers and (guard or not thorough)")
 PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
@@ -23,10 +23,10 @@ test: .venv/.installed ## all tests, on a real MongoDB and Spark (20 minutes on 
 	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations 30 $(if $(SEED),--seed $(SEED)) $(GUARDING)
 
 test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches
-	@$(PYTEST) -m thorough --hypothesis-profile thorough
+	@$(PYTEST) -m "not peers and (thorough or guard)" --hypothesis-profile thorough
 	@$(PYTEST) -q tests/property tests/integration/test_signals_fuzz.py --hypothesis-profile thorough
 
-check: .venv/.installed ## lint, types, import rules and the pure tests, in less than two minutes
+check: .venv/.installed ## lint, types, import rules and the pure tests, in about five minutes on two cores
 	@$(MAKE) --no-print-directory lint
 	@$(PYTEST) -q -n 2 $(PURE)
 

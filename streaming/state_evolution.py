@@ -70,7 +70,7 @@ class Evolution:
             if refusal is not None and self._lacking(left, path):
                 self.refusals[path] = str(refusal)
                 refused.append(path)
-                left = left.refuse(refused)
+                left = left.refuse([path])
         return self.rewrite(lambda recorded, _: recorded.refuse(refused)) if refused else left
 
     def _lacking(self, plan: TablePlan, path: Path) -> list[str]:

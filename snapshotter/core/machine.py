@@ -320,10 +320,11 @@ class Machine(Requesting):
             discards.append(Discard(window.id, window.namespace, landed=True))
             if self.windows.pop(window.id, None) is not None:
                 self._window_landed(window, outcome)
+        left_out = (
+            landing.left_out | self.progress.left_out
+        )  # by now also what was suspended since it was planned
         for namespace, bounds in arrived.incomplete.items():
-            if (
-                namespace in landing.left_out | self.progress.left_out
-            ):  # the latter since the landing was planned
+            if namespace in left_out:
                 continue
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
             self.progress = self.progress.with_reread(namespace, missed)
@@ -341,7 +342,7 @@ class Machine(Requesting):
             saves.append(SaveControls(settled))
         self._saved, self.controls = self.progress, settled
         self.landing = self._arrived = None
-        if self._needs_batch or batches.closable(self.windows, self.scans, landing.end, self.limits):
+        if batches.closable(self.windows, self.scans, landing.end, self.limits):
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
 

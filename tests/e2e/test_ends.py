@@ -24,7 +24,6 @@ def engine_of(mongo_uri: str, database: str, folder: Path) -> EngineProcess:
     return EngineProcess(folder, options)
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 @pytest.mark.slow
 def test_no_jvm_and_no_start(

@@ -142,7 +142,7 @@ def options(uri: str, operators: Operators) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("kills", "signals"),
     [
-        pytest.param(ONE_KILL, ONE_LIFE, marks=[pytest.mark.thorough, pytest.mark.guard], id="one kill"),
+        pytest.param(ONE_KILL, ONE_LIFE, marks=pytest.mark.guard, id="one kill"),
         pytest.param(KILLS, ((None,) * 7,) * 8, marks=pytest.mark.thorough, id="eight kills"),
     ],
 )

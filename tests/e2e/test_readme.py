@@ -133,7 +133,6 @@ class Terminal:
         return ""
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
     """Every block of it, in its order: all commands succeed, every signal is carried out, whatever it came by, and

@@ -131,7 +131,6 @@ def test_wait_gives_up_when_no_engine_runs(lab: Lab, command: Command, strategy:
     assert (lab.state / "inbox" / "later.json").exists()
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 def test_verify_names_the_keys_that_differ(lab: Lab, command: Command, spark: SparkSession) -> None:
     """It sees a field that was dropped, a number that was cut, a null in place of a missing field, a row that is gone

@@ -102,7 +102,6 @@ def test_names_that_spark_takes_for_one_fold_alike(
     assert alike > 1_000
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 def test_names_that_fold_apart_are_columns_beside_each_other(
     spark: SparkSession, tmp_path: Path, mapped: dict[str, set[str]], rng: random.Random

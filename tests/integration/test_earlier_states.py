@@ -30,7 +30,7 @@ from tests.support.earlier_states import (
 )
 from tests.support.engines import SECONDS, Lab, task_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # an engine each
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # an engine each
 VERSIONS = sorted(path.name for path in DATA.iterdir())
 
 

@@ -27,7 +27,7 @@ from tests.support.oplogs import forget, short_oplog
 
 __all__ = ["lab"]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 
 class Crash(DefiniteError):

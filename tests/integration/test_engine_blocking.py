@@ -18,11 +18,7 @@ from tests.support.tables import rows
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.thorough,
-    pytest.mark.guard,
-]  # every chunk of a backfill waits for batches
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every chunk of a backfill waits for batches
 DOCUMENTS = 12
 
 

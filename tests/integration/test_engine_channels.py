@@ -21,7 +21,7 @@ from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # every backfill waits for batches
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every backfill waits for batches
 DOCUMENTS = 20
 
 

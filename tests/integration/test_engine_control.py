@@ -25,11 +25,7 @@ from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.thorough,
-    pytest.mark.guard,
-]  # every chunk of a backfill waits for batches
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every chunk of a backfill waits for batches
 DOCUMENTS = 18
 
 

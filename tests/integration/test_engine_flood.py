@@ -17,7 +17,7 @@ from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # requests wait for batches
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # requests wait for batches
 SIGNALS = 10_000
 TINY = ("a", "b")
 

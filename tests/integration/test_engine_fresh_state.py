@@ -12,7 +12,7 @@ from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # every start of an engine does
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every start of an engine does
 
 
 def prepared(lab: Lab) -> None:

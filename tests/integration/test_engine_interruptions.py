@@ -30,7 +30,7 @@ from tests.support.engines import SECONDS, Lab, lab, reads
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 Decode = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SLOW = '{"$where": "sleep(100) || true"}'

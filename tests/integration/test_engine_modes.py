@@ -24,7 +24,7 @@ from tests.support.packages import install
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # every start of an engine does
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every start of an engine does
 
 
 def prepared(lab: Lab, mode: str, **options: object) -> Lab:

@@ -16,7 +16,7 @@ from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 
 def test_sizes_of_windows_and_commits(lab: Lab, reads: Reads) -> None:

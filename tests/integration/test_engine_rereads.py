@@ -13,7 +13,7 @@ from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 
 def test_many_updates_without_documents_are_kept_up_with(lab: Lab, reads: Reads) -> None:

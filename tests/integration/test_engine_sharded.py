@@ -12,7 +12,7 @@ from tests.support.mongos import Mongos, mongos_before
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 
 @pytest.fixture

@@ -209,7 +209,6 @@ def waits(lab: Lab, request_id: str) -> bool:
     return request is not None and request.state is RequestState.SUSPENDED
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 @pytest.mark.slow
 def test_a_table_that_fails_for_no_known_reason_is_suspended_after_some_runs(
@@ -234,7 +233,6 @@ def test_a_table_that_fails_for_no_known_reason_is_suspended_after_some_runs(
         assert [str(n) for n in suspensions(engine)] == [lab.name("spoilt")]
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 @pytest.mark.slow
 def test_what_reads_in_a_suspended_collection_is_given_up(lab: Lab, reads: Reads) -> None:

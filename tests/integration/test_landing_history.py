@@ -15,7 +15,7 @@ from streaming.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 thorough = partial(pytest.param, marks=pytest.mark.thorough)
 AT_ONCE: dict[str, str] = {}

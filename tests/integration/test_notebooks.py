@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 
 from notebooks.run import NOTEBOOKS, execute
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]
+pytestmark = [pytest.mark.slow, pytest.mark.guard]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads,
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # every backfill waits for batches
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every backfill waits for batches
 KINDS: dict[str, Callable[[int], Any]] = {
     "int32": lambda n: n,
     "int64": lambda n: Int64(2**40 + n),

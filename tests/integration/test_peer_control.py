@@ -15,7 +15,7 @@ from tests.support.selection import rest_thorough
 
 __all__ = ["lab", "reads"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.guard]  # every backfill waits for batches
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every backfill waits for batches
 
 
 def states(engine: Snapshotter) -> dict[str, list[TaskState]]:

@@ -23,7 +23,7 @@ from streaming.state_table import Landed, StateTable
 from streaming.table_files import TableFiles
 from tests.support import tables
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 SCHEMA = state_schema(PLAN)

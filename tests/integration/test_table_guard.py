@@ -62,7 +62,6 @@ def table(spark: SparkSession, path: str) -> StateTable:
     return made
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 def test_own_landings_and_upkeep_by_others_are_lived_with(spark: SparkSession, table: StateTable) -> None:
     """OPTIMIZE, VACUUM, columns and properties of somebody else change no data: the mark moves on over them."""
@@ -252,7 +251,6 @@ ROADS: dict[str, Callable[[StateTable, StateTable, DataFrame], object]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.guard
 def test_every_road_to_a_restored_table_leads_through_any_thread(
     spark: SparkSession, table: StateTable

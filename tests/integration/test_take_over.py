@@ -16,7 +16,7 @@ from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 Command = Callable[..., Result]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.thorough, pytest.mark.guard]
+pytestmark = pytest.mark.guard
 
 
 class Pair:

@@ -101,8 +101,8 @@ class Table:
         """Somebody puts the folder back as it was before the newest landing."""
         copy = self.backup
         assert copy is not None
-        self.rows, self.recorded, self.appended = dict(copy.rows), copy.recorded, copy.appended
-        self.version, self.log, self.ids, self.backup = copy.version, list(copy.log), dict(copy.ids), None
+        self.rows, self.recorded, self.appended = copy.rows, copy.recorded, copy.appended
+        self.version, self.log, self.ids, self.backup = copy.version, copy.log, copy.ids, None
 
     def alter(self, rows: dict[str, Row]) -> None:
         """Somebody else's statement leaves these rows."""
