@@ -272,10 +272,11 @@ class StateTable:
         return self._upserts(self._existing(), known, adds=True)
 
     def _upserts(self, table: Snapshot, known: Known, *, adds: bool) -> bool:
-        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables that nothing
+        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables that little
         is added to: their few files are written anew."""
         fits = known.held and known.distinct and known.deletes is not None and self._upserting
-        return fits and (adds or table.files == 0 or self._marks(table)) and supports(table)
+        much = adds or known.large or table.files == 0
+        return fits and (much or self._marks(table)) and supports(table)
 
     def _marks(self, table: Snapshot) -> bool:
         """Whether old rows are marked in deletion vectors: a small table's files are written anew."""

@@ -26,8 +26,10 @@ from snapshotter.configuration.option_values import (
     option,
 )
 from snapshotter.core.watermark_ids import Strategy
+from streaming.change_options import BATCH_BYTES
 from streaming.scope import Level
 
+BATCH_BYTES_MIN = 1 << 20
 _BASED = "snapshot.mode.configuration.based"
 
 
@@ -263,6 +265,16 @@ class EngineOptions(Group):
         200_000,
         ge=1,
     )
+    batch_max_bytes: WholeNumber | None = option(
+        "engine.batch.max.bytes",
+        "bytes of documents that a micro-batch of changes aims at, and that READs of a backfill may have at a time; "
+        "unset is max.queue.size.in.bytes",
+        None,
+        ge=BATCH_BYTES_MIN,
+    )
+    queue_max_bytes: WholeNumber = option(
+        "max.queue.size.in.bytes", "Debezium's name of engine.batch.max.bytes; 0 is 512 MiB", 0, ge=0
+    )
     stream_readers: WholeNumber = option(
         "engine.stream.readers",
         "change streams that read a large batch side by side, as far as Spark has cores",
@@ -340,6 +352,11 @@ class EngineOptions(Group):
         "with insert_insert, leave the documents of windows in the signal collection when they have ended",
         False,
     )
+
+    @property
+    def bytes_at_once(self) -> int:
+        """``engine.batch.max.bytes`` in force."""
+        return self.batch_max_bytes or self.queue_max_bytes or BATCH_BYTES
 
 
 GROUPS: dict[str, type[Group]] = {

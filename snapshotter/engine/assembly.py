@@ -22,7 +22,8 @@ from snapshotter.spark_session import spark_builder
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 
-_COLUMNS_READ = {"columns": "state"}
+_ASKED = {"columns": "state", "events": "latest"}
+"""What a state table needs of the source."""
 
 
 def engine_config(settings: Settings) -> EngineConfig:
@@ -34,7 +35,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         name=settings.name,
         uri=settings.connection_uri(),
         warehouse=settings.warehouse(),
-        source_options={**options, **_COLUMNS_READ},
+        source_options={**options, **_ASKED},
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,

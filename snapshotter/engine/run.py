@@ -41,11 +41,14 @@ from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
+from streaming import admission
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
 _NO_END = 1 << 31
 _OPENING_SECONDS = 10.0
+_CHUNK_MARGIN = 4
+"""By how much the first chunks, planned by the size of an average document, may be larger than what chunks aim at."""
 
 
 class StopRequested(Exception):
@@ -113,6 +116,7 @@ class Run:
             readers=config.limits.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
+            chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
         self.batches = BatchLane(
             host=self,
@@ -146,7 +150,8 @@ class Run:
         """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
         self.events += trailer.events
         if self._ended is not None:
-            self.world.hints.learn(trailer.events, trailer.end.t - self._ended.t)
+            weight = admission.weight(trailer.events, trailer.size_bytes, self.world.config.bytes_per_event)
+            self.world.hints.learn(weight, trailer.end.t - self._ended.t)
         self._ended = trailer.end
 
     def _begin(self, batch_id: int) -> None:
