@@ -10,6 +10,9 @@ A density learned from quiet hours knows nothing of the bulk load that follows t
 sample is looked at: of every ``stride`` times one. (It goes by seconds plus increment: increments alone start
 again each second, and low ones are commonest.)
 
+Events of many bytes count as several (`weight`), so that a batch is bounded by bytes as well. How large a looked-up
+document will be is guessed by the average of its collection, so the bound is one that is aimed at.
+
 A backlog that ends within a quarter behind the limit is taken whole: the few events left would cost a commit
 of their own in every table.
 
@@ -46,6 +49,12 @@ class Admitted:
 
     last: int | None
     counted: tuple[Counted, ...] = ()
+
+
+def weight(events: int, size_bytes: int, bytes_per_event: float) -> int:
+    """As how many events these count that have so many bytes: a batch is full at its most events or its most bytes,
+    of which each event may have its part."""
+    return max(events, round(size_bytes / bytes_per_event))
 
 
 def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> bool:

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+import bson
 from bson.timestamp import Timestamp
 from pymongo.command_cursor import CommandCursor
 from pymongo.errors import OperationFailure
 
-from streaming.admission import Counted, stride_for
+from streaming.admission import Counted, stride_for, weight
 from streaming.change_cursor import ChangeRange, StreamSpec
-from streaming.mongo import WIRE_VERSION_5_1, connect, wire_version
+from streaming.mongo import WIRE_VERSION_5_1, RawClient, connect, wire_version
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -32,11 +34,13 @@ _NOT_FOR_US = (13, 8000)
 
 
 class Backlog:
-    """What lies ahead of a position. Remembers when the oplog may not be read."""
+    """What lies ahead of a position. Remembers when the oplog may not be read. An event of more than
+    ``bytes_per_event`` counts as several (`admission.weight`), where the oplog tells."""
 
-    def __init__(self, uri: str, stream: StreamSpec) -> None:
+    def __init__(self, uri: str, stream: StreamSpec, bytes_per_event: float = inf) -> None:
         self._uri = uri
         self._stream = stream
+        self._bytes_per_event = bytes_per_event
         self._oplog_readable = True
 
     def counted(self, start: ClusterTime, end: ClusterTime, limit: int) -> Iterator[Counted]:
@@ -63,7 +67,8 @@ class Backlog:
             pipeline.append({"$match": {"$or": [several, {"$expr": _one_of(stride, "$ts")}]}})
         inside = {"$cond": [{"$isArray": "$o.applyOps"}, {"$size": "$o.applyOps"}, 0]}
         wanted = {"ts": 1, "ns": 1, "inside": inside, "drop": "$o.drop", "rename": "$o.renameCollection"}
-        pipeline.append({"$project": {"_id": 0, **wanted}})
+        sizes = {"size": {"$bsonSize": "$$ROOT"}, "updated": "$o2._id"}
+        pipeline.append({"$project": {"_id": 0, **wanted, **sizes}})
         oplog = connect(self._uri)["local"]["oplog.rs"]
         try:
             return oplog.aggregate(pipeline, batchSize=_reply_size(limit, stride))
@@ -75,13 +80,19 @@ class Backlog:
 
     def _weighed(self, entries: Iterable[Any], stride: int) -> Iterator[Counted]:
         captured: dict[str, bool] = {}
+        documents = _Documents(connect(self._uri))
         for entry in entries:
             name = _namespace_of(entry)
             if name not in captured:
                 captured[name] = self._captures(name)
-            weight = entry["inside"] or (stride if captured[name] else 0)
-            if weight:
-                yield ClusterTime(entry["ts"].time, entry["ts"].inc).to_int(), weight
+            if not (entry["inside"] or captured[name]):
+                continue
+            size = entry["size"]
+            if self._stream.full_document is not None and "updated" in entry:
+                size += documents.expected(name, entry["updated"])
+            events, size = (entry["inside"], size) if entry["inside"] else (stride, stride * size)
+            weighs = weight(events, size, self._bytes_per_event)
+            yield ClusterTime(entry["ts"].time, entry["ts"].inc).to_int(), weighs
 
     def _captures(self, name: str) -> bool:
         database, _, collection = name.partition(".")
@@ -95,6 +106,30 @@ class Backlog:
         for events in ChangeRange(self._uri, counter, start, end):
             for event in events:
                 yield event[1], stride
+
+
+class _Documents:
+    """What looking up the documents of updates will bring: each of them once, however often it was changed."""
+
+    def __init__(self, client: RawClient) -> None:
+        self._client = client
+        self._averages: dict[str, int] = {}
+        self._seen: set[bytes] = set()
+
+    def expected(self, name: str, document_id: Any) -> int:
+        """How many bytes more there will be for this update."""
+        document = bson.encode({name: document_id})
+        if document in self._seen:
+            return 0
+        self._seen.add(document)
+        if name not in self._averages:
+            database, _, collection = name.partition(".")
+            try:
+                stats = self._client[database].command("collStats", collection)
+            except OperationFailure:
+                stats = {}  # a view by now, or no right to ask: then the size is not guessed
+            self._averages[name] = int(stats.get("avgObjSize", 0))
+        return self._averages[name]
 
 
 def _namespace_of(entry: dict[str, Any]) -> str:

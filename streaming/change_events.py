@@ -23,7 +23,7 @@ A batch that is read in several shares has a trailer for each; ``part`` of ``par
 Under `columns=state` before stays null, and update_description too, except of an update that changes the shard key of
 its document: MongoDB tells the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
 null unless `provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that
-have them.
+have them. Under `events=latest` the rows are in no order, and ``ord`` tells it.
 
 Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
 stream may hold a million events, but never all of them at once.
@@ -43,6 +43,7 @@ from streaming.json_text import to_text
 from streaming.key_elements import elements
 from streaming.keys import event_key, key_of_document
 from streaming.namespaces import Namespace
+from streaming.newest_events import Numbered
 from streaming.positions import ClusterTime
 from streaming.raw_events import Event, Fields, fields_of, integer_of, string_of
 from streaming.shard_keys import touches
@@ -112,12 +113,41 @@ class RowBuilder:
         self._sharded = sharded
         self._places: dict[bytes | None, _Place] = {}
         self._counts: Counter[bytes | None] = Counter()
+        self._sizes: Counter[bytes | None] = Counter()
         self._clear()
 
-    def add(self, events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
-        """Take events over; gives a batch whenever one is full."""
+    def numbered(self, events: Iterable[Event]) -> Iterator[Numbered]:
+        """Those of captured collections, counted, each with its place in the stream."""
+        first, places, counts = self._part << SHARE_BITS, self._places, self._counts
         for event in events:
-            self._append(event)
+            fields = event[3]
+            place = fields.get(b"ns")
+            captured = (places.get(place) or self._place(place))[2]
+            if event[0] == b"rename":
+                captured = self._place(fields[b"to"])[2] or captured
+            if not captured:
+                continue
+            number = first + self.events
+            self.events += 1
+            counts[place] += 1
+            if self._transactions and b"txnNumber" in fields:
+                self._transactional += 1
+            yield number, event
+
+    def may_rekey(self, event: Event) -> bool:
+        """Whether it may have given its document another key, under whose old one a row is left then: an update that
+        changes the shard key, or any replacement in a sharded collection."""
+        operation, _, _, fields = event
+        if operation not in (b"update", b"replace"):
+            return False
+        place = fields[b"ns"]
+        sharded = (self._places.get(place) or self._place(place))[3]
+        return sharded and (operation == b"replace" or _moves(fields))
+
+    def add(self, events: Iterable[Numbered]) -> Iterator[pa.RecordBatch]:
+        """Make rows of events; gives a batch whenever one is full."""
+        for number, event in events:
+            self._append(number, event)
             if len(self._op) >= ROWS_MAX or self._size >= BYTES_MAX:
                 yield self._flush()
 
@@ -128,40 +158,41 @@ class RowBuilder:
 
     def trailer(self, end: ClusterTime, token: bytes | None, parts: int = 1) -> pa.RecordBatch:
         """The last row: how far the share reached, and what was in it: ``{"end", "token", "events", "bytes",
-        "namespaces", "transactional", "part", "parts"}``. ``token`` is a raw resume token."""
-        namespaces: Counter[str] = Counter()
-        for place, count in self._counts.items():
-            database, collection, _, _ = self._places[place]
-            namespaces[f"{database}.{collection}"] += count
+        "namespaces", "sizes", "transactional", "part", "parts"}``. ``token`` is a raw resume token. Events are counted
+        as they came, bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
         content = {
             "end": end.to_json(),
             "token": None if token is None else base64.b64encode(token).decode(),
             "events": self.events,
             "bytes": self.bytes,
-            "namespaces": dict(sorted(namespaces.items())),
+            "namespaces": self._by_name(self._counts),
+            "sizes": self._by_name(self._sizes),
             "transactional": self._transactional,
             "part": self._part,
             "parts": parts,
         }
-        row = {"kind": "trailer", "ord": self._next, "trailer": to_text(content)}
+        behind = (self._part << SHARE_BITS) + self.events
+        row = {"kind": "trailer", "ord": behind, "trailer": to_text(content)}
         return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 
-    @property
-    def _next(self) -> int:
-        return (self._part << SHARE_BITS) + self.events
+    def _by_name(self, counts: Counter[bytes | None]) -> dict[str, int]:
+        names: Counter[str] = Counter()
+        for place, count in counts.items():
+            database, collection, _, _ = self._places[place]
+            names[f"{database}.{collection}"] += count
+        return dict(sorted(names.items()))
 
-    def _append(self, event: Event) -> None:
+    def _append(self, number: int, event: Event) -> None:
         operation, time, size, fields = event
         get = fields.get
         place = get(b"ns")
-        database, collection, captured, sharded = self._places.get(place) or self._place(place)
+        database, collection, _, sharded = self._places.get(place) or self._place(place)
         renamed_to = None
         if operation == b"rename":
-            to_database, to_collection, to_captured, _ = self._place(fields[b"to"])
-            renamed_to, captured = f"{to_database}.{to_collection}", captured or to_captured
-        if not captured:
-            return
+            to_database, to_collection, _, _ = self._place(fields[b"to"])
+            renamed_to = f"{to_database}.{to_collection}"
         op, word = _OPERATIONS[operation]
+        self._ord.append(number)
         key = get(b"documentKey")
         wall = get(b"wallTime")
         self._op.append(op)
@@ -180,11 +211,10 @@ class RowBuilder:
         elif sharded and operation == b"update" and _moves(fields):
             self._moves[len(self._op) - 1] = fields[b"updateDescription"]
         if self._transactions:
-            number = get(b"txnNumber")
+            txn = get(b"txnNumber")
             self._lsid.append(get(b"lsid"))
-            self._txn.append(None if number is None else integer_of(number))
-            self._transactional += number is not None
-        self._counts[place] += 1
+            self._txn.append(None if txn is None else integer_of(txn))
+        self._sizes[place] += size
         self._size += size
 
     def _place(self, place: bytes | None) -> _Place:
@@ -214,7 +244,7 @@ class RowBuilder:
             if self._wide
             else self._moves and [*map(self._moves.get, range(rows))],
             "cluster_time": self._time,
-            "ord": range(self._next, self._next + rows),
+            "ord": self._ord,
             "wall_time": self._wall,
             "lsid": self._lsid,
             "txn_number": self._txn,
@@ -222,13 +252,13 @@ class RowBuilder:
         }
         arrays = [_array(columns.get(field.name), field.type, rows) for field in ARROW_SCHEMA]
         batch = pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
-        self.events += rows
         self.bytes += self._size
         self._clear()
         return batch
 
     def _clear(self) -> None:
         self._size = 0
+        self._ord: list[int] = []
         self._op: list[str | None] = []
         self._word: list[str] = []
         self._db: list[str | None] = []

@@ -10,10 +10,12 @@
 | capture.start.op.time | -1 | a 64-bit BSON timestamp: the first operation to be read |
 | start.resume.token | | the token after which to start: base64 of BSON, or JSON `{"_data": "..."}` |
 | engine.batch.max.events | 200000 | see `streaming.admission` |
+| engine.batch.max.bytes | 0: 512 MiB | the same in bytes |
 | engine.stream.readers | 1 | how many may read a large batch side by side |
 | cursor.max.await.time.ms | 0: 1000 | how long one request waits for events, through mongos |
 | trailer | false | a last row for each batch, with its end, token and counts |
 | columns | full | or state: without what a state table does not need, which the server is not asked for |
+| events | all | or latest: of changes of a document that lie close together only the newest, in any order |
 | provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
 | hints.file | | see `streaming.hints` |
 
@@ -50,6 +52,7 @@ _CAPTURE_MODES = {
 }
 _FULL_DOCUMENTS = {"lookup": "updateLookup", "post_image": "whenAvailable"}
 _AWAIT_MS = 1_000
+BATCH_BYTES = 512 << 20
 _STATE_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "fullDocument")
 """Of an event, what a state table needs (`streaming.change_events`)."""
 _TRANSACTION_FIELDS = ("lsid", "txnNumber")
@@ -62,10 +65,12 @@ OPTIONS = (
     "capture.start.op.time",
     "start.resume.token",
     "engine.batch.max.events",
+    "engine.batch.max.bytes",
     "engine.stream.readers",
     "cursor.max.await.time.ms",
     "trailer",
     "columns",
+    "events",
     "provide.transaction.metadata",
     "hints.file",
 )
@@ -81,11 +86,18 @@ class ChangeOptions:
     start_time: ClusterTime | None
     start_token: bytes | None
     max_events: int
+    max_bytes: int
     readers: int
     trailer: bool
     wide: bool
+    latest: bool
     transactions: bool
     hints_file: str | None
+
+    @property
+    def bytes_per_event(self) -> float:
+        """What an event of a full batch may have on average."""
+        return self.max_bytes / self.max_events
 
     @property
     def needs_images(self) -> bool:
@@ -127,9 +139,11 @@ class ChangeOptions:
             start_time=start_time,
             start_token=start_token,
             max_events=_number(given, "engine.batch.max.events", 200_000, least=1),
+            max_bytes=_number(given, "engine.batch.max.bytes", 0, least=0) or BATCH_BYTES,
             readers=_number(given, "engine.stream.readers", 1, least=1),
             trailer=_flag(given, "trailer"),
             wide=wide,
+            latest=_choice(given, "events", ("all", "latest"), "all") == "latest",
             transactions=transactions,
             hints_file=given.get("hints.file", "").strip() or None,
         )

@@ -58,7 +58,9 @@ from streaming.mongo import (
 )
 from streaming.mongo_errors import ConfigurationError, as_source_error
 from streaming.namespaces import Namespace
+from streaming.newest_events import NewestEvents, in_order
 from streaming.positions import ORIGIN, ClusterTime
+from streaming.raw_events import DOCUMENT_EVENTS, Event, place_of
 from streaming.shard_keys import ShardKey, shard_keys
 
 if TYPE_CHECKING:
@@ -139,7 +141,9 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offset | None = None
         self._latest: Offset | None = None
         self._checked = False
-        self._backlog = Backlog(options.uri, options.stream)
+        self._backlog = Backlog(options.uri, options.stream, options.bytes_per_event)
+        signals = options.stream.scope.signals
+        self._signals = None if signals is None else place_of(signals)
         self._shares: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -199,13 +203,24 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
-                for events in changes:
-                    for filled in [events] if lookup is None else lookup.filled(events):
-                        yield from rows.add(filled)
+                numbered = map(rows.numbered, changes)
+                fill = None if lookup is None else lookup.filled
+                newest: NewestEvents | None = None
+                if options.latest:
+                    newest = NewestEvents(lambda event: self._passes(event) or rows.may_rekey(event))
+                for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
+                    yield from rows.add(events)
                 yield from rows.rest()
                 token = changes.token
         if options.trailer:
             yield rows.trailer(partition.end, token, partition.parts)
+
+    def _passes(self, event: Event) -> bool:
+        """What must be seen event by event, although only the newest of each document are asked for."""
+        fields = event[3]
+        if event[0] not in DOCUMENT_EVENTS or (self._options.transactions and b"txnNumber" in fields):
+            return True
+        return self._signals is not None and fields[b"ns"] == self._signals
 
     def _how_to_look_up(self, partition: RangePartition) -> tuple[StreamSpec, DocumentLookup | None]:
         """The stream as asked for; or, where the server would look each update's document up, one without, and what

@@ -7,14 +7,17 @@ after its event, and none where it is gone, or its collection is.
 
 - The query reads at or after the end of the range of events, so a node that lags behind is waited for.
 - A document is matched by its key, not by the bytes of its id: 1 may have come back as 1.0.
-- Bounded memory: how many are asked for at a time follows the size of those that came.
+- Bounded memory: how many are asked for at a time follows the size of those that came. Where they prove too large
+  together, they are asked for again in smaller parts.
 
 Through mongos an id may stand for several documents, one a shard; there the server looks up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any
 
 import stamina
@@ -36,9 +39,25 @@ from streaming.raw_events import Event, fields_of, string_of
 FIRST_IDS = 16
 IDS_MAX = 2_000
 BYTES_AIM = 8 << 20
+BYTES_MAX = 3 * BYTES_AIM
 _ATTEMPTS = 7
 
 _ARRAY = 0x04
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """Documents to look for: the ids of each collection by key, and which of the events want them."""
+
+    documents: int = 0
+    ids: dict[Namespace, dict[str, bytes]] = field(default_factory=dict)
+    places: list[tuple[int, Namespace, str]] = field(default_factory=list)
+
+    def add(self, at: int, namespace: Namespace, key: str, document_key: bytes) -> None:
+        ids = self.ids.setdefault(namespace, {})
+        self.documents += key not in ids
+        ids[key] = document_key
+        self.places.append((at, namespace, key))
 
 
 class DocumentLookup:
@@ -54,23 +73,17 @@ class DocumentLookup:
 
     def filled(self, events: Sequence[Event]) -> Iterator[list[Event]]:
         """The same events in their order, in lists that each took one query a collection."""
-        begun = asking = 0
-        wanted: dict[Namespace, dict[str, bytes]] = {}
-        places: list[tuple[int, Namespace, str]] = []
+        begun = 0
+        wanted = _Wanted()
         for at, event in enumerate(events):
             asked = self._asked(event)
-            if asked is None:
-                continue
-            namespace, key, document_key = asked
-            ids = wanted.setdefault(namespace, {})
-            asking += key not in ids
-            ids[key] = document_key
-            places.append((at, namespace, key))
-            if asking >= self._ids:
-                yield self._fill(events, begun, at + 1, wanted, places)
-                begun, asking, wanted, places = at + 1, 0, {}, []
+            if asked is not None:
+                wanted.add(at - begun, *asked)
+            if wanted.documents >= self._ids:
+                yield from self._fill(events[begun : at + 1], wanted)
+                begun, wanted = at + 1, _Wanted()
         if begun < len(events):
-            yield self._fill(events, begun, len(events), wanted, places)
+            yield from self._fill(events[begun:], wanted)
 
     def _asked(self, event: Event) -> tuple[Namespace, str, bytes] | None:
         """Where and by which id to look: for an update that came without its document."""
@@ -85,39 +98,54 @@ class DocumentLookup:
         captured = self._places[place]
         return None if captured is None else (captured, key_of_document(document_key), document_key)
 
-    def _fill(
-        self,
-        events: Sequence[Event],
-        begin: int,
-        end: int,
-        wanted: Mapping[Namespace, Mapping[str, bytes]],
-        places: Sequence[tuple[int, Namespace, str]],
-    ) -> list[Event]:
-        found = {namespace: self._find(namespace, ids) for namespace, ids in wanted.items()}
-        filled = list(events[begin:end])
-        for at, namespace, key in places:
+    def _fill(self, events: Sequence[Event], wanted: _Wanted) -> Iterator[list[Event]]:
+        found = self._found(wanted)
+        if found is None:
+            yield from self.filled(events)  # by fewer at a time
+            return
+        filled = list(events)
+        for at, namespace, key in wanted.places:
             document = found[namespace].get(key)
             if document is not None:
                 operation, time, size, fields = events[at]
                 whole = {**fields, b"fullDocument": document}
-                filled[at - begin] = operation, time, size + len(document), whole
-        return filled
+                filled[at] = operation, time, size + len(document), whole
+        yield filled
 
-    def _find(self, namespace: Namespace, ids: Mapping[str, bytes]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for attempt in stamina.retry_context(
-            on=lambda error: isinstance(error, PyMongoError) and not classify(error).kind.definite,
-            attempts=_ATTEMPTS,
-            timeout=None,
-        ):
-            with attempt:
-                found = dict(self._documents(namespace, list(ids.values())))
-        if found:
-            average = sum(map(len, found.values())) // len(found)
-            self._ids = max(1, min(BYTES_AIM // average, IDS_MAX))
+    def _found(self, wanted: _Wanted) -> dict[Namespace, dict[str, bytes]] | None:
+        """The documents of each collection by key; None if there would be too many bytes of them."""
+        found: dict[Namespace, dict[str, bytes]] = {}
+        most = BYTES_MAX if wanted.documents > 1 else None
+        for namespace, ids in wanted.ids.items():
+            for attempt in stamina.retry_context(
+                on=lambda error: isinstance(error, PyMongoError) and not classify(error).kind.definite,
+                attempts=_ATTEMPTS,
+                timeout=None,
+            ):
+                with attempt:
+                    found[namespace] = self._some(namespace, list(ids.values()), most)
+            sizes = [len(document) for documents in found.values() for document in documents.values()]
+            if sizes:
+                self._ids = max(1, min(BYTES_AIM * len(sizes) // sum(sizes), IDS_MAX))
+            if most is not None and sum(sizes) > BYTES_MAX:
+                return None
         return found
 
-    def _documents(self, namespace: Namespace, ids: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+    def _some(self, namespace: Namespace, ids: Sequence[bytes], most: int | None) -> dict[str, bytes]:
+        """Those of these ids; where they have more than ``most`` bytes, not all of them."""
+        found: dict[str, bytes] = {}
+        size = 0
+        with closing(self._documents(namespace, ids)) as documents:
+            for key, document in documents:
+                found[key] = document
+                size += len(document)
+                if most is not None and size > most:
+                    break
+        return found
+
+    def _documents(
+        self, namespace: Namespace, ids: Sequence[bytes]
+    ) -> Generator[tuple[str, bytes], None, None]:
         collection = self._client[namespace.database].get_collection(
             namespace.collection, read_concern=ReadConcern("majority")
         )

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import struct
 
+import bson
 from bson.errors import InvalidBSON
+
+from streaming.namespaces import Namespace
 
 Fields = dict[bytes, bytes]
 """The outermost fields that are not null: the name, and the value as it stands in the document."""
 
 Event = tuple[bytes, int, int, Fields]
 """The server's word for the operation, the cluster time as an int, the size in bytes, and the fields."""
+
+DOCUMENT_EVENTS = frozenset((b"insert", b"update", b"replace", b"delete"))
 
 _INT32 = struct.Struct("<i").unpack_from
 _INT64 = struct.Struct("<q").unpack
@@ -56,6 +61,11 @@ def fields_of(raw: bytes) -> Fields:
             fields[raw[position + 1 : name_end]] = raw[start:value_end]
         position = value_end
     return fields
+
+
+def place_of(namespace: Namespace) -> bytes:
+    """The field ``ns`` of events of a collection."""
+    return bson.encode({"db": namespace.database, "coll": namespace.collection})
 
 
 def string_of(value: bytes) -> str:

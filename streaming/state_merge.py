@@ -45,6 +45,7 @@ _DROPS_JOINS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelatio
 _FEW_ROWS = 2_000
 # Some 100 bytes a key: 40 MB on the driver and on each executor.
 _BROADCAST_ROWS = 400_000
+_BROADCAST_BYTES = 64 << 20
 
 _PROBE = "_snapshotter_probe"
 
@@ -59,13 +60,19 @@ class Known:
     ``rows``: it has no more than so many. The keys of a small one are sent to every executor, and the table's
     need no shuffle in two of the MERGE's three joins. ``distinct``: no key comes twice. ``held``: it is
     checkpointed, so that it gives the same rows however often it is read, and Delta need not write it aside.
-    ``deletes``: exactly so many of its rows are deletes.
+    ``deletes``: exactly so many of its rows are deletes. ``size_bytes``: about so many are in its documents.
     """
 
     rows: int | None = None
     distinct: bool = False
     held: bool = False
     deletes: int | None = None
+    size_bytes: int = 0
+
+    @property
+    def large(self) -> bool:
+        """Whether its rows have too many bytes to be sent to every executor, however few they are."""
+        return self.size_bytes > _BROADCAST_BYTES
 
     @property
     def few(self) -> bool:
@@ -144,7 +151,7 @@ def merge(
     if ranges is not None:
         condition = condition & within(F.col(f"t.{KEY}"), ranges)
     rows = guarded(source, ranges, distinct=known.distinct)
-    if known.few and updates and not replaces:
+    if known.few and not known.large and updates and not replaces:
         rows = F.broadcast(rows)
     few = not vectors and known.rows is not None and known.rows <= _FEW_ROWS
     settings = {

@@ -57,10 +57,11 @@ class Roads:
         self.files: TableFiles | None = None
 
     def upserts(self, table: Snapshot, known: Known, *, anyway: bool) -> bool:
-        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables, unless
-        ``anyway``: their few files are written anew."""
+        """Whether a merge is done by `state_upsert`. Delta's MERGE does what that can't, and small tables that little
+        is added to, unless ``anyway``: their few files are written anew."""
         fits = known.held and known.distinct and known.deletes is not None and self._upserting
-        return fits and (anyway or table.files == 0 or self.marks(table)) and supports(table)
+        much = anyway or known.large or table.files == 0
+        return fits and (much or self.marks(table)) and supports(table)
 
     def marks(self, table: Snapshot) -> bool:
         """Whether old rows are marked in deletion vectors: a small table's files are written anew."""

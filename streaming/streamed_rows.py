@@ -1,8 +1,9 @@
 """Streamed events of one collection, as the rows of its table: one row a key, its latest event that lands something.
 
 All rows of a key must be in one partition. "The latest event of a key" is its row with the greatest ``ord``; they are
-picked before anything is decoded. An update without its full document lands nothing and hides nothing: it is
-left out here, and its key is read again in a window of its own.
+picked before anything is decoded, as the rows come: what is held at a time is about twice what the latest events of a
+partition's keys take. An update without its full document lands nothing and hides nothing: it is left out here, and its
+key is read again in a window of its own.
 
 The last row of each partition is a trailer (``_trailer`` is not null): fields that the plan does not know.
 """
@@ -20,6 +21,9 @@ from streaming.decode import Decoder
 from streaming.decode_schema import arrow_schema, spark_schema
 
 EVENT_COLUMNS = ("_key", "op", "document", "cluster_time", "wall_time", "ord")
+_ROWS_MAX = 20_000
+_BYTES_MAX = 4 << 20
+_COMPACTED_FROM = 16 << 20
 _UTC = pa.timestamp("us", "UTC")
 
 
@@ -41,19 +45,47 @@ def decode_latest(plan: TablePlan) -> Callable[[Iterator[pa.RecordBatch]], Itera
     """For ``mapInArrow`` over rows of ``EVENT_COLUMNS``: rows of ``row_schema(plan)``."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held = [batch for batch in batches if batch.num_rows]
-        if not held:
+        latest = _latest(batches)
+        if latest is None:
             return
-        latest = latest_of_each_key(pa.Table.from_batches(held))
         decoder = Decoder(plan)
         unknown = TablePlan()
-        for batch in latest.to_batches(max_chunksize=20_000):
+        for batch in _parts(latest):
             decoded = decoder.decode_documents(batch.column("_key"), batch.column("document").to_pylist())
             unknown = unknown.merge(decoded.unknown)
             yield _rows(decoded.batch, batch)
         yield _trailer(plan, unknown)
 
     return run
+
+
+def _latest(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
+    """The latest of all of a partition's rows; None if it has none."""
+    held: list[pa.Table] = []
+    size, most = 0, _COMPACTED_FROM
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(pa.Table.from_batches([batch]))
+        size += batch.nbytes
+        if size > most:
+            held = [latest_of_each_key(pa.concat_tables(held))]
+            size = held[0].nbytes
+            most = 2 * size + _COMPACTED_FROM
+    return latest_of_each_key(pa.concat_tables(held)) if held else None
+
+
+def _parts(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows, so many at a time as are decoded well together: not too many, nor of too many bytes."""
+    for batch in table.to_batches(max_chunksize=_ROWS_MAX):
+        sizes = pc.fill_null(pc.binary_length(batch.column("document")), 0).to_pylist()
+        begun = size = 0
+        for at, length in enumerate(sizes):
+            if size and size + length > _BYTES_MAX:
+                yield batch.slice(begun, at - begun)
+                begun, size = at, 0
+            size += length
+        yield batch.slice(begun)
 
 
 def latest_of_each_key(table: pa.Table) -> pa.Table:

@@ -28,8 +28,10 @@ from snapshotter.configuration.option_values import (
     option,
 )
 from snapshotter.core.watermark_ids import Strategy
+from streaming.change_options import BATCH_BYTES
 from streaming.scope import Level
 
+BATCH_BYTES_MIN = 1 << 20
 _BASED = "snapshot.mode.configuration.based"
 
 
@@ -261,6 +263,16 @@ class EngineOptions(Group):
         200_000,
         ge=1,
     )
+    batch_max_bytes: WholeNumber | None = option(
+        "engine.batch.max.bytes",
+        "bytes of documents that a micro-batch of changes aims at, and that READs of a backfill may have at a time; "
+        "unset is max.queue.size.in.bytes",
+        None,
+        ge=BATCH_BYTES_MIN,
+    )
+    queue_max_bytes: WholeNumber = option(
+        "max.queue.size.in.bytes", "Debezium's name of engine.batch.max.bytes; 0 is 512 MiB", 0, ge=0
+    )
     stream_readers: WholeNumber = option(
         "engine.stream.readers",
         "change streams that read a large batch side by side, as far as Spark has cores",
@@ -354,6 +366,11 @@ class EngineOptions(Group):
         "with capture.mode.full.update.type=post_image, switch post-images on (collMod) where a collection keeps none",
         False,
     )
+
+    @property
+    def bytes_at_once(self) -> int:
+        """``engine.batch.max.bytes`` in force."""
+        return self.batch_max_bytes or self.queue_max_bytes or BATCH_BYTES
 
 
 GROUPS: dict[str, type[Group]] = {

@@ -69,7 +69,6 @@ heartbeat.interval.ms                      | 0 | the position moves by itself
 tombstones.on.delete                       | true | there are no topics
 max.batch.size                             | 2048 | engine.batch.max.events does this
 max.queue.size                             | 8192 | engine.batch.max.events does this
-max.queue.size.in.bytes                    | 0 | engine.batch.max.events does this
 queue.provider.type                        | memory | there is no queue
 poll.dispatch.interval.ms                  | 0 | there is no queue
 query.fetch.size                           | 0 | it is for relational databases

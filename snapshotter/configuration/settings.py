@@ -143,6 +143,7 @@ class Settings(BaseModel):
             chunk_bytes_target=self.engine.chunk_target_bytes,
             windows_in_flight=self.engine.windows_in_flight,
             commit_rows_target=self.engine.commit_target_rows,
+            bytes_in_flight=self.engine.bytes_at_once,
             yield_seconds=-(-self.engine.yield_ms // 1_000) or None,
             target_lag_seconds=self.engine.target_lag_ms / 1_000 or None,
             readers=self.snapshot.max_threads or Limits().readers,
@@ -159,6 +160,7 @@ class Settings(BaseModel):
         values: dict[str, object] = {
             "mongodb.connection.string": self.connection_uri(),
             "engine.batch.max.events": self.engine.batch_max_events,
+            "engine.batch.max.bytes": self.engine.bytes_at_once,
             "engine.stream.readers": self.engine.stream_readers,
         }
         values |= {alias: value for _, alias, value in _fields(capture)}
@@ -209,6 +211,7 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
             yield from notification_checks.check(notification, installed())
     match groups["snapshot"], groups["engine"]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:
+            yield from checks.check_bytes(engine)
             yield from checks.check_snapshot(snapshot, allow_code=engine.filters_allow_code)
     match groups["capture"], groups["engine"]:
         case CaptureOptions() as capture, EngineOptions() as engine:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from signals.errors import SignalError
 from signals.filters import query_document, refuse_code
 from snapshotter.configuration.option_groups import (
+    BATCH_BYTES_MIN,
     CaptureOptions,
     EngineOptions,
     MongodbOptions,
@@ -139,6 +140,17 @@ def check_snapshot(snapshot: SnapshotOptions, *, allow_code: bool = False) -> It
             refuse_code(query, allowed=allow_code, where="the filter")
         except SignalError as error:
             yield Problem(option, str(error), query)
+
+
+def check_bytes(engine: EngineOptions) -> Iterator[Problem]:
+    """Two names of one option, which cannot say different things."""
+    ours, debeziums = engine.batch_max_bytes, engine.queue_max_bytes
+    if 0 < debeziums < BATCH_BYTES_MIN:
+        why = f"must be at least {BATCH_BYTES_MIN} (1 MiB), or 0 for what fits most"
+        yield Problem("max.queue.size.in.bytes", why, str(debeziums))
+    if ours is not None and debeziums not in (0, ours):
+        why = f"says otherwise than engine.batch.max.bytes={ours}, which is the same option: leave one out"
+        yield Problem("max.queue.size.in.bytes", why, str(debeziums))
 
 
 def _check_mode(snapshot: SnapshotOptions) -> Iterator[Problem]:

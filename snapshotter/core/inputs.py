@@ -96,13 +96,17 @@ class CollectionFailed:
 @dataclass(frozen=True, slots=True)
 class ChunksPlanned:
     """Answers ``PlanChunks``: the ends of the next chunks. ``exhausted``: no document lies between the last
-    of them and the end of the scan. ``resumed`` as in the question: a scan that was begun anew is not answered."""
+    of them and the end of the scan. ``resumed`` as in the question: a scan that was begun anew is not answered.
+    ``docs``: so many documents each holds where that is fewer than were asked for, because of their size (None: as
+    asked); ``document_bytes``: what a document of the collection has on average (0: not known)."""
 
     request_id: str
     namespace: Namespace
     bounds: tuple[Bound, ...]
     exhausted: bool
     resumed: int = 0
+    docs: int | None = None
+    document_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ class Limits:
     """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON.
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
-    ``readers``: how many chunks are read at the same time. Ids that the stream could not give are read in up to
-    ``reread_windows`` windows of a collection, of ``reread_ids`` each; of more than ``rereads_max`` ids the whole
-    collection is read instead."""
+    ``readers``: how many chunks are read at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids
+    that the stream could not give are read in up to ``reread_windows`` windows of a collection, of ``reread_ids`` each;
+    of more than ``rereads_max`` ids the whole collection is read instead."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -32,6 +32,7 @@ class Limits:
     windows_in_flight: int = 6
     windows_in_flight_max: int = 64
     rows_in_flight: int = 300_000
+    bytes_in_flight: int = 512 << 20
     yield_seconds: int | None = 2
     target_lag_seconds: float | None = 7.0
     commit_rows_target: int = 600_000
@@ -69,6 +70,15 @@ class Limits:
             return max(1, min((rows + docs // 2) // docs, self.windows_in_flight_max))
         by_rows = -(-self.rows_in_flight // docs)
         return max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
+
+    def slots_by_bytes(self, chunk_bytes: int) -> int:
+        """Windows that may be in flight with chunks of so many bytes; at least one, however large."""
+        most = max(self.windows_in_flight, self.windows_in_flight_max)
+        return (
+            most
+            if chunk_bytes * most <= self.bytes_in_flight
+            else max(1, self.bytes_in_flight // chunk_bytes)
+        )
 
     def next_docs(self, docs: int, *, rows: int, size_bytes: int, seconds: float) -> int:
         """The size of the chunks to plan next (now ``docs``), from what one of ``rows`` documents cost. That may have

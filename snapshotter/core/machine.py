@@ -145,6 +145,8 @@ class Machine(Requesting):
         if scan is not None and window.request_id is not None:
             if happened.rows >= scan.docs // 2:  # what a small one takes is mostly not of its rows
                 self._pace = self._pace.expected(happened.rows, happened.seconds, self.limits)
+            if happened.rows:
+                scan.document_bytes = happened.size_bytes // happened.rows
             scan.docs = self.limits.next_docs(
                 scan.docs, rows=happened.rows, size_bytes=happened.size_bytes, seconds=happened.seconds
             )

@@ -193,6 +193,8 @@ class Requesting:
             and happened.resumed == self._task(happened.request_id, happened.namespace).resumed
         ):
             scan.plan(happened.bounds, exhausted=happened.exhausted)
+            scan.docs = min(scan.docs, happened.docs or scan.docs)
+            scan.document_bytes = scan.document_bytes or happened.document_bytes
         return []
 
     def _drop(self, window: Window, why: str = "") -> list[Effect]:
@@ -267,7 +269,7 @@ class Requesting:
     def _fill(self, request: RequestProgress, task: TaskProgress, sharers: int) -> list[Effect]:
         """Windows for this collection, until it has its share among so many, or all are taken."""
         scan = self._scan_of(request, task)
-        slots = self._slots(scan.docs)
+        slots = self._slots(scan)
         share = max(1, slots // sharers)
         effects: list[Effect] = []
         while not self._behind and (scan.retries or self._has_room(request, task, share, slots)):
@@ -295,9 +297,15 @@ class Requesting:
         """Among how many windows like these all room would be shared; ``unknown`` for those that belong to no scan."""
         request_id, namespace = key
         scan = None if request_id is None else self.scans.get((request_id, namespace))
-        return unknown if scan is None else self._slots(scan.docs)
+        return unknown if scan is None else self._slots(scan)
 
-    def _slots(self, docs: int) -> int:
+    def _slots(self, scan: Scan) -> int:
+        """Windows like these that may be in flight, by how many documents they hold, and by how many bytes."""
+        return min(
+            self._slots_by_rows(scan.docs), self.limits.slots_by_bytes(scan.docs * scan.document_bytes)
+        )
+
+    def _slots_by_rows(self, docs: int) -> int:
         if not self._streams:
             return self.limits.slots(docs)
         most = self.limits.rows_beside_changes if self._yields else self.limits.rows_in_flight

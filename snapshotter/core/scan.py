@@ -35,7 +35,8 @@ class Planned:
 class Scan:
     """``tail`` is the end of the last planned chunk, ``last`` that of the scan. ``reached`` is the end of the
     last chunk that has had a window; ``docs`` the size of the chunks to plan next. ``closed``: the next chunk begins
-    with ``tail`` itself, the lower end of a range that somebody asked for."""
+    with ``tail`` itself, the lower end of a range that somebody asked for. ``document_bytes``: what a document has, by
+    the newest that is known of it (0: nothing)."""
 
     tail: Bound | None
     last: Bound
@@ -49,6 +50,7 @@ class Scan:
     next_order: int = 0
     next_close: int = 0
     closed: bool = False
+    document_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.reached = None if self.closed else self.tail

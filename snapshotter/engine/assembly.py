@@ -24,7 +24,8 @@ from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 
 _log = structlog.get_logger("snapshotter.configuration")
-_COLUMNS_READ = {"columns": "state"}
+_ASKED = {"columns": "state", "events": "latest"}
+"""What a state table needs of the source."""
 
 
 def engine_config(settings: Settings) -> EngineConfig:
@@ -36,7 +37,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         name=settings.name,
         uri=settings.connection_uri(),
         warehouse=settings.warehouse(),
-        source_options={**options, **_COLUMNS_READ},
+        source_options={**options, **_ASKED},
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,

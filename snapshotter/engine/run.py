@@ -45,6 +45,7 @@ from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
+from streaming import admission
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 from streaming.shard_keys import shard_keys
@@ -52,6 +53,8 @@ from streaming.shard_keys import shard_keys
 _log = structlog.get_logger("snapshotter.run")
 _NO_END = 1 << 31
 _OPENING_SECONDS = 10.0
+_CHUNK_MARGIN = 4
+"""By how much the first chunks, planned by the size of an average document, may be larger than what chunks aim at."""
 
 
 class StopRequested(Exception):
@@ -122,6 +125,7 @@ class Run:
             readers=config.limits.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
+            chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
         self.batches = BatchLane(
             host=self,
@@ -162,7 +166,8 @@ class Run:
             captures = self.world.config.scope.captures
             self._images.look(n for n, count in trailer.namespaces.items() if count and captures(n))
         if self._ended is not None:
-            self.world.hints.learn(trailer.events, trailer.end.t - self._ended.t)
+            weight = admission.weight(trailer.events, trailer.size_bytes, self.world.config.bytes_per_event)
+            self.world.hints.learn(weight, trailer.end.t - self._ended.t)
         self._ended = trailer.end
 
     def _begin(self, batch_id: int) -> None:

@@ -380,6 +380,7 @@ class BatchLane:
             landing=landing,
             events=mine,
             shares=trailer.parts,
+            size_bytes=trailer.sizes.get(namespace, 0),
             closings=closings,
             buffers=self.host.buffers,
             kept=tuple(self.keys.asked(namespace)) if closings else (),

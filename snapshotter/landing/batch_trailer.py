@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streaming.json_text import from_text
 from streaming.namespaces import Namespace
@@ -14,7 +14,8 @@ from streaming.positions import ClusterTime
 @dataclass(frozen=True, slots=True)
 class BatchTrailer:
     """``token`` is the resume token behind the batch, in base64; ``transactional`` are events of transactions, where
-    the source was asked about them; ``parts`` are the shares that the batch was read in."""
+    the source was asked about them; ``parts`` are the shares that the batch was read in. ``sizes``: bytes of what came
+    as rows of each collection."""
 
     end: ClusterTime
     token: str | None
@@ -23,6 +24,7 @@ class BatchTrailer:
     namespaces: Mapping[Namespace, int]
     transactional: int = 0
     parts: int = 1
+    sizes: Mapping[Namespace, int] = field(default_factory=dict)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], batch_id: int) -> BatchTrailer:
@@ -35,8 +37,10 @@ class BatchTrailer:
                 f" {parts}: it is not whole"
             )
         namespaces: Counter[Namespace] = Counter()
+        sizes: Counter[Namespace] = Counter()
         for value in found:
             namespaces.update({Namespace.parse(name): n for name, n in value["namespaces"].items()})
+            sizes.update({Namespace.parse(name): n for name, n in value["sizes"].items()})
         return cls(
             end=ClusterTime.from_json(found[-1]["end"]),
             token=found[-1]["token"],
@@ -45,4 +49,5 @@ class BatchTrailer:
             namespaces=namespaces,
             transactional=sum(value["transactional"] for value in found),
             parts=parts,
+            sizes=sizes,
         )

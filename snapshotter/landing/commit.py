@@ -51,6 +51,10 @@ from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 from streaming.table_identity import TableMark
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
+PIECE_BYTES = 16 << 20
+"""What one task decodes of a batch: the batch is divided by key into so many pieces. How makes no difference to what
+lands, so a batch that is tried again may be divided otherwise."""
+MEMORY_BYTES = 256 << 20
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
 _LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
@@ -69,7 +73,8 @@ class BuffersGone(Exception):
 @dataclass(frozen=True, slots=True)
 class TableBatch:
     """What lands in one table: ``events`` are raw rows of the source (None: there are none), which came in so many
-    ``shares``. Where the batch emptied the collection they are those that follow, and nothing else stays in the table.
+    ``shares`` and have ``size_bytes``. Where the batch emptied the collection they are those that follow, and nothing
+    else stays in the table.
     """
 
     namespace: Namespace
@@ -80,6 +85,7 @@ class TableBatch:
     kept: Sequence[pa.Table]
     metadata: Mapping[str, Any]
     shares: int = 1
+    size_bytes: int = 0
 
     @property
     def emptied(self) -> bool:
@@ -90,13 +96,14 @@ class TableBatch:
 class LandedTable:
     """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
     of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
-    table."""
+    table. ``size_bytes``: what the events have that they are the newest of."""
 
     namespace: Namespace
     keys: pa.Table
     outcomes: dict[WindowId, Outcome] = field(default_factory=dict)
     events: int = 0
     deletes: int = 0
+    size_bytes: int = 0
     wrote: bool = False
     mark: TableMark | None = None
 
@@ -109,7 +116,8 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
     try:
         if batch.events is not None:
             rows, keys, deletes = _decoded(opened, batch)
-        landed = LandedTable(batch.namespace, keys, events=keys.num_rows, deletes=deletes)
+        size = batch.size_bytes
+        landed = LandedTable(batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=size)
         recorded = opened.table.recorded_batch()
         if recorded is not None and recorded >= batch.landing.batch_id:
             return landed
@@ -147,11 +155,14 @@ def _decoded(opened: OpenTable, batch: TableBatch) -> tuple[DataFrame, pa.Table,
     assert batch.events is not None
     plan = opened.grow(TablePlan())
     events = batch.events.select(*EVENT_COLUMNS)
-    if batch.shares > 1:
-        events = events.repartition(batch.shares, "_key")  # the events of a key may lie in several shares
+    pieces = -(-batch.size_bytes // PIECE_BYTES)
+    if max(batch.shares, pieces) > 1:
+        # The events of a key may lie in several shares; and a worker holds the newest event of each key of a piece.
+        events = events.repartition(max(batch.shares, pieces), "_key")
     while True:
-        # The job that brings the keys holds the rows, too.
-        frame = held(events.mapInArrow(decode_latest(plan), row_schema(plan)), at_once=False)
+        # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
+        decoded = events.mapInArrow(decode_latest(plan), row_schema(plan))
+        frame = held(decoded, at_once=False, on_disk=batch.size_bytes > MEMORY_BYTES)
         try:
             found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
         except BaseException:
@@ -308,7 +319,13 @@ def _known(landed: LandedTable, reads: int, parts: Sequence[Trailer], gone: int 
     and last, and no READ stands beside an event of its key, nor a row that is gone beside either. All of it is
     checkpointed. ``reads``: how many rows there are beside the events', ``gone`` of them deletes."""
     apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(parts)
-    return Known(rows=landed.events + reads, distinct=apart, held=apart, deletes=landed.deletes + gone)
+    return Known(
+        rows=landed.events + reads,
+        distinct=apart,
+        held=apart,
+        deletes=landed.deletes + gone,
+        size_bytes=landed.size_bytes + sum(part.size_bytes for part in parts),
+    )
 
 
 def _disjoint(parts: Sequence[Trailer]) -> bool:

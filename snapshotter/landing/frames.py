@@ -18,6 +18,13 @@ def for_batches(session: SparkSession) -> None:
 
     A batch is bounded, and its joins are of small tables that are broadcast: what Spark would learn on the way changes
     nothing, and planning anew behind each stage takes time (bench/README.md). Where much is merged, Delta plans in the
-    session of the table, which is another. Without such learning nobody joins Spark's 200 partitions into few."""
+    session of the table, which is another. Without such learning nobody joins Spark's 200 partitions into few.
+
+    What goes to a Python worker at a time is bounded by bytes: 10,000 large documents would be."""
     cores = str(session.sparkContext.defaultParallelism)
-    set_unless_given(session, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": cores})
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": cores,
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+    }
+    set_unless_given(session, settings)

@@ -46,6 +46,8 @@ from streaming.positions import ClusterTime
 from streaming.shard_keys import ShardKey
 
 FETCH_SIZE = 8_000
+FETCH_BYTES = 4 << 20
+"""What replies of large documents aim at: some are held at a time, and decoded as one."""
 _AHEAD = 2
 
 
@@ -109,10 +111,12 @@ class Buffer:
             free_checkpoint(self.frame)
 
 
-def held(frame: DataFrame, *, at_once: bool = True) -> DataFrame:
+def held(frame: DataFrame, *, at_once: bool = True, on_disk: bool = False) -> DataFrame:
     """The frame's rows, checkpointed locally: by a job of its own, or else by the next one that reads all of them. As
-    objects: what PySpark calls MEMORY_AND_DISK is bytes, by Java's own serializer (bench/README.md)."""
-    return frame.localCheckpoint(at_once, StorageLevel.MEMORY_AND_DISK_DESER)
+    objects: what PySpark calls MEMORY_AND_DISK is bytes, by Java's own serializer (bench/README.md). ``on_disk``: they
+    are not to take the room of others in memory."""
+    level = StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK_DESER
+    return frame.localCheckpoint(at_once, level)
 
 
 def free_checkpoint(frame: DataFrame) -> None:

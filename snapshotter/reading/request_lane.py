@@ -38,7 +38,7 @@ from snapshotter.core.window import WindowId
 from snapshotter.errors import cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
-from snapshotter.reading.chunk_reader import FETCH_SIZE, Buffer, ReadJob, SubRange, read
+from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, ReadJob, SubRange, read
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
@@ -71,12 +71,15 @@ class Lane:
     readers: int = 2
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
+    chunk_bytes: int | None = None
+    """A chunk is planned with no more, by what documents have on average; None: as many documents as were asked for."""
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
     _queues: dict[type, Queue[Any]] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _given_up: set[WindowId] = field(default_factory=set)
     _failures: int = 0
+    _document_bytes: dict[Namespace, int] = field(default_factory=dict)
 
     def start(self) -> None:
         handlers: list[tuple[type, Callable[[Sequence[Any]], None], int]] = [
@@ -216,8 +219,10 @@ class Lane:
         signed = bson.encode(self.clock.signed) if self.clock.signed is not None else None
         plan = self.plan_for(first.namespace)
         query = query_of(first.filter)
+        size = self._document_bytes.get(first.namespace, 0)
+        fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
         keyed = shard_key_of(self.client, first.namespace)
-        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, self.fetch_size, keyed)
+        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, fetch, keyed)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""
@@ -248,8 +253,12 @@ class Lane:
     def _plan(self, effect: PlanChunks) -> None:
         prober = IdProber(self.client)
         probe = Probe([effect.upto], exhausted=True)
+        document_bytes = self._document_bytes[effect.namespace] = prober.document_bytes(effect.namespace)
+        docs = effect.docs
+        if self.chunk_bytes is not None and document_bytes:
+            docs = min(docs, max(1, self.chunk_bytes // document_bytes))
         if prober.can_split(effect.namespace, effect.upto):
-            size, query = (effect.docs, effect.count), query_of(effect.filter)
+            size, query = (docs, effect.count), query_of(effect.filter)
             probe = prober.next_bounds(
                 effect.namespace, effect.after, effect.upto, *size, query, closed=effect.closed
             )
@@ -257,7 +266,8 @@ class Lane:
         sharded = is_sharded(effect.upto.key)
         bounds = tuple(bound.past_id() if sharded else bound for bound in probe.bounds)
         task = effect.request_id, effect.namespace
-        self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed))
+        sizes = docs, document_bytes
+        self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed, *sizes))
 
     def _release(self, window: WindowId) -> None:
         buffer = self.buffers.pop(window, None)

@@ -93,7 +93,7 @@ def test_parts_are_of_whole_ids(lab: Lab, mongos: Mongos, reads: Reads) -> None:
 
 def test_a_change_of_the_shard_keys_value_leaves_no_row_behind(lab: Lab, mongos: Mongos) -> None:
     """An update and a replacement tell the new documentKey only: the row under the old one goes, also where both came
-    in one batch."""
+    in one batch, or another change of the document follows in it."""
     mongos.shard(lab.name("orders"), "region")
     lab.with_options("cluster_time", snapshot__mode="initial")
     orders = lab.collection("orders")
@@ -107,10 +107,14 @@ def test_a_change_of_the_shard_keys_value_leaves_no_row_behind(lab: Lab, mongos:
         with lab.client.start_session() as session, session.start_transaction():
             orders.insert_one({"_id": 11, "region": "eu"}, session=session)
             orders.replace_one({"_id": 11}, {"region": "us"}, session=session)
+            orders.update_one({"_id": 4}, {"$set": {"region": "us"}}, session=session)
+            orders.replace_one({"_id": 5}, {"region": "us", "v": 1}, session=session)
+            for n in (4, 5):
+                orders.update_one({"_id": n}, {"$set": {"v": 2}}, session=session)
         settle(engine)
         lab.assert_equal("orders")
         assert [key for key in keys(lab) if "us" in key] == [
-            f"|N{n}! region!Sus!" for n in ("a1", "a2", "b11")
+            f"|N{n}! region!Sus!" for n in ("a1", "a2", "a4", "a5", "b11")
         ]
 
 

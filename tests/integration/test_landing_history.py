@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from snapshotter.core.inputs import Outcome
+from snapshotter.landing.commit import MEMORY_BYTES, PIECE_BYTES
 from streaming.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow
@@ -39,6 +40,18 @@ def test_a_history_lands_as_the_rule_says(
     in one share, or in three that hold events of the same keys."""
     history = generate(rng, keys=150, batches=4, events=120)
     landings = Landings(spark, tmp_path / "table", first_load=first_load, shares=shares, settings=settings)
+    follow(landings, history)
+
+
+@pytest.mark.parametrize("first_load", [False, thorough(True)], ids=["over_rows", "first_load"])
+def test_a_large_batch_is_divided_by_key(
+    spark: SparkSession, tmp_path: Path, rng: random.Random, first_load: bool
+) -> None:
+    """Piece by piece the newest event of each key is found and decoded, and set aside on disk; the table gets one
+    commit with the same rows as without."""
+    history = generate(rng, keys=150, batches=3, events=120)
+    size = MEMORY_BYTES + PIECE_BYTES
+    landings = Landings(spark, tmp_path / "table", first_load=first_load, size_bytes=size)
     follow(landings, history)
 
 

@@ -95,7 +95,8 @@ def buffer_of(
 
 
 class Landings:
-    """One table, landed batch after batch, as the batch lane does it. Where it is no first load, as a large one is."""
+    """One table, landed batch after batch, as the batch lane does it. Where it is no first load, as a large one is.
+    ``size_bytes``: each batch is taken for one of so many."""
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class Landings:
         *,
         first_load: bool,
         shares: int = 1,
+        size_bytes: int = 0,
         reconcile: bool = False,
         shard_key: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
@@ -112,6 +114,7 @@ class Landings:
         self.reconcile = reconcile
         self.shard_key = shard_key
         self.shares = shares
+        self.size_bytes = size_bytes
         self.path = path
         self.first_load = first_load
         small_bytes = SMALL_BYTES if first_load else 0
@@ -173,6 +176,7 @@ class Landings:
                 if changes or batch in history.emptied
                 else None,
                 shares=self.shares,
+                size_bytes=self.size_bytes,
                 closings=landing.closings,
                 buffers=self.buffers,
                 kept=tuple(self.keys.asked(COLLECTION)) if closing else (),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.admission import Admitted, Counted, cut, shares, stride_for, takes_all
+from streaming.admission import Admitted, Counted, cut, shares, stride_for, takes_all, weight
 
 
 def test_a_lag_that_no_deployment_can_fill_is_taken_whole() -> None:
@@ -29,6 +29,14 @@ def test_a_density_says_nothing_about_a_long_lag() -> None:
 
 def ones(*times: int) -> list[Counted]:
     return [(time, 1) for time in times]
+
+
+def test_an_event_of_many_bytes_counts_as_several() -> None:
+    """A batch of 512 MB and 200,000 events at most is full of 512 documents of 1 MB, or of 200,000 small ones."""
+    each = (512 << 20) / 200_000
+    assert weight(512, 512 << 20, each) == 200_000
+    assert weight(200_000, 100 << 20, each) == 200_000
+    assert weight(1, 0, each) == 1
 
 
 def test_all_fits() -> None:

@@ -21,6 +21,7 @@ def text(part: int, parts: int, seconds: int, **namespaces: int) -> str:
             "events": sum(namespaces.values()),
             "bytes": 10 * sum(namespaces.values()),
             "namespaces": {f"shop.{name}": count for name, count in namespaces.items()},
+            "sizes": {f"shop.{name}": 10 * count for name, count in namespaces.items()},
             "transactional": 2 + part,
             "part": part,
             "parts": parts,
@@ -34,6 +35,7 @@ def test_shares_add_up_to_the_batch() -> None:
     assert (found.end, found.token, found.parts) == (ClusterTime(9, 1), "token 1", 2)
     assert (found.events, found.size_bytes, found.transactional) == (7, 70, 5)
     assert found.namespaces == {ITEMS: 6, ORDERS: 1}
+    assert found.sizes == {ITEMS: 60, ORDERS: 10}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,26 @@ def test_capture_modes(mode: str, full_type: str, expected: tuple[str | None, bo
     assert options.needs_images == (expected[1] or expected[0] == "whenAvailable")
 
 
+@pytest.mark.parametrize("columns", ["full", "state"])
+def test_what_is_asked_of_the_server_follows_from_the_columns(columns: str) -> None:
+    """Pre-images cost the server, and room in an event, so nobody who does not get them asks for them."""
+    stream = parsed(capture__mode="change_streams_update_full_with_pre_image", columns=columns).stream
+    assert stream.before_change == (columns == "full")
+    project = [stage for stage in stream.pipeline({}) if "$project" in stage]
+    assert [
+        ("fullDocument" in stage["$project"], "updateDescription" in stage["$project"]) for stage in project
+    ] == ([] if columns == "full" else [(True, False)])
+
+
+def test_a_batch_is_bounded_by_bytes() -> None:
+    """0, Debezium's default for the size of its queue, means ours."""
+    assert parsed().max_bytes == parsed(engine__batch__max__bytes="0").max_bytes == 512 << 20
+    assert (
+        parsed(engine__batch__max__bytes="2000000", engine__batch__max__events="1000").bytes_per_event
+        == 2_000
+    )
+
+
 def test_a_start_time_or_token_implies_its_mode() -> None:
     """`start.position` need not be given with them."""
     time = ClusterTime(1_700_000_000, 5)

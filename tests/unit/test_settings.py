@@ -93,6 +93,23 @@ def test_a_full_debezium_configuration_works(tmp_path: Path) -> None:
     assert "engine.batch.max.events" in settings.warnings[0]
 
 
+def test_debeziums_queue_in_bytes_bounds_a_batch() -> None:
+    """It is another name of `engine.batch.max.bytes`; 0, its default, is ours. Two that differ are refused."""
+    ours, debeziums = "engine.batch.max.bytes", "max.queue.size.in.bytes"
+    given = [
+        {},
+        {debeziums: "0"},
+        {debeziums: "2097152"},
+        {ours: "4194304"},
+        {ours: "4194304", debeziums: "0"},
+    ]
+    found = [Settings.from_options({**LEAST, **options}, {}) for options in given]
+    assert [s.limits().bytes_in_flight >> 20 for s in found] == [512, 512, 2, 4, 4]
+    assert [s.source_options()[ours] for s in found[2:4]] == ["2097152", "4194304"]
+    assert list(problems({ours: "4194304", debeziums: "2097152"})) == [debeziums]
+    assert list(problems({debeziums: "1000"})) == [debeziums]
+
+
 def test_all_problems_are_told_at_once() -> None:
     """Names, values, variables and rules between options: one error has them all, each with option and
     value.

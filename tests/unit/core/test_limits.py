@@ -61,6 +61,12 @@ def test_few_windows_where_few_rows_may_be_in_flight() -> None:
     assert [limits.slots(docs, 500) for docs in (10_000, 300, 201, 1)] == [1, 2, 2, 10]
 
 
+def test_few_windows_where_few_bytes_may_be_in_flight() -> None:
+    """As many as hold them, one at least; small chunks, or ones of which nothing is known, are not bounded by that."""
+    limits = Limits(windows_in_flight_max=64, bytes_in_flight=512 << 20)
+    assert [limits.slots_by_bytes(size << 20) for size in (0, 8, 16, 64, 1_024)] == [64, 64, 32, 8, 1]
+
+
 @pytest.mark.parametrize(
     "wrong", [{"chunk_docs": 0}, {"windows_in_flight": 0}, {"attempts": 0}, {"tasks_ahead": 0}]
 )

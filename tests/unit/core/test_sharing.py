@@ -8,7 +8,7 @@ from dataclasses import replace
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 
-from .some import ITEMS, ORDERS, arrived, bound, closing, machine, only, request, seen
+from .some import ITEMS, ORDERS, arrived, at, bound, closing, machine, only, request, seen
 
 
 def two_scans(urgent: int) -> list[list[str]]:
@@ -62,3 +62,25 @@ def test_small_chunks_leave_room_for_large_ones() -> None:
     said = [it.step(inp.ChunksPlanned("q1", n, ends, exhausted=False)) for n in (ORDERS, ITEMS)]
     assert [len(only(eff.WriteLow, effects)) for effects in said] == [10, 1]
     assert Counter(w.namespace for w in it.windows.values()) == {ORDERS: 10, ITEMS: 1}
+
+
+def test_large_documents_share_the_bytes_in_flight() -> None:
+    """Their chunks are planned with fewer of them, and no more windows are in flight than may be held; what a chunk
+    that was read had tells how many the next ones have."""
+    limits = {"chunk_docs_start": 50_000, "windows_in_flight": 6, "bytes_in_flight": 512 << 20}
+    it = machine(chunk_docs=None, rows_in_flight=300_000, **limits)
+    it.step(inp.RequestReceived(request("q1", ORDERS)))
+    it.step(arrived(0, 10))
+    it.step(inp.BatchLanded(0))
+    it.step(inp.CollectionOpened("q1", ORDERS, bound("k99")))
+    it.step(arrived(1, 11))
+    it.step(inp.BatchLanded(1))
+    ends = tuple(bound(f"k{n:02}") for n in range(1, 40))
+    it.step(inp.ChunksPlanned("q1", ORDERS, ends, exhausted=False, docs=64, document_bytes=1 << 20))
+    assert it.scans["q1", ORDERS].docs == 64
+    assert len(it.windows) == 8
+    first = min(it.windows)
+    it.step(inp.LowWritten(first, at(12)))
+    it.step(inp.ChunkRead(first, at(13), 64, size_bytes=128 << 20, seconds=1.0))
+    assert it.scans["q1", ORDERS].docs == 16
+    assert it.scans["q1", ORDERS].document_bytes == 2 << 20
