@@ -304,7 +304,9 @@ def test_random_documents_survive_mongodb_and_delta(pair: Pair) -> None:
     refused: list[int | None] = []
     for raw in drawn:
         # By the command itself: the driver's own method reads the document, and refuses some that the server takes.
-        told = pair.collection.database.command("insert", pair.collection.name, documents=[RawBSONDocument(raw)])
+        told = pair.collection.database.command(
+            "insert", pair.collection.name, documents=[RawBSONDocument(raw)]
+        )
         # Two of one _id, or an _id or a field name that the server refuses.
         refused += [error["code"] for error in told.get("writeErrors", ())]
         kept += told["n"]
