@@ -29,20 +29,21 @@ from tests.support.kills import moments
 from tests.support.workload import Workload, WorkloadPlan, load
 
 CHUNK = 150
+ONE_KILLS_CHUNK = 300
 IN_THE_FIRST_LOAD = 2  # of seven; where there is but one, it is in a backfill of tables that are loaded
 KILLS = ("start", "commits", "commits", "commits", "progress", "offsets", "offsets")
 ONE_KILL = ("commits",)
 
 
-def options(uri: str, database: str, strategy: Strategy) -> dict[str, str]:
+def options(uri: str, database: str, strategy: Strategy, chunk: int = CHUNK) -> dict[str, str]:
     found = {
         "name": f"killed-{strategy}".replace("_", "-"),
         "mongodb.connection.string": uri,
         "database.include.list": database,
         "incremental.snapshot.watermarking.strategy": strategy.value,
-        "incremental.snapshot.chunk.size": str(CHUNK),
+        "incremental.snapshot.chunk.size": str(chunk),
         # Two windows a commit: a backfill takes several batches, and there is time to be killed in.
-        "engine.commit.target.rows": str(2 * CHUNK),
+        "engine.commit.target.rows": str(2 * chunk),
     }
     return {**found, "signal.data.collection": f"{database}.signals"} if strategy.in_stream else found
 
@@ -83,7 +84,8 @@ def test_killed_engine_loses_and_doubles_nothing(
     load(plan)
     before = majority_time(mongo_client)
     images = {"capture.mode.full.update.type": "post_image", "collection.exclude.list": ".*history.end"}
-    engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy), **images})
+    chunk = CHUNK if len(kills) > 1 else ONE_KILLS_CHUNK
+    engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy, chunk), **images})
     loaded: ClusterTime | None = None
     in_between = 0
     with Workload(plan) as workload:
@@ -155,11 +157,11 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     spark: SparkSession,
 ) -> None:
     """Stopped twice in the middle of a backfill: exit code 0, no window is left open, no chunk is read again."""
-    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=9_000, rate=40, settled=True)
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=6_000, rate=40, settled=True)
     load(plan)
     strategy = Strategy.INSERT_INSERT
     # Small chunks: 64 windows are in flight at most, and close before an engine that is stopped ends.
-    chunk = 90
+    chunk = 60
     more = {
         "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": str(chunk),

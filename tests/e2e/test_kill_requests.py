@@ -139,11 +139,12 @@ def options(uri: str, operators: Operators) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kills", "signals"),
     [
-        pytest.param(ONE_KILL, ONE_LIFE, marks=pytest.mark.guard, id="one kill"),
-        pytest.param(KILLS, ((None,) * 7,) * 8, marks=pytest.mark.thorough, id="eight kills"),
+        pytest.param(ONE_KILL, ONE_LIFE, id="one kill"),
+        pytest.param(KILLS, ((None,) * 7,) * 8, id="eight kills"),
     ],
 )
 def test_killed_among_signals_nothing_is_lost_or_done_twice(

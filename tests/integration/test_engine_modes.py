@@ -268,7 +268,7 @@ def test_any_number_of_threads_reads_all(lab: Lab, reads: Reads) -> None:
     """``snapshot.max.threads``: seven, a stop in the middle, and then one: nothing is lost, and what had landed is not
     read again."""
     prepared(lab, "initial", snapshot__max__threads=7)
-    lab.tune = limits(2, 7)
+    lab.tune = lambda config: limits(2, 7, readers=config.limits.readers)(config)
     with lab.running() as engine:
         run = engine.engine.run_state
         assert run is not None

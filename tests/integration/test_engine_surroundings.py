@@ -68,6 +68,7 @@ def shown(spark: SparkSession) -> str:
     for query in spark.streams.active:
         stream: Any = query._jsq.streamingQuery()  # type: ignore[attr-defined]
         texts += [
+            str(stream.analyzedPlan().collectLeaves().head().extraOptions().asCaseSensitiveMap()),
             str(stream.logicalPlan().toString()),
             str(stream.lastExecution().toString()),
             str(query.lastProgress),

