@@ -103,6 +103,20 @@ def test_a_backlog_in_small_batches(
     assert all(trailer["token"] for trailer in stream.trailers)
 
 
+def test_a_backlog_of_large_documents_in_small_batches(
+    stream: Stream, mongo_uri: str, mongo_client: Client, database: str
+) -> None:
+    """40 documents of 256 kB: eight a batch of 2 MiB, and up to a quarter more."""
+    begin = from_here(mongo_uri)
+    mongo_client[database]["items"].insert_many([{"_id": n, "text": "x" * 256_000} for n in range(40)])
+    options = {"engine__batch__max__events": "8000", "engine__batch__max__bytes": str(2 << 20)}
+    stream.run(capture__start__op__time=begin, trailer="true", **options)
+    sizes = [len(rows) for _, rows in stream.batches if rows]
+    assert sum(sizes) == 40
+    assert max(sizes) <= 10
+    assert max(trailer["bytes"] for trailer in stream.trailers) <= 3 << 20
+
+
 def test_a_batch_that_failed_is_replayed_as_it_was(
     stream: Stream, mongo_uri: str, mongo_client: Client, database: str
 ) -> None:

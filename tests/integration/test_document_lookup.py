@@ -10,7 +10,7 @@ from pymongo import MongoClient
 
 from streaming.change_cursor import ChangeRange
 from streaming.change_options import ChangeOptions
-from streaming.document_lookup import BYTES_AIM, FIRST_IDS, DocumentLookup
+from streaming.document_lookup import BYTES_AIM, BYTES_MAX, FIRST_IDS, DocumentLookup
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.raw_events import Event
@@ -119,7 +119,8 @@ def test_what_is_gone_or_not_captured_has_no_document(
 def test_large_documents_are_asked_for_a_few_at_a_time(
     mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime
 ) -> None:
-    """After the first list its documents tell how many fit; events that need none travel with the others."""
+    """The first list proves too large and is asked for again in parts, which say how many fit from then on. Events that
+    need none travel with the others."""
     orders = mongo_client[database]["orders"]
     each = BYTES_AIM // 4
     for n in range(FIRST_IDS + 8):
@@ -129,5 +130,7 @@ def test_large_documents_are_asked_for_a_few_at_a_time(
     orders.delete_one({"_id": 0})
     filled, lists = looked_up(mongo_uri, events(mongo_uri, database, start))
     assert len(filled) == 2 * (FIRST_IDS + 8) + 1
+    assert FIRST_IDS * each > BYTES_MAX
     # All inserts came before the first update; three documents of a quarter, and their other fields, fit the aim.
-    assert lists == [FIRST_IDS + 8 + FIRST_IDS, 3, 3, 2 + 1]
+    assert FIRST_IDS == 5 * 3 + 1
+    assert lists == [FIRST_IDS + 8 + 3, 3, 3, 3, 3, 1, 3, 3, 2 + 1]
