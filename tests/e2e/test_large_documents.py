@@ -1,7 +1,8 @@
 """Memory is bounded by bytes: large documents, and one that changes again and again, streamed and read by a backfill.
 
 The Java heap is what it was given (1 GB). Beside it (Python workers, the driver's Python, what the JVM takes outside
-its heap) an engine stays within another GB, however much data there is.
+its heap) an engine stays within another GB and a half, however much data there is: of that some 0.85 are what an engine
+takes that has nothing to do.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.support.memory import Peaks, watched
 from tests.support.tables import rows
 
 HEAP = 1 << 30
-BESIDE = 1 << 30
+BESIDE = 3 << 29
 MB = 1 << 20
 LENGTHS = "_id, n, length(text) AS length"
 
@@ -92,6 +93,7 @@ def landed(engine: EngineProcess, collection: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("count", [200, pytest.param(20_000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("way", ["stream", "backfill"])
 def test_documents_of_a_megabyte(
@@ -113,6 +115,7 @@ def test_documents_of_a_megabyte(
     assert peaks.beside(HEAP) < BESIDE
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("times", [2_000, pytest.param(20_000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("update_type", ["lookup", "post_image"])
 def test_a_hot_document(
