@@ -52,8 +52,8 @@ class Coverage:
     ) -> Coverage:
         """``streamed``: captured collections that the batch has events of; ``emptied``: by a drop or a rename, so that
         nothing of before is left; ``read``: those that a request has read from end to end by now, into a table that
-        holds nothing else."""
-        settled = {*self.new(streamed), *emptied, *read}
+        holds nothing else. One of these may not be captured any more: it gets no mark."""
+        settled = {*self.new(streamed), *emptied, *self.unread.intersection(read)}
         return self if settled <= self.settled else self.settling(settled)
 
     def to_json(self) -> dict[str, Any]:

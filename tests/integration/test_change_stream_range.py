@@ -253,7 +253,7 @@ def test_an_empty_range_reads_nothing(mongo_uri: str, database: str, start: Clus
     for begin in (start, ClusterTime(0, 0)):
         assert read(source, begin, start) == []
         content = trailer(read(with_trailer, begin, start))
-        nothing = {"token": None, "events": 0, "bytes": 0, "namespaces": {}, "transactional": 0}
+        nothing = {"token": None, "events": 0, "bytes": 0, "namespaces": {}, "sizes": {}, "transactional": 0}
         assert content == {"end": start.to_json(), **nothing, "part": 0, "parts": 1}
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,6 @@ import psutil
 import pyarrow as pa
 import pytest
 from pymongo import MongoClient
-from pyspark.sql import SparkSession
 
 from snapshotter.errors import EXIT_GAVE_UP, GaveUp, exit_code
 from snapshotter.landing import batch_lane, commit
@@ -27,6 +25,7 @@ from snapshotter.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
 from streaming.columns import TablePlan
 from tests.support.engines import SECONDS, Lab, lab, reads
+from tests.support.storage import refusing_writes
 
 __all__ = ["lab", "reads"]
 
@@ -61,19 +60,6 @@ def kill_workers() -> int:
         except psutil.NoSuchProcess:
             continue
     return killed
-
-
-@contextmanager
-def refusing_writes(spark: SparkSession) -> Iterator[None]:
-    """No file of Spark's JVM may grow: what a full disk, or one that was mounted anew as read-only, does to it."""
-    jvm: Any = spark._jvm
-    java = int(jvm.java.lang.ProcessHandle.current().pid())
-    soft, hard = resource.prlimit(java, resource.RLIMIT_FSIZE)
-    resource.prlimit(java, resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.prlimit(java, resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def last_error(lab: Lab) -> str:

@@ -12,11 +12,13 @@ from streaming import columns
 from streaming.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
 from streaming.key_ranges import key_ranges
 from streaming.namespaces import Namespace
+from streaming.state_evolution import is_refusal
 from streaming.state_merge import NOTHING_KNOWN, Known
 from streaming.state_schema import state_schema
 from streaming.state_table import StateTable
 from tests.integration.test_state_table_conflicts import held, while_landing
 from tests.support.selection import rest_thorough
+from tests.support.storage import refusing_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,6 +77,31 @@ def test_a_table_is_made_without_the_fields_that_spark_refuses(
         key_ranges=None,
     )
     assert landed.wrote
+
+
+def test_storage_that_fails_in_the_middle_of_ddl_refuses_nothing(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is written, and its column is not: that is raised as what it is, and the next opening adds the column.
+    No field is rescued for it."""
+    table = opened(spark, path)
+    table.create(PLAN)
+    table.open()
+    alter = table._evolution.alter
+
+    def refused(statement: str) -> None:
+        with refusing_writes(spark):
+            alter(statement)
+
+    monkeypatch.setattr(table._evolution, "alter", refused)
+    grown = TablePlan((*PLAN.columns, Column("new", LONG)))
+    with pytest.raises(Exception, match="File too large") as failed:
+        table.evolve(grown)
+    assert not is_refusal(failed.value)
+    assert table.refusals == {}
+    found = opened(spark, path)
+    assert found.open() == grown
+    assert "new" in spark.read.format("delta").load(path).columns
 
 
 def test_a_plan_that_ended_engines_is_mended_at_the_next_opening(spark: SparkSession, path: str) -> None:

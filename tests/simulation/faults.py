@@ -20,7 +20,8 @@ class Scenario:
     stream that goes on all the same; ``again`` is a signal delivered once more, and ``together`` one that waits until
     the engine takes all that have come by then. Tables are ``altered``, ``removed``, ``put_back`` as they were
     a landing ago or ``stolen`` by others, or only ``optimized``; operators ``heal`` what is suspended by that, or the
-    engine ``repairs`` it; a crash may take the whole state with it (``lost``).
+    engine ``repairs`` it; a crash may take the whole state with it (``lost``). ``late``: a start captures one
+    collection more than the one before, or one less.
     ``mode``: "lookup" or "post-image"; ``strategy``: how watermarks are written."""
 
     seed: int = 0
@@ -75,6 +76,7 @@ class Scenario:
     heal: float = 0.1
     repairs: bool = False
     lost: float = 0.0
+    late: float = 0.0
 
     @property
     def disturbed(self) -> bool:
@@ -178,4 +180,5 @@ def swarm(seed: int) -> Scenario:
         heal=rng.choice([0.02, 0.2]),
         repairs=rng.random() < 0.5,
         lost=chance(0.3),
+        late=chance(0.5),
     )

@@ -1,4 +1,5 @@
-"""Rule-breaking changes, continued: tables that others alter, take or remove, and a state that is lost."""
+"""Rule-breaking changes, continued: tables that others alter, take or remove, a state that is lost, collections that
+join late."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from snapshotter.core.coverage import Coverage
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Wanted
 from snapshotter.core.suspension import Suspension
+from snapshotter.engine.first_load import FirstLoad
 from streaming.table_identity import TableMark
 
 from .mutations import MUTATIONS, mutation
@@ -115,3 +118,23 @@ def windows_stay_in_a_suspended_collection(patch: pytest.MonkeyPatch) -> None:
 @mutation("suspended", lost=1.0, restart=0.02, crash=0.02, preloaded=0.9, writes=0.4)
 def a_first_load_over_rows_does_not_reconcile(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "first_load", lambda self: tuple(map(Wanted, self.tables)))
+
+
+_JOINING: dict[str, Any] = {"late": 0.7, "restart": 0.02, "preloaded": 0.9, "writes": 0.4, "lost": 0.0}
+
+
+@mutation("late", **_JOINING)
+def a_collection_that_joins_late_is_not_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FirstLoad, "_newly_read", lambda self, before, progress, found: [])
+
+
+@mutation("late", **_JOINING)
+def a_mark_outlives_the_capture(patch: pytest.MonkeyPatch) -> None:
+    """A collection that was left out for a while is not read again."""
+    patch.setattr(Coverage, "within", lambda self, captures: self)
+
+
+@mutation("late", **_JOINING)
+def rows_of_a_collection_that_was_left_out_are_believed(patch: pytest.MonkeyPatch) -> None:
+    """It is read, but not with reconcile."""
+    patch.setattr(FirstLoad, "_wanted", lambda self, namespace, unbelieved: Wanted(namespace))

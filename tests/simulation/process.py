@@ -24,6 +24,7 @@ from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark
 
+from .joining import begin
 from .reading import Job, Reading, bound
 from .sink import all_new, outcome_of
 from .source import at, when
@@ -45,6 +46,7 @@ class Process(Reading):
         self.nonce = self.dead = False
         self.before = Progress()
         self.first = True
+        self.captured = world.captured
         self.landing_windows: list[Window] = []
         self.committing: Namespace | None = None
         self.events: Batch = {}
@@ -179,7 +181,12 @@ class Process(Reading):
     # The batch
 
     def start_machine(self, batch_id: int) -> None:
-        self.before = self.sink.load(batch_id)
+        self.before = self.sink.load(batch_id).capturing(self.captured.__contains__)
+        if self.scenario.late:
+            self.before, loads = begin(self.before, self.sink, self.world.tables, self.captured)
+            self.world.oracles.stale.update(
+                {wanted.namespace: load.id for load in loads for wanted in load.wanted}
+            )
         in_stream, controls = self.scenario.in_stream, self.sink.controls
         limits = self.scenario.limits
         self.machine = Machine(self.run, self.before, limits, in_stream=in_stream, controls=controls)
@@ -194,7 +201,7 @@ class Process(Reading):
         incomplete: dict[Namespace, dict[str, bool]] = {}
         changes: list[NamespaceChange] = []
         for entry in self.source.between(start, end):
-            if entry.namespace is None:
+            if entry.namespace not in self.captured:
                 continue
             if entry.op in ("drop", "fill"):
                 ends = (entry.namespace, None) if entry.op == "drop" else (ELSEWHERE, entry.namespace)
@@ -218,7 +225,7 @@ class Process(Reading):
                 if held:
                     landed_upto[task.namespace] = max(held)
         self.first = False
-        changed = namespace_changes.upshot(changes, self.world.tables.__contains__)
+        changed = namespace_changes.upshot(changes, self.captured.__contains__)
         return events, inp.BatchArrived(
             batch_id,
             at(start),
@@ -232,6 +239,7 @@ class Process(Reading):
             emptied=changed.emptied,
             requests=changed.requests,
             streams=bool(events),
+            streamed=frozenset(events),
         )
 
     def sightings(self, start: int, end: int) -> list[Sighting]:

@@ -25,6 +25,8 @@ class Strangers:
     machine: Any
     process: Any
     waiting: Any
+    captured: frozenset[Namespace]
+    crash: Any
     happens: Any
     known: Any
     ask: Any
@@ -84,7 +86,23 @@ class Strangers:
         self.stream_start = self.source.clock
         for table in self.tables.values():
             table.recorded = table.appended = -1  # of another checkpoint
-        self.oracles.stale = dict.fromkeys(self.tables, self.ask(self.first_load()))
+        asked = self.ask(first) if (first := self.first_load()) else ""
+        self.oracles.stale = {n: asked if n in self.captured else "" for n in self.tables}
 
     def first_load(self) -> tuple[Wanted, ...]:
-        return tuple(Wanted(n, reconcile=bool(table.rows)) for n, table in self.tables.items())
+        there = ((n, self.tables[n]) for n in self.tables if n in self.captured)
+        return tuple(Wanted(n, reconcile=bool(table.rows)) for n, table in there)
+
+    def change_what_is_captured(self) -> None:
+        """Before a start, somebody includes a collection that was left out, or leaves one out: what changes in it from
+        then on is not seen."""
+        if self.happens("late"):
+            self.captured ^= {self.rng.choice(list(self.tables))}
+        for namespace in self.tables.keys() - self.captured:
+            self.oracles.stale[namespace] = ""
+
+    def include_all(self) -> None:
+        """The next start captures every collection."""
+        if self.captured != self.tables.keys():
+            self.captured = frozenset(self.tables)
+            self.crash()

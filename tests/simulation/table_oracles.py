@@ -15,7 +15,7 @@ from .decisions import Decisions, Violation
 
 class TableOracles(Decisions):
     """``left_out``: of the newest landing. ``stale``: tables of before the state was lost, or that were taken
-    back, until a request has read them."""
+    back, or whose collection is not captured or was not for a while, and the request that reads them ("": none yet)."""
 
     world: Any
     touched: dict[Namespace, set[str]]

@@ -38,13 +38,14 @@ _TABLES_STAY = {
     "optimized": 0.0,
     "lost": 0.0,
     "heal": 0.0,
+    "late": 0.0,
 }
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_broken_rule_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A world of the kind in which the rule matters survives as it is, and fails once the rule is broken."""
-    busy = mutation.rule in ("control", "parts", "blocking", "suspended")
+    busy = mutation.rule in ("control", "parts", "blocking", "suspended", "late")
     alone = {} if mutation.rule == "suspended" else _TABLES_STAY
     tuned = {**({} if busy else _NO_OPERATORS), **alone, **mutation.tuned}
     for seed in range(_WORLDS_MAX):
@@ -78,4 +79,5 @@ def test_every_rule_that_the_core_keeps_is_broken_once() -> None:
         "control",
         "blocking",
         "suspended",
+        "late",
     }

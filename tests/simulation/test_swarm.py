@@ -73,7 +73,7 @@ def test_the_swarm_meets_every_fault() -> None:
     missing = {
         "crash", "restart", "drain", "read_fails", "read_fails_definitely", "open_fails", "buffers_lost",
         "open_document_lost", "hidden", "missing", "drops", "fills",
-        "pauses", "resumes", "stops", "again", "altered", "removed", "put_back", "stolen", "optimized", "lost",
+        "pauses", "resumes", "stops", "again", "altered", "removed", "put_back", "stolen", "optimized", "lost", "late",
     }  # fmt: skip
     for number in range(100):
         missing -= set(survive(swarm(number)).faults)

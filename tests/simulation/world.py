@@ -46,6 +46,7 @@ class World(Strangers):
         self.rng = Random(scenario.seed * 7919 + 1)
         self.source = Source([self.new_collection(n) for n in range(scenario.collections)])
         self.tables = {namespace: Table() for namespace in self.source.collections}
+        self.captured = frozenset(self.tables)
         self.sink = Durable()
         self.hidden: set[WindowId] = set()
         self.missing: set[int] = set()
@@ -125,6 +126,7 @@ class World(Strangers):
                 self.request()
             self.tick(self.scenario.writes)
         self.faulty = False
+        self.include_all()
         self.let_all_go_on()
         self.touch_all()
         for self.settling in range(_SETTLING_MAX):
@@ -215,7 +217,10 @@ class World(Strangers):
     def request(self) -> None:
         """Somebody asks for some of the collections; the journal keeps it, and a running engine hears of
         it."""
-        chosen = self.rng.sample(list(self.tables), self.rng.randint(1, len(self.tables)))
+        there = [namespace for namespace in self.tables if namespace in self.captured]
+        if not there:
+            return
+        chosen = self.rng.sample(there, self.rng.randint(1, len(there)))
         wanted = tuple(map(self.wanted, chosen))
         urgent = self.rng.choice([-1, 1, 5]) if self.rng.random() < self.scenario.urgent else 0
         alone = self.rng.random() < self.scenario.blocking
@@ -340,6 +345,7 @@ class World(Strangers):
 
     def start(self) -> None:
         self.runs += 1
+        self.change_what_is_captured()
         self.process = self.process_class(self, f"run{self.runs}")
 
     def crash(self) -> None:

@@ -44,6 +44,12 @@ def test_a_mark_ends_with_the_capture() -> None:
     assert MARKS.within(lambda n: n == ORDERS).new([ORDERS, ITEMS]) == [ITEMS]
 
 
+def test_what_is_not_captured_gets_no_mark() -> None:
+    """A request for it goes on, and ends in a run that does not see its changes."""
+    assert MARKS.after_batch((), (), [NEW]) == MARKS
+    assert MARKS.after_batch((), (), [NEW, ITEMS]) == MARKS.settling([ITEMS])
+
+
 def test_what_is_made_while_a_run_streams_is_whole() -> None:
     """It has no mark when its first event comes. What was left unread has one, and stays so, until nothing of before is
     left of it."""
