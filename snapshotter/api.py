@@ -27,7 +27,7 @@ from signals.notifications import Notification
 from snapshotter.configuration.settings import Settings
 from snapshotter.control.answers import DryRun
 from snapshotter.control.asking import IdRangeOfValues, execute_action
-from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.commands import Pause, Resume, Stop
 from snapshotter.core.progress import RequestProgress
 from snapshotter.engine import assembly
 from snapshotter.errors import DefiniteError
@@ -159,16 +159,16 @@ class Snapshotter:
 
     def pause(self, *requests: str, signal_id: str | None = None) -> None:
         """Open no more windows for these requests (none named: all that have not ended). What is in flight lands."""
-        self.engine.command(PauseReceived(signal_id or str(ObjectId()), frozenset(requests) or None))
+        self.engine.command(Pause(signal_id or str(ObjectId()), frozenset(requests) or None))
 
     def resume(self, *requests: str, signal_id: str | None = None) -> None:
         """Go on with these requests (none named: all that are paused). One that is named also goes on where it
         failed."""
-        self.engine.command(ResumeReceived(signal_id or str(ObjectId()), frozenset(requests) or None))
+        self.engine.command(Resume(signal_id or str(ObjectId()), frozenset(requests) or None))
 
     def stop_snapshot(self, *requests: str, signal_id: str | None = None) -> None:
         """End these requests (none named: all), at once. What has landed stays."""
-        self.engine.command(StopReceived(signal_id or str(ObjectId()), frozenset(requests) or None))
+        self.engine.command(Stop(signal_id or str(ObjectId()), frozenset(requests) or None))
 
     def on_notification(self, listener: Callable[[Notification], None]) -> None:
         """Call ``listener`` with every notification from now on, on a thread of its own: it may block, and no data

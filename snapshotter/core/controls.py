@@ -1,7 +1,7 @@
 """What operators have decided about requests: paused, stopped, made to go on after a failure.
 
 Decisions are kept as facts about requests that exist, never as commands to be obeyed later. A command
-(``inputs.Command``) is turned into facts once, at the moment it is taken: that is when "all" means something. So a stop
+(``core.commands``) is turned into facts once, at the moment it is taken: that is when "all" means something. So a stop
 does not reach requests that come after it, and a fact can be applied to any saved state, as often as a restart likes,
 with the same result.
 The journal holds them; a replayed batch, which starts from an older progress, does not undo them.
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
-from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.commands import Command, Pause, Resume, Stop
 from snapshotter.core.memory import LONG_AGO, Memory, Moment
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.tasks import TaskProgress, TaskState
@@ -38,21 +38,15 @@ class Controls:
     resumed: Mapping[TaskId, int] = field(default_factory=dict)
     taken: Memory = field(default_factory=Memory)
 
-    def after(self, command: Command, requests: Iterable[RequestProgress]) -> Controls:
-        """What holds once the command is obeyed, for the requests that exist now."""
-        if command.id in self.taken:
-            return self
-        return self.deciding(command, requests).remembering({command.id: command.digest})
-
     def deciding(self, command: Command, requests: Iterable[RequestProgress]) -> Controls:
-        """``after``, without remembering the command."""
+        """What holds once the command is obeyed, for the requests that exist now; the command is not remembered yet."""
         meant = [r for r in requests if command.requests is None or r.id in command.requests]
         match command:
-            case StopReceived():
+            case Stop():
                 return replace(self, stopped=self.stopped | _stopping(command, meant))
-            case PauseReceived():
+            case Pause():
                 return replace(self, paused=self.paused | {r.id for r in meant if not r.ended})
-            case ResumeReceived():
+            case Resume():
                 again = {} if command.requests is None else _failures(meant)
                 going = frozenset(r.id for r in meant)
                 return replace(self, paused=self.paused - going, resumed={**self.resumed, **again})
@@ -120,7 +114,7 @@ class Controls:
         )
 
 
-def _stopping(command: StopReceived, requests: Iterable[RequestProgress]) -> set[TaskId]:
+def _stopping(command: Stop, requests: Iterable[RequestProgress]) -> set[TaskId]:
     return {
         (request.id, task.namespace)
         for request in requests

@@ -23,45 +23,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestReceived:
-    """A valid request; one whose id is known already changes nothing."""
-
-    request: SnapshotRequest
-
-
-@dataclass(frozen=True, slots=True)
-class StopReceived:
-    """End these collections of these requests (None: all that exist now and have not ended). ``digest`` stands for what
-    the command said, here and below; an id that was taken before changes nothing."""
-
-    id: str
-    requests: frozenset[str] | None = None
-    namespaces: frozenset[Namespace] | None = None
-    digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PauseReceived:
-    """Open no more windows for these requests (None: all that exist now and have not ended)."""
-
-    id: str
-    requests: frozenset[str] | None = None
-    digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeReceived:
-    """Go on with these requests (None: all that are paused). One that is named goes on where it failed, too."""
-
-    id: str
-    requests: frozenset[str] | None = None
-    digest: str = ""
-
-
-Command = StopReceived | PauseReceived | ResumeReceived
-
-
-@dataclass(frozen=True, slots=True)
 class SignalsTaken:
     """What signals that came together have led to (`core.taking`), durable already: new requests, which change nothing
     where their ids are known, and what operators have decided by now."""
@@ -223,11 +184,7 @@ class Draining:
 
 
 Input = (
-    RequestReceived
-    | SignalsTaken
-    | StopReceived
-    | PauseReceived
-    | ResumeReceived
+    SignalsTaken
     | CollectionOpened
     | CollectionFailed
     | ChunksPlanned

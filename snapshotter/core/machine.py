@@ -69,12 +69,8 @@ class Machine(Requesting):
     def _done_for(self, happened: inputs.Input) -> list[Effect]:
         effects: list[Effect] = []
         match happened:
-            case inputs.RequestReceived():
-                effects = self._request_received(happened)
             case inputs.SignalsTaken():
                 effects = self._signals_taken(happened)
-            case inputs.StopReceived() | inputs.PauseReceived() | inputs.ResumeReceived():
-                effects = self._command_received(happened)
             case inputs.CollectionOpened():
                 effects = self._collection_opened(happened)
             case inputs.CollectionFailed():
@@ -191,8 +187,7 @@ class Machine(Requesting):
                 f"batch {happened.batch_id} arrived, but progress is of batch {self.progress.batch_id} and "
                 f"{self._in_hand}: a batch starts, in a new run, from the state of one before it"
             )
-        for request in happened.requests:
-            self._request_received(inputs.RequestReceived(request))
+        self._ask(happened.requests)
         self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
         self.flight.note_emptied(happened.emptied)
@@ -296,8 +291,7 @@ class Machine(Requesting):
             self.progress = progress.suspending(namespace, Suspension(*why, frozenset(waiting)))
             if happened.repair:
                 ids = {r.id for r in progress.requests}
-                repair = repairing(namespace, progress.position, ids)
-                self._request_received(inputs.RequestReceived(repair))
+                self._ask([repairing(namespace, progress.position, ids)])
         if landing and self.landing is not None:
             return [*effects, self.landing]
         # A suspension is saved with a batch, and an idle stream brings none by itself.

@@ -39,6 +39,7 @@ from snapshotter.core.flight import Flight
 from snapshotter.core.limits import Limits
 from snapshotter.core.pace import Pace
 from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.scan import Planned, Scan
 from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window, WindowId
@@ -107,25 +108,17 @@ class Requesting:
 
     # Requests, and what operators decide about them
 
-    def _request_received(self, happened: inputs.RequestReceived) -> list[Effect]:
-        self.progress = self.progress.asked([RequestProgress.accepted(happened.request)])
+    def _ask(self, requests: Iterable[SnapshotRequest]) -> None:
+        """Requests that nobody sent, but that something which has happened asks for."""
+        self.progress = self.progress.asked(map(RequestProgress.accepted, requests))
         self._decide()
-        return []
 
     def _signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
         self.progress = self.progress.asked(map(RequestProgress.accepted, happened.requests))
         decided, self.controls = happened.controls != self.controls, happened.controls
         self._decide()
-        return [SaveControls(self.controls), *self._give_up_ended(), MakeBatch()] if decided else []
-
-    def _command_received(self, command: inputs.Command) -> list[Effect]:
-        controls = self.controls.after(command, self.progress.requests)
-        if controls is self.controls:
-            return []
-        self.controls = controls
-        self._decide()
         # What has changed is announced once it is saved, and an idle stream brings no batch by itself.
-        return [SaveControls(controls), *self._give_up_ended(), MakeBatch()]
+        return [SaveControls(self.controls), *self._give_up_ended(), MakeBatch()] if decided else []
 
     def _decide(self) -> None:
         """Bring the requests into the state that operators want."""

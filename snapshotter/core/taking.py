@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from snapshotter.core.commands import Command, Pause, Resume, Stop
 from snapshotter.core.controls import Controls
-from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.memory import LONG_AGO, Moment
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest
@@ -101,8 +101,8 @@ class Taking:
         what = replace(command, id="", digest="")
         if self._last is not None and self._last[0] == what:
             # Said twice in a row, it decides nothing more.
-            return self._last[1] if isinstance(what, PauseReceived) else Met()
-        every = command.requests is None and not isinstance(command, StopReceived)
+            return self._last[1] if isinstance(what, Pause) else Met()
+        every = command.requests is None and not isinstance(command, Stop)
         met = self._all(command) if every else self._some(command)
         self._last = what, met
         return met
@@ -118,7 +118,7 @@ class Taking:
     def _all(self, command: Command) -> Met:
         """Pause or resume whatever has not ended; by its ids alone, for there may be many such commands."""
         paused, ids = self._controls.paused, self._open.keys()
-        if isinstance(command, PauseReceived):
+        if isinstance(command, Pause):
             self._controls = replace(self._controls, paused=paused | ids)
             return Met.of(ids)
         self._controls = replace(self._controls, paused=paused - ids)
@@ -137,13 +137,13 @@ class Taking:
 
     def _meets(self, command: Command, request: RequestProgress) -> bool:
         match command:
-            case StopReceived():
+            case Stop():
                 left = (task.namespace for task in request.tasks if not task.ended)
                 meant = any(command.namespaces is None or name in command.namespaces for name in left)
                 return meant and request.origin.stops
-            case PauseReceived():
+            case Pause():
                 return not request.ended
-            case ResumeReceived():
+            case Resume():
                 failed = any(task.state is TaskState.FAILED for task in request.tasks)
                 paused = request.id in self._controls.paused and not request.ended
                 return paused or (command.requests is not None and failed)

@@ -28,8 +28,8 @@ from snapshotter.control.refusals import Refusals
 from snapshotter.control.signal_documents import action_in
 from snapshotter.control.signals_ahead import SignalsAhead
 from snapshotter.core.announcements import SKIPPED
+from snapshotter.core.commands import Command
 from snapshotter.core.effects import Announce
-from snapshotter.core.inputs import Command
 from snapshotter.core.progress import Progress
 from snapshotter.engine import preflight
 from snapshotter.engine.beginning import Beginning, held_position

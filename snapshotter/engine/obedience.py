@@ -33,7 +33,7 @@ from snapshotter.control.catalogue import Asked, IdReused, RequestRefused, diges
 from snapshotter.control.custom_actions import CustomActions
 from snapshotter.control.dry_runs import DryRuns
 from snapshotter.control.estimates import estimate
-from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
+from snapshotter.core.commands import Command, Pause, Resume, Stop
 from snapshotter.core.memory import KEPT, ROOM
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest
@@ -58,9 +58,9 @@ SIZE_MAX = 16 << 20
 _SHOWN = 20
 DRY_RUN = "dry-run"
 _KINDS: dict[type[Command], str] = {
-    StopReceived: TYPE_NAMES[StopSnapshot],
-    PauseReceived: TYPE_NAMES[PauseSnapshot],
-    ResumeReceived: TYPE_NAMES[ResumeSnapshot],
+    Stop: TYPE_NAMES[StopSnapshot],
+    Pause: TYPE_NAMES[PauseSnapshot],
+    Resume: TYPE_NAMES[ResumeSnapshot],
 }
 
 
@@ -271,11 +271,11 @@ class Obedience:
             )
         match action:
             case PauseSnapshot():
-                return PauseReceived(action.id, requests, digest)
+                return Pause(action.id, requests, digest)
             case ResumeSnapshot():
-                return ResumeReceived(action.id, requests, digest)
+                return Resume(action.id, requests, digest)
             case StopSnapshot():
-                command = StopReceived(action.id, requests, digest=digest)
+                command = Stop(action.id, requests, digest=digest)
                 if not action.data_collections:
                     return command
                 return replace(command, namespaces=_meant(action.data_collections, delivery.taking.names))

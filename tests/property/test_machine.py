@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.commands import Pause, Resume
 from snapshotter.core.controls import Controls
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
@@ -25,6 +26,7 @@ from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import Edge, Sighting, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.taken import taken
 
 ORDERS = Namespace("shop", "orders")
 KEYS = [f"k{n}" for n in range(1, 8)]
@@ -69,7 +71,7 @@ class MachineBesideModel(RuleBasedStateMachine):
         task = self.task()
         self.frontier = task.frontier.key if task is not None and task.frontier else ""
         if self.requested:
-            self.step(inp.RequestReceived(SnapshotRequest("q1", (Wanted(ORDERS),))))
+            self.step(taken(self.machine, SnapshotRequest("q1", (Wanted(ORDERS),))))
 
     def task(self) -> Any:
         request = self.machine.progress.request("q1")
@@ -105,7 +107,7 @@ class MachineBesideModel(RuleBasedStateMachine):
     @rule()
     def request(self) -> None:
         self.requested = True
-        self.step(inp.RequestReceived(SnapshotRequest("q1", (Wanted(ORDERS),))))
+        self.step(taken(self.machine, SnapshotRequest("q1", (Wanted(ORDERS),))))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -218,13 +220,13 @@ class MachineBesideModel(RuleBasedStateMachine):
         """Of a request that exists; one that comes later is not meant."""
         self.commands += 1
         self.paused = self.paused or (self.task() is not None and not self.task().ended)
-        self.step(inp.PauseReceived(f"s{self.commands}", frozenset({"q1"}) if named else None))
+        self.step(taken(self.machine, Pause(f"s{self.commands}", frozenset({"q1"}) if named else None)))
 
     @rule(named=st.booleans())
     def resume(self, named: bool) -> None:
         self.commands += 1
         self.paused = False
-        self.step(inp.ResumeReceived(f"s{self.commands}", frozenset({"q1"}) if named else None))
+        self.step(taken(self.machine, Resume(f"s{self.commands}", frozenset({"q1"}) if named else None)))
 
     # What must always hold
 

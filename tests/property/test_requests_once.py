@@ -14,6 +14,7 @@ from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.taken import taken
 
 ORDERS, ITEMS = Namespace("shop", "orders"), Namespace("shop", "items")
 REQUESTS = st.builds(
@@ -36,7 +37,7 @@ def test_a_request_exists_once_whoever_brings_it(brought: list[tuple[str, list[S
         match how:
             case "alone":
                 for request in requests:
-                    machine.step(inp.RequestReceived(request))
+                    machine.step(taken(machine, request))
             case "together":
                 machine.step(inp.SignalsTaken(tuple(requests), Controls()))
             case "batch":
@@ -61,7 +62,7 @@ def test_a_state_that_holds_one_twice_is_read_as_one() -> None:
     one = Progress().asked([]).to_json() | {"batch_id": 4}
     request = SnapshotRequest("initial-2", (Wanted(ORDERS),), Origin.INITIAL)
     machine = _machine(Progress())
-    machine.step(inp.RequestReceived(request))
+    machine.step(taken(machine, request))
     (text,) = machine.progress.to_json()["requests"]
     assert [r.id for r in Progress.from_json(one | {"requests": [text, text]}).requests] == ["initial-2"]
 

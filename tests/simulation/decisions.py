@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from snapshotter.core.commands import Command, Pause, Resume, Stop
 from snapshotter.core.effects import Announce, LandBatch
-from snapshotter.core.inputs import Command, PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.tasks import TaskProgress, TaskState
@@ -37,15 +37,15 @@ class Decisions:
         """A command comes for the first time; these requests exist."""
         meant = [r for r in known if command.requests is None or r.id in command.requests]
         match command:
-            case PauseReceived():
+            case Pause():
                 self.paused |= {r.id for r in meant if not r.ended}
-            case ResumeReceived():
+            case Resume():
                 self.paused -= {r.id for r in meant}
                 self.resumed += sum(r.failed for r in meant)
                 failed = ((r.id, t) for r in meant for t in r.tasks if t.state is TaskState.FAILED)
                 for request_id, task in failed if command.requests is not None else ():
                     self.going_on[request_id, task.namespace] = task.resumed + 1
-            case StopReceived(namespaces=only):
+            case Stop(namespaces=only):
                 # What keeps a table right is not an operator's to end.
                 live = ((r.id, t) for r in meant if r.origin.stops for t in r.tasks if not t.ended)
                 self.stopped |= {(i, t.namespace) for i, t in live if only is None or t.namespace in only}

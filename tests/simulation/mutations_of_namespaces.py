@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from snapshotter.core import batches, namespace_changes
-from snapshotter.core import inputs as inp
 from snapshotter.core.flight import Flight
+from snapshotter.core.inputs import SignalsTaken
 
 from .mutations import MUTATIONS, mutation
 from .process import Process
@@ -42,8 +42,8 @@ def what_a_rename_brings_is_opened_before_its_batch(patch: pytest.MonkeyPatch) -
 
     def arrive(self: Process, *told: Any) -> Any:
         events, arrived = original(self, *told)
-        for request in arrived.requests:
-            self.step(inp.RequestReceived(request))
+        assert self.machine is not None
+        self.step(SignalsTaken(arrived.requests, self.machine.controls))
         return events, replace(arrived, requests=())
 
     patch.setattr(Process, "arrive", arrive)

@@ -259,8 +259,8 @@ class Oracles(TableOracles):
         return [*(r for r in self.over.values() if r.id not in known), *progress.requests]
 
     def excuses(self, progress: Progress, namespace: Namespace) -> list[tuple[TaskProgress, bool]]:
-        """The collection's tasks, and of each whether it reads what a rename brought, what could not be read again id by
-        id, or what was there before the collection joined."""
+        """The collection's tasks, and of each whether it reads what a rename brought, what could not be read again id
+        by id, or what was there before the collection joined."""
         return [
             (task, request.origin in (Origin.RENAME, Origin.REREAD, Origin.INITIAL))
             for request in self.ever(progress)

@@ -11,22 +11,16 @@ from dataclasses import replace
 from random import Random
 
 from snapshotter.core.chunks import KeyRange
+from snapshotter.core.commands import Command, Pause, Resume, Stop
 from snapshotter.core.effects import Discard, Effect, OpenCollection, ReadChunk, WriteLow
-from snapshotter.core.inputs import (
-    Command,
-    Draining,
-    PauseReceived,
-    RequestReceived,
-    ResumeReceived,
-    SignalsTaken,
-    StopReceived,
-)
+from snapshotter.core.inputs import Draining, SignalsTaken
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.taking import Taking
 from snapshotter.core.window import WindowId
 from streaming.namespaces import Namespace
+from tests.support.taken import after
 
 from .faults import Scenario
 from .oracles import Oracles, Violation
@@ -178,11 +172,11 @@ class World(Strangers):
         if self.waiting and (not self.faulty or self.rng.random() < 0.05):
             self.take()
         elif self.happens("pauses"):
-            self.command(PauseReceived)
+            self.command(Pause)
         elif self.happens("stops"):
-            self.command(StopReceived)
+            self.command(Stop)
         elif self.waits_for_an_operator() and self.happens("resumes"):
-            self.command(ResumeReceived)
+            self.command(Resume)
         elif self.happens("again"):
             self.deliver_again()
         elif self.happens("crash"):
@@ -233,9 +227,13 @@ class World(Strangers):
         self.sink.asked.append(request)
         if not self.waits(request):
             self.sink.journal.append(request)
-            if self.process is not None:
-                self.process.step(RequestReceived(request))
+            self.hear(request)
         return name
+
+    def hear(self, request: SnapshotRequest) -> None:
+        """The machine hears of a request, if there is one."""
+        if self.process is not None and self.machine is not None:
+            self.process.step(SignalsTaken((request,), self.machine.controls))
 
     def wanted(self, namespace: Namespace) -> Wanted:
         """All of a collection, what a filter matches, single ids, or a range of them."""
@@ -260,7 +258,7 @@ class World(Strangers):
         some = frozenset(self.rng.sample(ids, self.rng.randint(1, len(ids))))
         requests = some if self.rng.random() < 0.5 else None
         command = kind(f"s{len(self.commands) + 1}", requests)
-        if isinstance(command, StopReceived) and self.rng.random() < 0.4:
+        if isinstance(command, Stop) and self.rng.random() < 0.4:
             command = replace(command, namespaces=frozenset([self.rng.choice(list(self.tables))]))
         if not self.waits(command):
             self.obey(command)
@@ -275,9 +273,9 @@ class World(Strangers):
             self.commands.append(command)
             self.oracles.decided(command, known)
         if self.process is not None and machine is not None:
-            self.process.step(command)
+            self.process.step(SignalsTaken((), after(machine.controls, command, known)))
         else:
-            self.sink.decide(self.sink.controls.after(command, known))
+            self.sink.decide(after(self.sink.controls, command, known))
 
     def waits(self, signal: SnapshotRequest | Command) -> bool:
         """Whether it stays in its channel, perhaps twice, until the engine looks there again."""
@@ -301,7 +299,7 @@ class World(Strangers):
             known = list(map(controls.applied, known))
             self.commands.append(signal)
             self.oracles.decided(signal, known)
-            controls = controls.after(signal, known)
+            controls = after(controls, signal, known)
             taking.obey(signal)
         taken = SignalsTaken(tuple(taking.new), taking.controls)
         self.sink.journal += taken.requests
@@ -329,17 +327,16 @@ class World(Strangers):
         asked = [request for request in self.sink.asked if request.id in known]
         chosen = self.rng.choice([*self.commands, *asked, None])
         if isinstance(chosen, SnapshotRequest):
-            if self.process is not None:
-                self.process.step(RequestReceived(chosen))
+            self.hear(chosen)
         elif chosen is not None:
             self.obey(chosen)
 
     def let_all_go_on(self) -> None:
         """Operators resume everything, perhaps also what has failed: it has to come to its end."""
         say = self.waiting.append if self.waiting else self.obey
-        say(ResumeReceived("last"))
+        say(Resume("last"))
         if self.commands and self.rng.random() < 0.5:
-            say(ResumeReceived("once more", frozenset(r.id for r in self.sink.asked)))
+            say(Resume("once more", frozenset(r.id for r in self.sink.asked)))
 
     # Lives and deaths
 

@@ -14,6 +14,7 @@ from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core import queue
 from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.commands import Pause, Resume, Stop
 from snapshotter.core.controls import Controls
 from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
@@ -22,6 +23,7 @@ from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.window import Edge, Sighting, WindowId, WindowMisuse
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.taken import taken
 
 
 def at(text: str) -> ClusterTime:
@@ -94,7 +96,7 @@ class Trace:
         out), ``shop.a!`` (with reconcile)."""
         what = tuple(map(self.wanted, wanted))
         request = SnapshotRequest(name, what, priority=int(priority), blocking=blocking == "yes")
-        yield from self.step(inp.RequestReceived(request))
+        yield from self.step(taken(self.machine, request))
 
     @staticmethod
     def wanted(word: str) -> Wanted:
@@ -116,13 +118,13 @@ class Trace:
             frozenset(w for w in where if ("." in w) is dotted) for dotted in (False, True)
         )
         collections = frozenset(map(Namespace.parse, namespaces))
-        yield from self.step(inp.StopReceived(name, requests or None, collections or None))
+        yield from self.step(taken(self.machine, Stop(name, requests or None, collections or None)))
 
     def do_pause(self, name: str, *requests: str) -> Iterator[str]:
-        yield from self.step(inp.PauseReceived(name, frozenset(requests) or None))
+        yield from self.step(taken(self.machine, Pause(name, frozenset(requests) or None)))
 
     def do_resume(self, name: str, *requests: str) -> Iterator[str]:
-        yield from self.step(inp.ResumeReceived(name, frozenset(requests) or None))
+        yield from self.step(taken(self.machine, Resume(name, frozenset(requests) or None)))
 
     def do_opened(self, name: str, where: str, *, last: str, ordered: str = "yes") -> Iterator[str]:
         end = None if last == "nothing" else bound(last)

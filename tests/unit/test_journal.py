@@ -6,14 +6,15 @@ import json
 from dataclasses import dataclass, replace
 
 from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.commands import Pause
 from snapshotter.core.controls import Controls
-from snapshotter.core.inputs import PauseReceived
 from snapshotter.core.memory import KEPT, ROOM, Memory, Moment, Said
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
+from tests.support.taken import after
 
 ORDERS = Namespace("shop", "orders")
 REQUEST = SnapshotRequest("r1", (Wanted(ORDERS, '{"a": 1}'), Wanted(Namespace("shop", "p.q"))), Origin.SIGNAL)
@@ -113,7 +114,7 @@ def test_decisions_outlive_a_restart() -> None:
     storage = MemoryStorage()
     journal = Journal(storage)
     journal.add(REQUEST)
-    journal.decide(journal.controls.after(PauseReceived("p1", digest="d"), journal.waiting(Progress())))
+    journal.decide(after(journal.controls, Pause("p1", digest="d"), journal.waiting(Progress())))
     again = Journal(storage)
     assert again.controls == journal.controls
     assert [r.paused for r in again.waiting(Progress())] == [True]

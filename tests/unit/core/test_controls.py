@@ -8,11 +8,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snapshotter.core.commands import Pause, Resume, Stop
 from snapshotter.core.controls import Controls
-from snapshotter.core.inputs import PauseReceived, ResumeReceived, StopReceived
 from snapshotter.core.memory import KEPT, Memory, Moment, Said
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.tasks import TaskState
+from tests.support.taken import after
 
 from .some import ITEMS, ORDERS, bound, request
 
@@ -29,7 +30,7 @@ def states(it: RequestProgress) -> list[str]:
 def test_a_command_is_about_what_exists_now() -> None:
     """Not about requests that come later, whether it named them or meant all."""
     for named in (None, frozenset({"q1", "q2"})):
-        controls = Controls().after(StopReceived("s1", named), [Q1]).after(PauseReceived("p1", named), [Q1])
+        controls = after(after(Controls(), Pause("p1", named), [Q1]), Stop("s1", named), [Q1])
         assert controls.stopped == {("q1", ORDERS), ("q1", ITEMS)}
         assert controls.paused == {"q1"}
         assert controls.applied(Q2) == Q2
@@ -37,16 +38,16 @@ def test_a_command_is_about_what_exists_now() -> None:
 
 def test_a_stop_names_requests_and_collections() -> None:
     """Both must fit; what has ended stays as it ended."""
-    only = Controls().after(StopReceived("s1", namespaces=frozenset({ITEMS})), [Q1, FAILED])
+    only = after(Controls(), Stop("s1", namespaces=frozenset({ITEMS})), [Q1, FAILED])
     assert states(only.applied(Q1)) == ["waiting", "stopped"]
     assert only.applied(FAILED) == FAILED
-    assert Controls().after(StopReceived("s1", frozenset({"q2"})), [Q1, FAILED]).stopped == frozenset()
+    assert after(Controls(), Stop("s1", frozenset({"q2"})), [Q1, FAILED]).stopped == frozenset()
 
 
 def test_applied_again_nothing_changes() -> None:
     """A restart applies it to whatever state it finds, older or newer."""
-    controls = Controls().after(StopReceived("s1", frozenset({"q1"})), [Q1])
-    controls = controls.after(ResumeReceived("r1", frozenset({"q2"})), [FAILED])
+    controls = after(Controls(), Stop("s1", frozenset({"q1"})), [Q1])
+    controls = after(controls, Resume("r1", frozenset({"q2"})), [FAILED])
     for before in (Q1, FAILED):
         once = controls.applied(before)
         assert controls.applied(once) == once
@@ -54,21 +55,21 @@ def test_applied_again_nothing_changes() -> None:
 
 def test_only_one_that_is_named_goes_on_after_a_failure() -> None:
     """Each time once, however often the fact is applied; one that fails again needs to be told again."""
-    assert Controls().after(ResumeReceived("r0"), [FAILED]).applied(FAILED) == FAILED
-    controls = Controls().after(ResumeReceived("r1", frozenset({"q2"})), [FAILED])
+    assert after(Controls(), Resume("r0"), [FAILED]).applied(FAILED) == FAILED
+    controls = after(Controls(), Resume("r1", frozenset({"q2"})), [FAILED])
     again = controls.applied(FAILED)
     assert (states(again), again.tasks[0].frontier) == (["running"], bound("k2"))
     failed = again.with_task(again.tasks[0].failed("reset"))
     assert controls.applied(failed) == failed
-    controls = controls.after(ResumeReceived("r2", frozenset({"q2"})), [failed])
+    controls = after(controls, Resume("r2", frozenset({"q2"})), [failed])
     assert controls.applied(failed).tasks[0].resumed == 2
 
 
 def test_one_that_goes_on_and_is_stopped_ends_anew() -> None:
     """Between two saved states; it must not be taken for one that ended long ago, and be forgotten."""
     ended = replace(FAILED, ended_in=3)
-    controls = Controls().after(ResumeReceived("r1", frozenset({"q2"})), [ended])
-    controls = controls.after(StopReceived("s1"), [controls.applied(ended)])
+    controls = after(Controls(), Resume("r1", frozenset({"q2"})), [ended])
+    controls = after(controls, Stop("s1"), [controls.applied(ended)])
     stopped = controls.applied(ended)
     assert (states(stopped), stopped.ended_in) == (["stopped"], None)
     assert Progress(4, requests=(stopped,)).forgetting(0).requests == (replace(stopped, ended_in=4),)
@@ -76,8 +77,8 @@ def test_one_that_goes_on_and_is_stopped_ends_anew() -> None:
 
 def test_a_command_counts_once() -> None:
     """Delivered again, a pause does not undo the resume that came after it."""
-    controls = Controls().after(PauseReceived("p1", digest="d"), [Q1]).after(ResumeReceived("r1"), [Q1])
-    assert controls.after(PauseReceived("p1", digest="d"), [Q1]) is controls
+    controls = after(after(Controls(), Pause("p1", digest="d"), [Q1]), Resume("r1"), [Q1])
+    assert after(controls, Pause("p1", digest="d"), [Q1]) == controls
     assert dict(controls.taken) == {"p1": "d", "r1": ""}
 
 
@@ -94,19 +95,19 @@ def test_commands_are_remembered_for_the_time_that_is_stated() -> None:
 
 def test_a_fact_stays_until_an_older_state_shows_it() -> None:
     """The newest state may be undone by a replay, which starts from the one before."""
-    controls = Controls().after(StopReceived("s1"), [RUNNING])
-    before, after = Progress(requests=(RUNNING,)), Progress(requests=(controls.applied(RUNNING),))
-    assert controls.settled(before, after).stopped == controls.stopped
-    assert controls.settled(after, after).stopped == frozenset()
-    going = Controls().after(ResumeReceived("r1", frozenset({"q2"})), [FAILED])
-    before, after = Progress(requests=(FAILED,)), Progress(requests=(going.applied(FAILED),))
-    assert going.settled(before, after).resumed == going.resumed
-    assert going.settled(after, after).resumed == {}
+    controls = after(Controls(), Stop("s1"), [RUNNING])
+    before, later = Progress(requests=(RUNNING,)), Progress(requests=(controls.applied(RUNNING),))
+    assert controls.settled(before, later).stopped == controls.stopped
+    assert controls.settled(later, later).stopped == frozenset()
+    going = after(Controls(), Resume("r1", frozenset({"q2"})), [FAILED])
+    before, later = Progress(requests=(FAILED,)), Progress(requests=(going.applied(FAILED),))
+    assert going.settled(before, later).resumed == going.resumed
+    assert going.settled(later, later).resumed == {}
 
 
 def test_a_pause_stays_until_the_request_has_ended() -> None:
     """It belongs to the request; what no state knows any more was forgotten long ago."""
-    controls = Controls().after(PauseReceived("p1"), [RUNNING])
+    controls = after(Controls(), Pause("p1"), [RUNNING])
     paused = Progress(requests=(controls.applied(RUNNING),))
     assert controls.settled(paused, paused).paused == {"q2"}
     done = Progress(requests=(RUNNING.with_task(RUNNING.tasks[0].finished()),))

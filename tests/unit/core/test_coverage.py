@@ -14,6 +14,7 @@ from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, machine, only, seen
 
@@ -66,7 +67,7 @@ def test_only_a_read_that_leaves_nothing_behind_settles(proves: bool) -> None:
     """With reconcile; one that ended before the collection was left unread proves nothing."""
     it = machine(progress=Progress(coverage=MARKS))
     wanted = Wanted(ITEMS, reconcile=proves)
-    it.step(inp.RequestReceived(SnapshotRequest("q1", (wanted,))))
+    it.step(taken(it, SnapshotRequest("q1", (wanted,))))
     landed(it, 0, 10)
     it.step(inp.CollectionOpened("q1", ITEMS, None))
     after = landed(it, 1, 11)
@@ -78,7 +79,7 @@ def test_only_a_read_that_leaves_nothing_behind_settles(proves: bool) -> None:
 def test_a_first_load_settles_too() -> None:
     """Its table was empty."""
     it = machine(progress=Progress(coverage=MARKS))
-    it.step(inp.RequestReceived(SnapshotRequest("q1", (Wanted(ITEMS),))))
+    it.step(taken(it, SnapshotRequest("q1", (Wanted(ITEMS),))))
     landed(it, 0, 10)
     it.step(inp.CollectionOpened("q1", ITEMS, bound("k2")))
     landed(it, 1, 11, empty_tables=frozenset({ITEMS}))

@@ -12,6 +12,7 @@ from snapshotter.core.chunks import KeyRange
 from snapshotter.core.machine import Machine
 from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import Edge, Sighting, WindowId
+from tests.support.taken import taken
 
 from .some import ORDERS, arrived, at, bound, machine, request
 
@@ -75,7 +76,7 @@ def test_five_thousand_chunks_of_one_document(in_stream: bool) -> None:
     """A chunk that closes is no call within that of the chunk before it: no step says more, and no more windows are in
     flight, at the last chunk than at the first; and every few of them have a batch, in which the stream lands."""
     answers = Answers(machine(in_stream=in_stream, chunk_docs=1, windows_in_flight=8), in_stream)
-    answers.step(inp.RequestReceived(request()))
+    answers.step(taken(answers.it, request()))
     while not answers.it.finished:
         answers.next_batch()
         assert answers.batch < CHUNKS

@@ -13,11 +13,14 @@ import pytest
 
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
+from snapshotter.core.commands import Pause, Resume
+from snapshotter.core.controls import Controls
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import WindowId, WindowMisuse, WindowState
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, closing, ids, machine, only, request, seen
 
@@ -27,7 +30,7 @@ W1, W2, W3 = (WindowId("a", n) for n in (1, 2, 3))
 def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **told: Any) -> Machine:
     """A machine whose first request has chunks; batch 1 (up to 11) has landed, two windows are registered."""
     it = machine(**{k: told.pop(k) for k in list(told) if k not in ("empty_tables", "incomplete")})
-    it.step(inp.RequestReceived(request()))
+    it.step(taken(it, request()))
     it.step(arrived(0, 10))
     it.step(inp.BatchLanded(0))
     it.step(inp.CollectionOpened("q1", ORDERS, bound(last)))
@@ -146,7 +149,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(name: str) -> None:
         inp.HighWritten(WindowId("a", 9), at(12)),
         inp.WindowFailed(WindowId("old", 1), "late"),
         inp.ChunksPlanned("q9", ORDERS, (), exhausted=True),
-        inp.RequestReceived(request("q1", ITEMS)),
+        inp.SignalsTaken((request("q1", ITEMS),), Controls()),
     ],
     ids=lambda late: type(late).__name__,
 )
@@ -161,7 +164,7 @@ def test_what_comes_late_is_passed_over(late: inp.Input) -> None:
 def test_nothing_is_asked_for_before_the_first_batch() -> None:
     """Only it tells how far tables reach; then the largest id is read at or after its end."""
     it = machine()
-    assert it.step(inp.RequestReceived(request())) == ()
+    assert it.step(taken(it, request())) == ()
     assert it.step(arrived(0, 10))[1:] == (eff.OpenCollection("q1", ORDERS, None, at(10)),)
 
 
@@ -299,7 +302,7 @@ def test_what_is_in_flight_closes_at_once_when_the_engine_stops() -> None:
 def test_a_request_has_ended_once_that_is_saved_and_announced() -> None:
     """An empty collection is done as soon as it is opened; who runs once must still wait for the batch that says so."""
     it = machine()
-    it.step(inp.RequestReceived(request()))
+    it.step(taken(it, request()))
     it.step(arrived(0, 10))
     it.step(inp.BatchLanded(0))
     it.step(inp.CollectionOpened("q1", ORDERS, None))
@@ -327,7 +330,7 @@ def test_a_first_load_that_goes_on_after_its_failure_appends_nothing() -> None:
     it.step(inp.WindowFailed(W2, "reset"))
     assert only(eff.LandBatch, it.step(arrived(3, 21)))[0].unreached == {}
     it.step(inp.BatchLanded(3))
-    said = it.step(inp.ResumeReceived("r1", frozenset({"q1"})))
+    said = it.step(taken(it, Resume("r1", frozenset({"q1"}))))
     assert isinstance(said[0], eff.SaveControls)
     assert [e.after for e in only(eff.PlanChunks, said)] == [bound("k2")]
     landing = only(eff.LandBatch, it.step(arrived(4, 22)))[0]
@@ -341,7 +344,7 @@ def test_a_plan_from_before_a_failure_answers_nobody() -> None:
     it.step(arrived(2, 20, sightings=seen(W1)))
     it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
     it.step(inp.WindowFailed(W2, "reset"))
-    (asked,) = only(eff.PlanChunks, it.step(inp.ResumeReceived("r1", frozenset({"q1"}))))
+    (asked,) = only(eff.PlanChunks, it.step(taken(it, Resume("r1", frozenset({"q1"})))))
     assert (asked.after, asked.resumed) == (bound("k2"), 1)
     before = state(it)
     assert it.step(inp.ChunksPlanned("q1", ORDERS, (bound("k1"),), exhausted=True)) == ()
@@ -352,11 +355,11 @@ def test_a_pause_leaves_nothing_waiting_in_flight() -> None:
     """A chunk that fails while its request is paused gets no window; those behind it cannot close, and are given up."""
     it = scanning()
     closing(it, W2)
-    assert only(eff.WriteLow, it.step(inp.PauseReceived("p1"))) == []
+    assert only(eff.WriteLow, it.step(taken(it, Pause("p1")))) == []
     said = it.step(inp.WindowFailed(W1, "reset"))
     assert [e.window for e in only(eff.Discard, said)] == [W1, W2]
     assert it.quiet
-    said = it.step(inp.ResumeReceived("r1"))
+    said = it.step(taken(it, Resume("r1")))
     again = [it.windows[e.window] for e in only(eff.WriteLow, said)]
     assert [(w.target, w.attempt) for w in again] == [(chunk(None, "k2"), 2), (chunk("k2", "k4"), 2)]
 
@@ -365,7 +368,7 @@ def test_what_reconciles_says_so_when_it_closes() -> None:
     """Whoever lands it decides what goes."""
     it = machine()
     wanted = Wanted(ORDERS, keys=(bound("k1"),), reconcile=True)
-    it.step(inp.RequestReceived(SnapshotRequest("q1", (wanted,))))
+    it.step(taken(it, SnapshotRequest("q1", (wanted,))))
     (asked,) = only(eff.OpenCollection, it.step(arrived(0, 10)))
     assert asked.reconcile
     it.step(inp.BatchLanded(0))

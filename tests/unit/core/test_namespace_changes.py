@@ -11,6 +11,7 @@ from snapshotter.core.requests import Origin
 from snapshotter.core.tasks import TaskState
 from snapshotter.core.window import WindowState
 from streaming.namespaces import Namespace
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, machine, request, window
 
@@ -98,7 +99,7 @@ def test_a_window_from_before_closes_without_rows() -> None:
 def test_a_backfill_goes_on_over_a_drop() -> None:
     """Its windows from before land nothing, in whatever batch they close; those after it land what they read."""
     it = machine(windows_in_flight=1, in_stream=False)
-    it.step(inp.RequestReceived(request()))
+    it.step(taken(it, request()))
     it.step(arrived(0, 10))
     it.step(inp.BatchLanded(0))
     it.step(inp.CollectionOpened("q1", ORDERS, bound("k4")))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from snapshotter.core.chunks import Bound, KeyList
+from snapshotter.core.commands import Pause, Stop
 from snapshotter.core.effects import Discard, OpenCollection, SaveProgress, WriteLow
 from snapshotter.core.flight import Flight
 from snapshotter.core.inputs import (
@@ -14,14 +15,13 @@ from snapshotter.core.inputs import (
     CollectionOpened,
     LowWritten,
     Outcome,
-    PauseReceived,
-    StopReceived,
 )
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.tasks import TaskState
 from streaming.namespaces import Namespace
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, closing, machine, only, seen
 
@@ -114,7 +114,7 @@ def test_no_second_request_where_one_is_still_to_open() -> None:
     missing(it, 2, some(0, 6))
     assert [r.id for r in it.progress.requests] == ["q1", "reread/1.20/shop.orders"]
     assert not it.progress.rereads
-    it.step(StopReceived("s", frozenset({"q1"})))
+    it.step(taken(it, Stop("s", frozenset({"q1"}))))
     missing(it, 3, some(0, 6))
     assert len(it.progress.requests) == 3
 
@@ -123,8 +123,8 @@ def test_a_stop_does_not_reach_it() -> None:
     """Nobody else would know what it reads. A pause is obeyed: what was to be read stays to be read."""
     it = machine(rereads_max=1)
     missing(it, 0, some(0, 2))
-    it.step(StopReceived("s"))
-    it.step(PauseReceived("p"))
+    it.step(taken(it, Stop("s")))
+    it.step(taken(it, Pause("p")))
     (request,) = it.progress.requests
     assert request.tasks[0].state is TaskState.WAITING
     assert request.paused

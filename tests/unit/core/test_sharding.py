@@ -6,11 +6,12 @@ import bson
 
 from snapshotter.core.chunks import Bound
 from snapshotter.core.effects import LandBatch, OpenCollection, PlanChunks, SaveProgress
-from snapshotter.core.inputs import BatchLanded, CollectionOpened, RequestReceived
+from snapshotter.core.inputs import BatchLanded, CollectionOpened
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.sharding import reading, rekeyed
 from snapshotter.reading.range_find import bound_of
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, closing, machine, only, request, seen
 
@@ -47,7 +48,7 @@ def test_the_request_is_saved_with_what_it_is_for() -> None:
 def test_a_first_load_counts_on_nothing_any_more() -> None:
     """Its range was empty under the keys of before: what it reads now is merged, and all events land."""
     it = machine()
-    it.step(RequestReceived(request()))
+    it.step(taken(it, request()))
     it.step(arrived(0, 10))
     it.step(BatchLanded(0))
     it.step(CollectionOpened("q1", ORDERS, some_id(9)))
@@ -64,7 +65,7 @@ def test_ids_of_a_sharded_collection_are_whole() -> None:
     """Single ids, both ends of a range, and the end of a scan lie behind all documents of their id."""
     it = machine()
     part = Wanted(ORDERS, keys=(some_id(2), some_id(1)))
-    it.step(RequestReceived(SnapshotRequest("q1", (part,))))
+    it.step(taken(it, SnapshotRequest("q1", (part,))))
     it.step(arrived(0, 10))
     it.step(BatchLanded(0))
     it.step(CollectionOpened("q1", ORDERS, some_id(9), sharded=True))
@@ -86,7 +87,7 @@ def test_an_id_to_read_again_is_read_with_all_its_documents() -> None:
 def test_a_scan_ends_behind_the_last_id() -> None:
     """The source is asked for chunks up to there, and each event of the last id lies in the last chunk."""
     it = machine()
-    it.step(RequestReceived(request()))
+    it.step(taken(it, request()))
     assert only(OpenCollection, it.step(arrived(0, 10)))
     it.step(BatchLanded(0))
     it.step(CollectionOpened("q1", ORDERS, some_id(9), sharded=True))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, closing, machine, only, request, seen
 
@@ -16,8 +17,8 @@ def two_scans(urgent: int) -> list[list[str]]:
     ORDERS are planned, then those of ITEMS, then the two first windows of each have landed, those of ITEMS read to
     its end."""
     it = machine(windows_in_flight=4)
-    it.step(inp.RequestReceived(request("q1", ORDERS)))
-    it.step(inp.RequestReceived(replace(request("q2", ITEMS), priority=urgent)))
+    it.step(taken(it, request("q1", ORDERS)))
+    it.step(taken(it, replace(request("q2", ITEMS), priority=urgent)))
     it.step(arrived(0, 10))
     it.step(inp.BatchLanded(0))
     for name, namespace, last in (("q1", ORDERS, "k9"), ("q2", ITEMS, "k3")):
@@ -50,7 +51,7 @@ def test_the_more_urgent_request_takes_all_windows() -> None:
 def test_small_chunks_leave_room_for_large_ones() -> None:
     """Chunks of 2 and of 20 documents, 40 documents in flight: twenty windows or two, and half of each side by side."""
     it = machine(chunk_docs=None, chunk_docs_start=20, windows_in_flight=1, rows_in_flight=40)
-    it.step(inp.RequestReceived(request("q1", ORDERS, ITEMS)))
+    it.step(taken(it, request("q1", ORDERS, ITEMS)))
     it.step(arrived(0, 10))
     it.step(inp.BatchLanded(0))
     for namespace in (ORDERS, ITEMS):
@@ -69,7 +70,7 @@ def test_large_documents_share_the_bytes_in_flight() -> None:
     that was read had tells how many the next ones have."""
     limits = {"chunk_docs_start": 50_000, "windows_in_flight": 6, "bytes_in_flight": 512 << 20}
     it = machine(chunk_docs=None, rows_in_flight=300_000, **limits)
-    it.step(inp.RequestReceived(request("q1", ORDERS)))
+    it.step(taken(it, request("q1", ORDERS)))
     it.step(arrived(0, 10))
     it.step(inp.BatchLanded(0))
     it.step(inp.CollectionOpened("q1", ORDERS, bound("k99")))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapshotter.core import inputs as inp
+from snapshotter.core.commands import Command, Pause, Resume, Stop
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import SaveControls
 from snapshotter.core.limits import Limits
@@ -29,10 +30,10 @@ EXISTING = (RUNNING, FAILED)
 
 some_requests = st.none() | st.frozensets(st.sampled_from(NAMES), min_size=1)
 commands = st.one_of(
-    st.builds(inp.PauseReceived, st.just(""), some_requests),
-    st.builds(inp.ResumeReceived, st.just(""), some_requests),
+    st.builds(Pause, st.just(""), some_requests),
+    st.builds(Resume, st.just(""), some_requests),
     st.builds(
-        inp.StopReceived,
+        Stop,
         st.just(""),
         some_requests,
         st.none() | st.frozensets(st.sampled_from([ORDERS, ITEMS])),
@@ -41,15 +42,15 @@ commands = st.one_of(
 signals = st.lists(commands | st.builds(request, st.sampled_from(NAMES[2:]), st.just(ORDERS)), max_size=12)
 
 
-def named(said: Sequence[object]) -> list[SnapshotRequest | inp.Command]:
+def named(said: Sequence[object]) -> list[SnapshotRequest | Command]:
     """Each command under an id of its own, each request id once: the rest is known before anything is taken."""
-    found: list[SnapshotRequest | inp.Command] = []
+    found: list[SnapshotRequest | Command] = []
     for number, signal in enumerate(said):
         if isinstance(signal, SnapshotRequest):
             if signal.id not in {s.id for s in found}:
                 found.append(signal)
         else:
-            assert isinstance(signal, (inp.PauseReceived, inp.ResumeReceived, inp.StopReceived))
+            assert isinstance(signal, (Pause, Resume, Stop))
             found.append(type(signal)(f"c{number}", *[getattr(signal, n) for n in signal.__slots__[1:]]))
     return found
 
@@ -58,14 +59,19 @@ def machine() -> Machine:
     return Machine("a", Progress(1, requests=EXISTING), Limits(), in_stream=True)
 
 
-def one_by_one(said: Sequence[SnapshotRequest | inp.Command]) -> Machine:
+def one_by_one(said: Sequence[SnapshotRequest | Command]) -> Machine:
+    """By the plain rule of each."""
     it = machine()
     for signal in said:
-        it.step(inp.RequestReceived(signal) if isinstance(signal, SnapshotRequest) else signal)
+        if isinstance(signal, SnapshotRequest):
+            it.step(inp.SignalsTaken((signal,), it.controls))
+        else:
+            controls = it.controls.deciding(signal, it.progress.requests)
+            it.step(inp.SignalsTaken((), controls.remembering({signal.id: signal.digest})))
     return it
 
 
-def taken(said: Sequence[SnapshotRequest | inp.Command]) -> Taking:
+def taken(said: Sequence[SnapshotRequest | Command]) -> Taking:
     taking = Taking(EXISTING, Controls())
     for signal in said:
         if isinstance(signal, SnapshotRequest):
@@ -103,28 +109,28 @@ def test_what_a_command_met_is_what_it_changed(several: list[object]) -> None:
         after = one_by_one(said[: number + 1]).progress.requests
         changed = {r.id for r in after if before[r.id] != r}
         met = set(taking.obey(signal).requests)
-        paused = {r.id for r in before.values() if isinstance(signal, inp.PauseReceived) and r.paused}
+        paused = {r.id for r in before.values() if isinstance(signal, Pause) and r.paused}
         assert changed <= met <= changed | paused
 
 
 def test_ids_that_nobody_has() -> None:
     """Are said of the command that names them, in order."""
     taking = Taking(EXISTING, Controls())
-    assert taking.nobody(inp.StopReceived("s", frozenset({"q9", "q1", "q8"}))) == ("q8", "q9")
-    assert taking.nobody(inp.StopReceived("s")) == ()
+    assert taking.nobody(Stop("s", frozenset({"q9", "q1", "q8"}))) == ("q8", "q9")
+    assert taking.nobody(Stop("s")) == ()
 
 
 def test_a_repeated_command_costs_nothing() -> None:
     """A thousand stops in a row are a thousand ids to remember, and one stop; each pause met what the first one did."""
     taking = Taking(EXISTING, Controls())
-    met = {taking.obey(inp.PauseReceived(f"p{n}")) for n in range(1_000)}
+    met = {taking.obey(Pause(f"p{n}")) for n in range(1_000)}
     assert met == {Met(("q1",), 1)}
-    assert [taking.obey(inp.StopReceived(f"s{n}")).count for n in range(3)] == [1, 0, 0]
+    assert [taking.obey(Stop(f"s{n}")).count for n in range(3)] == [1, 0, 0]
     assert (taking.open, taking.names, taking.commands) == (0, frozenset(), 1_003)
 
 
 def test_of_very_many_some_are_named() -> None:
     """All are met and counted."""
     many = [RequestProgress.accepted(request(f"q{n}", ORDERS)) for n in range(2 * MET_SHOWN)]
-    met = Taking(many, Controls()).obey(inp.StopReceived("s"))
+    met = Taking(many, Controls()).obey(Stop("s"))
     assert (len(met.requests), met.count) == (MET_SHOWN, 2 * MET_SHOWN)

@@ -1,0 +1,39 @@
+"""Signals as the engine takes them: what they decide is worked out at once, and reaches the machine as one input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from snapshotter.core.commands import Command
+from snapshotter.core.controls import Controls
+from snapshotter.core.inputs import SignalsTaken
+from snapshotter.core.machine import Machine
+from snapshotter.core.progress import RequestProgress
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.taking import Taking
+
+Signal = SnapshotRequest | Command
+
+
+def taken(machine: Machine, *signals: Signal) -> SignalsTaken:
+    """The machine's next input. Signals whose ids are known change nothing."""
+    return _taken(machine.progress.requests, machine.controls, signals)
+
+
+def after(controls: Controls, command: Command, requests: Iterable[RequestProgress]) -> Controls:
+    """What holds once the command is obeyed, for the requests that exist now."""
+    return _taken(requests, controls, (command,)).controls
+
+
+def _taken(
+    requests: Iterable[RequestProgress], controls: Controls, signals: Iterable[Signal]
+) -> SignalsTaken:
+    taking = Taking(map(controls.applied, requests), controls)
+    for signal in signals:
+        if taking.digest_of(signal.id) is not None:
+            continue
+        if isinstance(signal, SnapshotRequest):
+            taking.accept(signal)
+        else:
+            taking.obey(signal)
+    return SignalsTaken(tuple(taking.new), taking.controls)
