@@ -236,18 +236,6 @@ class StateTable:
         return rows if ranges is None else rows.where(state_merge.within(F.col(KEY), ranges))
 
     @_in_session
-    def last_metadata(self) -> dict[str, Any] | None:
-        """What the newest landing of this engine, under any application id, was given as ``metadata``."""
-        newest = self._log.newest()
-        if newest is None:
-            return None
-        for commit in self._log.commits_down(newest.version):
-            mark = landing_mark(commit)
-            if mark is not None:
-                return dict(mark["metadata"])
-        return None
-
-    @_in_session
     def land(
         self,
         source: DataFrame,

@@ -16,7 +16,6 @@ from urllib.parse import quote, unquote
 from streaming.namespaces import Namespace
 
 STATE = "state"
-CHANGELOG = "changelog"
 ENGINE = "_snapshotter"
 
 _COMPONENT_BYTES_MAX = 255
@@ -52,11 +51,6 @@ def decode_name(folder: str) -> str:
 def state_path(namespace: Namespace) -> str:
     """The state table's path, relative to the warehouse."""
     return _table_path(STATE, namespace)
-
-
-def changelog_path(namespace: Namespace) -> str:
-    """The changelog table's path, relative to the warehouse."""
-    return _table_path(CHANGELOG, namespace)
 
 
 def engine_path(name: str) -> str:

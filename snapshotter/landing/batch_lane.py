@@ -28,12 +28,12 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.collisions import StreamedKeys
 from snapshotter.core.effects import Effect, LandBatch
 from snapshotter.core.inputs import BatchArrived, BatchLanded, BuffersLost
 from snapshotter.core.namespace_changes import Upshot
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.sharding import ShardKeys, reading, rekeyed
+from snapshotter.core.streamed_keys import StreamedKeys
 from snapshotter.core.suspension import TableUnusable
 from snapshotter.core.tasks import TaskProgress
 from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark

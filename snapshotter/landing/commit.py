@@ -1,6 +1,6 @@
 """Landing one collection's share of a micro-batch: its streamed events and the READs of closing windows.
 
-The rule (docs/ARCHITECTURE.md, rules 1 to 3; in plain Python: `snapshotter.core.collisions.commit_rows`): one row a
+The rule (docs/ARCHITECTURE.md, rules 1 to 3; in plain Python: `tests.support.commit_rule`): one row a
 key, the latest streamed event that lands something, else the READ of the window that closes. Here it is a Spark plan:
 
     rows  = latest event of each key, decoded                       (checkpointed: it is asked for more than once)

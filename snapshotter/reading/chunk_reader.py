@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
@@ -300,10 +300,3 @@ def _trailer_batch(plan: TablePlan, number: int, text: str) -> pa.RecordBatch:
     arrays = [pa.nulls(1, f.type) for f in schema]
     arrays += [pa.array([number], pa.int32()), pa.array([text], pa.string())]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def sub_ranges(
-    number: int, target: Target, after_time: ClusterTime, parts: Sequence[Target]
-) -> tuple[SubRange, ...]:
-    """The parts of one window's target, each to be read by a partition of its own."""
-    return tuple(SubRange(number, part, after_time) for part in (parts or (target,)))

@@ -19,7 +19,6 @@ from snapshotter.reading.chunk_reader import (
     free_checkpoint,
     partition_reader,
     read,
-    sub_ranges,
 )
 from snapshotter.reading.ranges import IdProber, bound_of
 from streaming.columns import TablePlan
@@ -189,16 +188,6 @@ def test_an_error_on_an_executor_keeps_its_class(
     with pytest.raises(Exception, match="127\\.0\\.0\\.1:1") as failed:
         read(spark, away)
     assert classify(failed.value).retriable
-
-
-def test_parts_of_a_window() -> None:
-    """Each part is read by a partition of its own, under the window's number; no parts means the whole."""
-    time = ClusterTime(5, 1)
-    whole = KeyRange(None, None)
-    middle = bound(5)
-    parts = (KeyRange(None, middle), KeyRange(middle, None))
-    assert sub_ranges(7, whole, time, parts) == tuple(SubRange(7, part, time) for part in parts)
-    assert sub_ranges(7, whole, time, ()) == (SubRange(7, whole, time),)
 
 
 def test_keys_out_of_order_are_no_proof(mongo_uri: str, mongo_client: Client, database: str) -> None:

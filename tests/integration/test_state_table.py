@@ -18,6 +18,7 @@ from streaming.state_merge import NOTHING_KNOWN, Known, ranges_of
 from streaming.state_schema import state_schema
 from streaming.state_table import Landed, StateTable
 from tests.support.selection import rest_thorough
+from tests.support.tables import landing_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -114,7 +115,7 @@ def test_every_way_of_landing_is_recorded_once(table: Table, how: str) -> None:
     assert table.state.recorded_batch() is None
     assert table.land(7, {"_key": "a", "n": 1}, how=how) == Landed(True, 1, source_rows=1, inserted=1)
     assert table.state.recorded_batch() == 7
-    assert table.state.last_metadata() == {"batch": 7}
+    assert landing_marks(table.state.path)[-1]["metadata"] == {"batch": 7}
     replay = Table(table.spark, table.state.path)
     assert replay.land(7, {"_key": "b", "n": 1}, how=how) == Landed(False, 1)
     assert replay.land(6, {"_key": "b", "n": 1}, how=how) == Landed(False, 1)
@@ -304,13 +305,11 @@ def test_what_is_no_state_table_is_not_touched(spark: SparkSession, path: str) -
     assert state.open() is None
     assert state.is_empty()
     assert state.recorded_batch() is None
-    assert state.last_metadata() is None
     with pytest.raises(LandingError, match="create it first"):
         state.version()
     spark.range(1).write.format("delta").save(path)
     with pytest.raises(LandingError, match="not made by snapshotter"):
         state.create(PLAN)
-    assert state.last_metadata() is None
 
 
 def test_emptiness_and_the_greatest_key(table: Table) -> None:
@@ -325,14 +324,6 @@ def test_emptiness_and_the_greatest_key(table: Table) -> None:
     assert table.state.max_key(after="c") is None
     table.land(1, *({"_key": key, "_op": "d"} for key in ("a", "b'", "c")))
     assert table.state.is_empty()
-
-
-def test_the_last_metadata_is_that_of_a_landing(table: Table) -> None:
-    """Commits of other writers, and DDL, are passed over."""
-    table.land(0, {"_key": "a", "n": 1})
-    table.state.evolve(LARGER)
-    table.spark.sql(f"DELETE FROM delta.`{table.state.path}` WHERE _key = 'a'")
-    assert table.state.last_metadata() == {"batch": 0}
 
 
 def test_ranges_are_found_by_spark(table: Table) -> None:
@@ -369,7 +360,7 @@ def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> 
     assert [landed.wrote for landed in again] == [False] * 4
     for number, table in enumerate(tables):
         assert table.state.recorded_batch() == 10 + number
-        assert table.state.last_metadata() == {"table": number}
+        assert landing_marks(table.state.path)[-1]["metadata"] == {"table": number}
         assert {row["n"] for row in table.rows().values()} == {number}
     batch.unpersist()
 

@@ -241,7 +241,6 @@ ROADS: dict[str, Callable[[StateTable, StateTable, DataFrame], object]] = {
     "is_empty": lambda large, _small, _source: large.is_empty(),
     "max_key": lambda large, _small, _source: large.max_key(),
     "keys": lambda large, _small, _source: large.keys(None).collect(),
-    "last_metadata": lambda large, _small, _source: large.last_metadata(),
     "takes_added": lambda large, _small, _source: large.takes_added(Known()),
     "upsert": lambda large, _small, source: land(large, source, 1),
     "merge": lambda _large, small, source: land(small, source, 2),

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapshotter.core.chunks import Bound, KeyList
-from snapshotter.core.collisions import (
+from snapshotter.core.streamed_keys import StreamedKeys
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+from tests.support.commit_rule import (
     Gone,
     Read,
     Reconciling,
     StreamedEvent,
-    StreamedKeys,
     commit_rows,
     surviving,
 )
-from streaming.namespaces import Namespace
-from streaming.positions import ClusterTime
 
 ORDERS = Namespace("shop", "orders")
 KEYS = st.sampled_from(["a", "b", "c", "d"])

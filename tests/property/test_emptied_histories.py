@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from snapshotter.core.collisions import Read, StreamedEvent, commit_rows
 from snapshotter.core.namespace_changes import superseded
+from tests.support.commit_rule import Read, StreamedEvent, commit_rows
 from tests.support.histories import History, generate
 
 

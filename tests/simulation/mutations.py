@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import batches, collisions, queue
+from snapshotter.core import batches, queue, streamed_keys
 from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import KeyList, KeyRange
@@ -21,6 +21,7 @@ from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Scan
 from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window, WindowId
+from tests.support import commit_rule
 
 from . import process
 from .process import Job, Process
@@ -56,7 +57,7 @@ def mutation(rule: str, **tuned: Any) -> Callable[[Plant], Plant]:
 @mutation("1")
 def only_the_closing_batch_supersedes(patch: pytest.MonkeyPatch) -> None:
     """Streamed keys of earlier batches are not asked for."""
-    patch.setattr(collisions.StreamedKeys, "asked", lambda self, namespace: [])
+    patch.setattr(streamed_keys.StreamedKeys, "asked", lambda self, namespace: [])
 
 
 @mutation("1")
@@ -67,9 +68,9 @@ def only_events_after_the_high_watermark_supersede(patch: pytest.MonkeyPatch) ->
 
 @mutation("2", missing=0.3, writes=0.5)
 def an_update_without_its_document_supersedes(patch: pytest.MonkeyPatch) -> None:
-    original = collisions.surviving
+    original = commit_rule.surviving
     patch.setattr(
-        collisions, "surviving", lambda r, e, **new: original(r, [replace(x, lands=True) for x in e], **new)
+        commit_rule, "surviving", lambda r, e, **new: original(r, [replace(x, lands=True) for x in e], **new)
     )
 
 
@@ -102,8 +103,8 @@ def an_update_missed_while_its_id_is_read_is_forgotten(patch: pytest.MonkeyPatch
 
 @mutation("3", mode="post-image")
 def the_first_event_of_a_key_lands(patch: pytest.MonkeyPatch) -> None:
-    original = collisions.latest_events
-    patch.setattr(collisions, "latest_events", lambda events: original(list(events)[:1]))
+    original = commit_rule.latest_events
+    patch.setattr(commit_rule, "latest_events", lambda events: original(list(events)[:1]))
 
 
 # Rules 4 to 6: watermarks

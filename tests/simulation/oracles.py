@@ -23,7 +23,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from snapshotter.core.chunks import KeyRange
-from snapshotter.core.collisions import CommitRow, Read
 from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
@@ -31,6 +30,7 @@ from snapshotter.core.requests import Origin
 from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window, WindowId
 from streaming.namespaces import Namespace
+from tests.support.commit_rule import CommitRow, Read
 
 from .decisions import Violation
 from .source import Collection as Documents

@@ -14,15 +14,16 @@ from snapshotter.core import effects as eff
 from snapshotter.core import inputs as inp
 from snapshotter.core import namespace_changes
 from snapshotter.core.chunks import KeyList
-from snapshotter.core.collisions import Read, Reconciling, StreamedEvent, StreamedKeys, commit_rows
 from snapshotter.core.controls import Controls
 from snapshotter.core.machine import Machine
 from snapshotter.core.namespace_changes import NamespaceChange
 from snapshotter.core.progress import Progress
+from snapshotter.core.streamed_keys import StreamedKeys
 from snapshotter.core.window import Sighting, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark
+from tests.support.commit_rule import Read, Reconciling, StreamedEvent, commit_rows
 
 from .joining import begin
 from .reading import Job, Reading, bound

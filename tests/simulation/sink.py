@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from snapshotter.core.collisions import CommitRow, Gone, Read
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Closing
 from snapshotter.core.inputs import Outcome
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
 from streaming.table_identity import TableMark, Version, altered
+from tests.support.commit_rule import CommitRow, Gone, Read
 
 
 @dataclass(frozen=True, slots=True)

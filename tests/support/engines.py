@@ -28,7 +28,7 @@ from snapshotter.engine_config import EngineConfig
 from snapshotter.reading import request_lane
 from snapshotter.reading.chunk_reader import Buffer, ReadJob
 from streaming.namespaces import Namespace
-from tests.support.tables import difference, rows
+from tests.support.tables import difference, landing_marks, rows
 
 Documents = Collection[Any]
 SECONDS = 180.0
@@ -131,15 +131,8 @@ class Lab:
             assert found == [], f"{name}: {len(found)} differences: {found[:5]}"
 
     def commits(self, collection: str) -> list[dict[str, Any]]:
-        """Of each landing in a table, oldest first, what its commit says of itself (`table_guard`'s mark)."""
-        log = self.table(collection) / "_delta_log"
-        marks = []
-        for path in sorted(log.glob("[0-9]*.json")):
-            information = json.loads(path.read_text().splitlines()[0])["commitInfo"]
-            mark = json.loads(information.get("userMetadata", "{}"))
-            if "landing" in mark:
-                marks.append(mark)
-        return marks
+        """Of each landing in a table what its commit says of itself."""
+        return landing_marks(self.table(collection))
 
     def rows(self, collection: str) -> list[dict[str, Any]]:
         return rows(self.table(collection))

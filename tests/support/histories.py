@@ -16,12 +16,12 @@ import bson
 from bson import ObjectId
 
 from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.collisions import Read, StreamedEvent
 from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.window import Window, WindowId, WindowState
 from snapshotter.reading.ranges import bound_of
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.commit_rule import Read, StreamedEvent
 
 COLLECTION = Namespace("shop", "things")
 Document = dict[str, Any]

@@ -11,17 +11,9 @@ import bson
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from snapshotter.core.collisions import (
-    CommitRow,
-    Gone,
-    Read,
-    Reconciling,
-    StreamedEvent,
-    StreamedKeys,
-    commit_rows,
-)
 from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.namespace_changes import superseded
+from snapshotter.core.streamed_keys import StreamedKeys
 from snapshotter.core.window import WindowId
 from snapshotter.landing.commit import LandedTable, TableBatch, land_table
 from snapshotter.landing.tables import OpenTable
@@ -33,6 +25,14 @@ from streaming.state_roads import SMALL_BYTES
 from streaming.state_table import StateTable
 from tests.support import tables
 from tests.support.changes import EVENT_SCHEMA
+from tests.support.commit_rule import (
+    CommitRow,
+    Gone,
+    Read,
+    Reconciling,
+    StreamedEvent,
+    commit_rows,
+)
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow
 
 Rows = dict[str, tuple[Any, int]]

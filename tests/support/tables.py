@@ -32,6 +32,17 @@ _OURS = ("_key", "_rescued_data", "_cluster_time", "_source_ts", "_op")
 _MISSING = object()
 
 
+def landing_marks(path: Path | str) -> list[dict[str, Any]]:
+    """Of each landing in a table, oldest first, what its commit says of itself (`table_guard`'s mark)."""
+    marks = []
+    for commit in sorted((Path(path) / "_delta_log").glob("[0-9]*.json")):
+        information = json.loads(commit.read_text().splitlines()[0])["commitInfo"]
+        mark = json.loads(information.get("userMetadata", "{}"))
+        if "landing" in mark:
+            marks.append(mark)
+    return marks
+
+
 def rows(path: Path | str, columns: str = "*", version: int | None = None) -> list[dict[str, Any]]:
     """The table's rows, read by delta-rs."""
     builder = QueryBuilder().register("t", DeltaTable(str(path), version=version))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from streaming.namespaces import Namespace
 from streaming.table_paths import (
-    changelog_path,
     decode_name,
     encode_name,
     engine_path,
@@ -27,7 +26,6 @@ _NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size
 def test_an_ordinary_name_is_its_own_folder() -> None:
     """Nothing is encoded where nothing needs it, so that people find their tables."""
     assert state_path(Namespace("shop", "orders.2024-archive_1")) == "state/shop/orders.2024-archive_1"
-    assert changelog_path(Namespace("shop", "orders")) == "changelog/shop/orders"
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from snapshotter.core.collisions import (
+from snapshotter.core.streamed_keys import StreamedKeys
+from tests.support.commit_rule import (
     Gone,
     Read,
     Reconciling,
     StreamedEvent,
-    StreamedKeys,
     commit_rows,
     gone,
     latest_events,

@@ -1,7 +1,7 @@
-"""Which rows a commit holds: the rule in plain Python, and the streamed keys that it is asked about.
+"""Which rows a commit holds: the rule in plain Python.
 
-The engine states the same rule as a Spark plan. These few lines are what the plan is held against on
-generated histories (tests/property, tests/integration); nothing in production calls ``commit_rows``.
+The engine states the same rule as a Spark plan (`snapshotter.landing.commit`). These few lines are what the plan is
+held against on generated histories.
 
 The rule (docs/ARCHITECTURE.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a
 cluster time after its window's low watermark, that lands something. Of the events of one key in a batch the
@@ -18,22 +18,16 @@ then, and READs of windows whose low watermark lies before (`snapshotter.core.na
 A window that reconciles also says what is not there: a row of the table whose key lies in its target, that it has not
 read, and on whose key nothing landed after its low watermark, goes in the same commit. (A document that came or went
 after the low watermark is an event's to tell; one that went before it was gone already when the window read.)
-
-Pure: standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from snapshotter.core.chunks import Target
 from snapshotter.core.namespace_changes import superseded
-from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-
-Keys = TypeVar("Keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,33 +152,3 @@ def _landed(events: Iterable[StreamedEvent]) -> dict[str, ClusterTime]:
 
 def _rank(event: StreamedEvent) -> tuple[ClusterTime, int]:
     return (event.time, event.ord)
-
-
-@dataclass(slots=True)
-class StreamedKeys(Generic[Keys]):
-    """Keys of streamed events, kept by batch while a window may ask for them.
-
-    What is kept for a batch is opaque here (the engine keeps Arrow tables of key and time). The memory held
-    grows with the events streamed while windows are open, never with the collection.
-    """
-
-    _batches: dict[Namespace, dict[int, tuple[ClusterTime, Keys]]] = field(default_factory=dict)
-
-    def keep(self, namespace: Namespace, batch_id: int, end: ClusterTime, keys: Keys) -> None:
-        self._batches.setdefault(namespace, {})[batch_id] = (end, keys)
-
-    def asked(self, namespace: Namespace) -> list[Keys]:
-        """Everything kept of the collection; the caller compares the times."""
-        return [keys for _, keys in self._batches.get(namespace, {}).values()]
-
-    def forget(self, needed: Mapping[Namespace, ClusterTime]) -> None:
-        """Drop what no open window can ask for: ``needed`` holds, of each collection with windows, the floor
-        of its earliest one."""
-        for namespace in list(self._batches):
-            if namespace not in needed:
-                del self._batches[namespace]
-                continue
-            kept = self._batches[namespace]
-            self._batches[namespace] = {
-                b: (end, k) for b, (end, k) in kept.items() if end > needed[namespace]
-            }
