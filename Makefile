@@ -2,8 +2,8 @@
 # PYTHON=/path/to/python chooses the interpreter for it.
 
 PYTEST := .venv/bin/python -m pytest
-# With GUARD=yes also the tests that are marked so.
-GUARDING := $(if $(GUARD),-m "not peers and (guard or not thorough)")
+# With GUARD=yes also the tests that are marked guard or proof.
+GUARDING := $(if $(GUARD),-m "not peers and (proof or not thorough)")
 PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 

@@ -21,7 +21,7 @@ LOST = ("READ buffers lost", "window given up", LOST_BLOCK)
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.thorough
-@pytest.mark.guard
+@pytest.mark.proof
 def test_a_backfill_survives_the_loss_of_a_worker(
     mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
 ) -> None:

@@ -61,7 +61,7 @@ def between_commit_and_save(engine: EngineProcess, plan: WorkloadPlan) -> bool:
 @pytest.mark.parametrize("strategy", Strategy)
 @pytest.mark.parametrize(
     "kills",
-    [pytest.param(ONE_KILL, marks=pytest.mark.guard, id="one kill"), pytest.param(KILLS, id="seven kills")],
+    [pytest.param(ONE_KILL, marks=pytest.mark.proof, id="one kill"), pytest.param(KILLS, id="seven kills")],
 )
 def test_killed_engine_loses_and_doubles_nothing(
     kills: Sequence[str],
@@ -147,7 +147,7 @@ def ask_if_idle(engine: EngineProcess, plan: WorkloadPlan) -> None:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.guard
+@pytest.mark.proof
 def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     mongo_uri: str,
     mongo_client: MongoClient[dict[str, Any]],
