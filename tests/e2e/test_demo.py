@@ -13,7 +13,7 @@ import pytest
 from snapshotter.testing.mongod_binary import URI_VARIABLE
 from tests.support.engine_process import QUICK_JAVA
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.guard]
 DOCUMENTS = 3_000
 _SECONDS = 400
 

@@ -12,6 +12,8 @@ from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]
 
+pytestmark = pytest.mark.guard
+
 
 def ask(lab: Lab, engine: Snapshotter, name: str, **part: object) -> TaskProgress:
     """By a signal in the collection."""

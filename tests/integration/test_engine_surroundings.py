@@ -14,6 +14,8 @@ from tests.support.engines import SECONDS, Lab, lab
 from tests.support.tables import difference
 
 __all__ = ["lab"]
+
+pytestmark = pytest.mark.guard
 SECRET = "hunter2"
 
 

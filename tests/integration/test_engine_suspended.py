@@ -24,6 +24,8 @@ from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]
 
+pytestmark = pytest.mark.guard
+
 DOCUMENTS = 12
 
 
@@ -209,7 +211,6 @@ def waits(lab: Lab, request_id: str) -> bool:
     return request is not None and request.state is RequestState.SUSPENDED
 
 
-@pytest.mark.guard
 @pytest.mark.slow
 def test_a_table_that_fails_for_no_known_reason_is_suspended_after_some_runs(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
@@ -233,7 +234,6 @@ def test_a_table_that_fails_for_no_known_reason_is_suspended_after_some_runs(
         assert [str(n) for n in suspensions(engine)] == [lab.name("spoilt")]
 
 
-@pytest.mark.guard
 @pytest.mark.slow
 def test_what_reads_in_a_suspended_collection_is_given_up(lab: Lab, reads: Reads) -> None:
     """A table is spoilt in the middle of its first load, while windows are in flight: they are given up, the load of
