@@ -90,7 +90,10 @@ class CrashPoints:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "to_the_end",
-    [pytest.param(False, id="once each"), pytest.param(True, marks=pytest.mark.thorough, id="all")],
+    [
+        pytest.param(False, marks=pytest.mark.guard, id="once each"),
+        pytest.param(True, marks=pytest.mark.thorough, id="all"),
+    ],
 )
 def test_a_crash_at_every_boundary_loses_and_doubles_nothing(
     to_the_end: bool,
