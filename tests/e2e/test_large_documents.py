@@ -1,8 +1,8 @@
 """Memory is bounded by bytes: large documents, and one that changes again and again, streamed and read by a backfill.
 
 The Java heap is what it was given (1 GB). Beside it (Python workers, the driver's Python, what the JVM takes outside
-its heap) an engine stays within another GB and a half, however much data there is: of that some 0.85 are what an engine
-takes that has nothing to do.
+its heap) an engine stays within another GB and a half, however much data there is: Python's processes take 0.7 of that
+where there is one small document.
 """
 
 from __future__ import annotations
