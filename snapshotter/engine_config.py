@@ -16,7 +16,6 @@ from snapshotter.core.limits import Limits
 from snapshotter.core.memory import SECONDS
 from snapshotter.core.watermark_ids import Strategy
 from snapshotter.reading.chunk_reader import FETCH_SIZE
-from streaming.change_options import ChangeOptions
 from streaming.namespaces import Namespace
 from streaming.scope import CaptureScope, NameList
 
@@ -57,11 +56,6 @@ class EngineConfig:
     post_images_enable: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
-
-    @property
-    def bytes_per_event(self) -> float:
-        """What an event of a full batch may have on average."""
-        return ChangeOptions.parse(self.source_options).bytes_per_event
 
     @property
     def state_location(self) -> str:

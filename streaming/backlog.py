@@ -24,7 +24,7 @@ from pymongo.errors import OperationFailure
 
 from streaming.admission import Counted, stride_for, weight
 from streaming.change_cursor import ChangeRange, StreamSpec
-from streaming.mongo import WIRE_VERSION_5_1, RawClient, connect, wire_version
+from streaming.mongo import WIRE_VERSION_5_1, RawClient, average_document_bytes, connect, wire_version
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -123,12 +123,7 @@ class _Documents:
             return 0
         self._seen.add(document)
         if name not in self._averages:
-            database, _, collection = name.partition(".")
-            try:
-                stats = self._client[database].command("collStats", collection)
-            except OperationFailure:
-                stats = {}  # a view by now, or no right to ask: then the size is not guessed
-            self._averages[name] = int(stats.get("avgObjSize", 0))
+            self._averages[name] = average_document_bytes(self._client, Namespace.parse(name))
         return self._averages[name]
 
 

@@ -32,6 +32,7 @@ from streaming.mongo_errors import (
     as_source_error,
     classify,
 )
+from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.server_codes import Kind
 
@@ -48,6 +49,7 @@ __all__ = [
     "TransientError",
     "UnexpectedError",
     "as_source_error",
+    "average_document_bytes",
     "check_deployment",
     "classify",
     "connect",
@@ -144,6 +146,16 @@ def check_deployment(client: RawClient) -> DeploymentKind:
 
 def wire_version(client: RawClient) -> int:
     return int(client.admin.command("hello").get("maxWireVersion", 0))
+
+
+def average_document_bytes(client: RawClient, namespace: Namespace) -> int:
+    """What a document of the collection has; 0 where that is not known (it is empty, or a view, or there is no right to
+    ask), for it only helps to plan."""
+    try:
+        stats = client[namespace.database].command("collStats", namespace.collection)
+    except OperationFailure:
+        return 0
+    return int(stats.get("avgObjSize", 0))
 
 
 def majority_time(client: RawClient) -> ClusterTime:

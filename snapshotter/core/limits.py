@@ -74,11 +74,7 @@ class Limits:
     def slots_by_bytes(self, chunk_bytes: int) -> int:
         """Windows that may be in flight with chunks of so many bytes; at least one, however large."""
         most = max(self.windows_in_flight, self.windows_in_flight_max)
-        return (
-            most
-            if chunk_bytes * most <= self.bytes_in_flight
-            else max(1, self.bytes_in_flight // chunk_bytes)
-        )
+        return min(most, max(1, self.bytes_in_flight // max(1, chunk_bytes)))
 
     def next_docs(self, docs: int, *, rows: int, size_bytes: int, seconds: float) -> int:
         """The size of the chunks to plan next (now ``docs``), from what one of ``rows`` documents cost. That may have

@@ -46,6 +46,7 @@ from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from streaming import admission
+from streaming.change_options import ChangeOptions
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 from streaming.shard_keys import shard_keys
@@ -101,6 +102,7 @@ class Run:
     fresh: bool = False
     _opens_by: float = math.inf
     _ended: ClusterTime | None = None
+    _bytes_per_event: float = field(init=False)
     _before: Progress = field(default_factory=Progress)
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -113,6 +115,7 @@ class Run:
     def __post_init__(self) -> None:
         world, config = self.world, self.world.config
         exact = config.limits.chunk_docs
+        self._bytes_per_event = ChangeOptions.parse(config.source_options).bytes_per_event
         self.lane = Lane(
             spark=world.spark,
             client=world.client,
@@ -166,7 +169,7 @@ class Run:
             captures = self.world.config.scope.captures
             self._images.look(n for n, count in trailer.namespaces.items() if count and captures(n))
         if self._ended is not None:
-            weight = admission.weight(trailer.events, trailer.size_bytes, self.world.config.bytes_per_event)
+            weight = admission.weight(trailer.events, trailer.size_bytes, self._bytes_per_event)
             self.world.hints.learn(weight, trailer.end.t - self._ended.t)
         self._ended = trailer.end
 

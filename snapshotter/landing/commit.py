@@ -96,7 +96,7 @@ class TableBatch:
 class LandedTable:
     """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
     of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
-    table. ``size_bytes``: what the events have that they are the newest of."""
+    table. ``size_bytes``: of the batch's events, as for `TableBatch`."""
 
     namespace: Namespace
     keys: pa.Table
@@ -155,10 +155,10 @@ def _decoded(opened: OpenTable, batch: TableBatch) -> tuple[DataFrame, pa.Table,
     assert batch.events is not None
     plan = opened.grow(TablePlan())
     events = batch.events.select(*EVENT_COLUMNS)
-    pieces = -(-batch.size_bytes // PIECE_BYTES)
-    if max(batch.shares, pieces) > 1:
+    pieces = max(batch.shares, -(-batch.size_bytes // PIECE_BYTES))
+    if pieces > 1:
         # The events of a key may lie in several shares; and a worker holds the newest event of each key of a piece.
-        events = events.repartition(max(batch.shares, pieces), "_key")
+        events = events.repartition(pieces, "_key")
     while True:
         # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
         decoded = events.mapInArrow(decode_latest(plan), row_schema(plan))

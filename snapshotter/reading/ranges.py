@@ -25,7 +25,6 @@ from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS, RawBSONDocument
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
-from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 
 from snapshotter.core.chunks import Bound, KeyRange
@@ -95,14 +94,6 @@ class IdProber:
             dict(query), {"_id": 1}, sort=[("_id", -1)], hint=_BY_ID, session=session
         )
         return None if found is None else bound_of(bytes(found.raw))
-
-    def document_bytes(self, namespace: Namespace) -> int:
-        """What a document has on average; 0 where that is not known (an empty collection, or no right to ask)."""
-        try:
-            stats = self._client[namespace.database].command("collStats", namespace.collection)
-        except OperationFailure:
-            return 0  # it only helps to plan
-        return int(stats.get("avgObjSize", 0))
 
     def can_split(self, namespace: Namespace, upto: Bound, session: ClientSession | None = None) -> bool:
         """Whether the ids up to `upto` can be cut into ranges; false under some collations (see above)."""

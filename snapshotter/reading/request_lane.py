@@ -44,6 +44,7 @@ from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.columns import TablePlan
 from streaming.keys import is_sharded
+from streaming.mongo import average_document_bytes
 from streaming.namespaces import Namespace
 from streaming.shard_keys import shard_key_of
 
@@ -253,7 +254,8 @@ class Lane:
     def _plan(self, effect: PlanChunks) -> None:
         prober = IdProber(self.client)
         probe = Probe([effect.upto], exhausted=True)
-        document_bytes = self._document_bytes[effect.namespace] = prober.document_bytes(effect.namespace)
+        document_bytes = average_document_bytes(self.client, effect.namespace)
+        self._document_bytes[effect.namespace] = document_bytes
         docs = effect.docs
         if self.chunk_bytes is not None and document_bytes:
             docs = min(docs, max(1, self.chunk_bytes // document_bytes))

@@ -45,8 +45,7 @@ class _Journal:
         return True
 
     def waiting(self, saved: Progress) -> list[RequestProgress]:
-        new = (r for r in self.sink.journal if saved.request(r.id) is None)
-        return [self.sink.controls.applied(RequestProgress.accepted(r)) for r in new]
+        return list(map(self.sink.controls.applied, self.sink.waiting(saved)))
 
     def existing(self, saved: Progress) -> list[RequestProgress]:
         return [*saved.requests, *self.waiting(saved)]

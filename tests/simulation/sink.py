@@ -157,8 +157,11 @@ class Durable:
     def known(self) -> list[RequestProgress]:
         """The requests that exist, as far as it is durable."""
         saved = self.newest_below(len(self.offsets) + 1)
-        new = [r for r in self.journal if saved.request(r.id) is None]
-        return [*saved.requests, *map(RequestProgress.accepted, new)]
+        return [*saved.requests, *self.waiting(saved)]
+
+    def waiting(self, saved: Progress) -> list[RequestProgress]:
+        """Requests of the journal that a saved progress does not know yet."""
+        return [RequestProgress.accepted(r) for r in self.journal if saved.request(r.id) is None]
 
     def forget(self, before: Progress) -> None:
         """The journal lets go of what had ended in the state that a replay of the newest batch starts from."""

@@ -16,6 +16,7 @@ from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.taking import MET_SHOWN, Met, Taking
+from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, bound, request
 
@@ -71,28 +72,18 @@ def one_by_one(said: Sequence[SnapshotRequest | Command]) -> Machine:
     return it
 
 
-def taken(said: Sequence[SnapshotRequest | Command]) -> Taking:
-    taking = Taking(EXISTING, Controls())
-    for signal in said:
-        if isinstance(signal, SnapshotRequest):
-            taking.accept(signal)
-        else:
-            taking.obey(signal)
-    return taking
-
-
 @given(signals)
 def test_together_is_as_one_by_one(several: list[object]) -> None:
     """In the machine, and for a start that finds it all in the journal; the commands are remembered in their order."""
     said = named(several)
-    expected, taking = one_by_one(said), taken(said)
+    expected, told = one_by_one(said), taken(machine(), *said)
     it = machine()
-    effects = it.step(inp.SignalsTaken(tuple(taking.new), taking.controls))
+    effects = it.step(told)
     assert it.progress == expected.progress
-    assert list(taking.controls.taken.items()) == list(expected.controls.taken.items())
-    assert (SaveControls(taking.controls) in effects) == (taking.controls != Controls())
-    again = Machine("b", Progress(1, requests=EXISTING), Limits(), in_stream=True, controls=taking.controls)
-    again.step(inp.SignalsTaken(tuple(taking.new), taking.controls))
+    assert list(told.controls.taken.items()) == list(expected.controls.taken.items())
+    assert (SaveControls(told.controls) in effects) == (told.controls != Controls())
+    again = Machine("b", Progress(1, requests=EXISTING), Limits(), in_stream=True, controls=told.controls)
+    again.step(told)
     assert again.progress == expected.progress
 
 
