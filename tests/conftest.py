@@ -133,7 +133,7 @@ def topic(kafka: KafkaBroker) -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores and Delta, for the whole run."""
     from snapshotter.spark_session import spark_builder
-    from tests.support.engine_process import QUICK_JAVA
+    from tests.support.class_archive import quick_java
 
     folder = tmp_path_factory.mktemp("spark")
     session = spark_builder(
@@ -142,7 +142,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             # Tests plan much and compute little: the best compiler never earns what it costs.
-            "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=512m",
+            "spark.driver.extraJavaOptions": f"{quick_java()} -XX:ReservedCodeCacheSize=512m",
             # Workers are sent functions of the tests' own modules.
             "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
         },

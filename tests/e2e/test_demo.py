@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from snapshotter.testing.mongod_binary import URI_VARIABLE
-from tests.support.engine_process import QUICK_JAVA
+from tests.support.class_archive import quick_java
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
 DOCUMENTS = 3_000
@@ -27,7 +27,7 @@ def test_the_demo_ends_with_a_table_that_is_equal(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", command, "demo", "--docs", str(DOCUMENTS), "--rate", "400"],
         cwd=tmp_path,
-        env={**mine, "JAVA_TOOL_OPTIONS": QUICK_JAVA},
+        env={**mine, "JAVA_TOOL_OPTIONS": quick_java()},
         capture_output=True,
         text=True,
         timeout=_SECONDS,

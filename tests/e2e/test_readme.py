@@ -20,7 +20,7 @@ from signals.shell_json import parse_document
 from snapshotter.status import EngineState, Status
 from snapshotter.testing.mongod_binary import URI_VARIABLE
 from snapshotter.testing.processes import wait_until
-from tests.support.engine_process import QUICK_JAVA
+from tests.support.class_archive import quick_java
 from tests.support.tables import difference
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]  # some twenty commands, each a process
@@ -46,7 +46,7 @@ class Terminal:
             **mine,
             "PATH": path,
             "PYTHONPATH": str(ROOT),
-            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+            "JAVA_TOOL_OPTIONS": quick_java(),
         }
 
     def run(self, *command: str) -> str:

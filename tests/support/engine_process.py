@@ -22,6 +22,7 @@ from snapshotter.cli.signal_commands import build_action, send
 from snapshotter.configuration.settings import Settings
 from snapshotter.status import RequestReport, Status
 from snapshotter.testing.processes import GuardedProcess, wait_until
+from tests.support.class_archive import quick_java
 
 T = TypeVar("T")
 _COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
@@ -29,13 +30,9 @@ _COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
 # was killed: only then can it be seen whether the JVM ends by itself.
 _SHELL = '"$@"; code=$?; [ $code -eq 137 ] && exec sleep 120; exit $code'
 _SECONDS = 600.0
-# Most of a short life is a cold JVM. Without its own size, the code cache of C1 alone is full after a minute.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 _SMALL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": QUICK_JAVA,
-    "spark.executor.extraJavaOptions": QUICK_JAVA,
     "engine.trigger.interval.ms": "100",
 }
 
@@ -199,7 +196,9 @@ class EngineProcess:
         return (self.state / folder).glob(pattern)
 
     def _all(self) -> dict[str, str]:
-        return {**_SMALL, "delta.warehouse": str(self.folder / "warehouse"), **self.options}
+        java = quick_java()
+        quick = {"spark.driver.extraJavaOptions": java, "spark.executor.extraJavaOptions": java}
+        return {**_SMALL, **quick, "delta.warehouse": str(self.folder / "warehouse"), **self.options}
 
     def _main(self) -> psutil.Process:
         """The engine's own process, below the shell."""
