@@ -204,8 +204,9 @@ class Snapshotter:
 
         def ended() -> RequestProgress | None:
             run = self.engine.run_state
-            request = next((r for r in run.known() if r.id == request_id), None) if run is not None else None
-            refused = dict(self.engine.refused).get(request_id)
+            known = run.standing().requests if run is not None else ()
+            request = next((r for r in known if r.id == request_id), None)
+            refused = dict(self.engine.signal_outcomes.refused).get(request_id)
             if refused is not None and request is None:
                 raise DefiniteError(refused)
             # Saved, and told: a batch has noted that it has ended.

@@ -3,9 +3,9 @@
 The signal collection is not among them, for what is inserted there comes with the stream. The inbox and the queue of
 the program always are; ``signal.enabled.channels`` names the others.
 
-What a look finds is obeyed in parts: a part's outcome is made durable at once, and then the part is acknowledged. Where
-something fails, all of its part is shown again. A look that finds very much is cut off, so that the control loop keeps
-its lock and its status alive: the rest is shown again, too.
+What a look finds comes in parts: whoever looks makes a part's outcome durable, and by asking for the next one has it
+acknowledged. Where something fails, all of its part is shown again. A look that finds very much is cut off, so that the
+control loop keeps its lock and its status alive: the rest is shown again, too.
 
 A channel that is down says so in the status, and in the log once that has lasted.
 """
@@ -13,11 +13,12 @@ A channel that is down says so in the status, and in the log once that has laste
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
+from signals.actions import Action
 from signals.channel import (
     ChannelContext,
     ChannelOptionsRefused,
@@ -28,6 +29,7 @@ from signals.channel import (
 from signals.channel_plugins import open_channel
 from signals.inbox_channel import NAME as INBOX
 from signals.process_channel import NAME as IN_PROCESS
+from snapshotter.control.outcomes import Refusal
 from snapshotter.errors import ConfigurationError, Problem, redact
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.status import ChannelReport
@@ -37,7 +39,7 @@ ALWAYS = (SOURCE, INBOX, IN_PROCESS)
 """Names that ``signal.enabled.channels`` may have, and for which nothing is opened here."""
 
 PART = 200
-"""How many signals are obeyed together."""
+"""How many signals are taken together."""
 _LOOK_SECONDS = 2.0
 _TROUBLE_SECONDS = 5.0
 _log = structlog.get_logger("snapshotter.signals")
@@ -99,27 +101,29 @@ class _Watched:
     told: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Signals of one channel that are taken together, and what came with them and is none."""
+
+    actions: tuple[Action, ...]
+    refused: tuple[Refusal, ...]
+
+
 class Channels:
-    """``obey`` makes durable what it takes, all at once. ``refuse`` says why something is not obeyed. One thread's."""
+    """One thread's."""
 
     def __init__(
-        self,
-        channels: Iterable[SignalChannel],
-        obey: Callable[..., None],
-        refuse: Callable[[str, str], None],
-        clock: Callable[[], float] = time.monotonic,
+        self, channels: Iterable[SignalChannel], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._watched = [_Watched(channel) for channel in channels]
-        self._obey = obey
-        self._refuse = refuse
         self._clock = clock
         self._took = False
 
-    def look(self) -> None:
-        """Obey what waits. What is raised is the engine's own: its storage, or the server that it asks."""
+    def look(self) -> Iterator[Part]:
+        """What waits. A part is acknowledged when the next one is asked for: it has to be durable by then."""
         self._took = False
         for watched in self._watched:
-            self._take(watched.channel)
+            yield from self._take(watched.channel)
             self._examine(watched)
 
     def quiet(self) -> bool:
@@ -137,16 +141,14 @@ class Channels:
             watched.channel.close()
         self._watched.clear()
 
-    def _take(self, channel: SignalChannel) -> None:
+    def _take(self, channel: SignalChannel) -> Iterator[Part]:
         enough = self._clock() + _LOOK_SECONDS
         waiting = channel.poll()
         self._took = self._took or bool(waiting)
         for start in range(0, len(waiting), PART):
             part = waiting[start : start + PART]
-            for received in part:
-                if received.action is None:
-                    self._refuse(received.id, str(received.error))
-            self._obey(*(received.action for received in part if received.action is not None))
+            refused = (Refusal(one.id, str(one.error)) for one in part if one.action is None)
+            yield Part(tuple(one.action for one in part if one.action is not None), tuple(refused))
             channel.ack(*(received.name for received in part))
             if self._clock() > enough:
                 break

@@ -37,6 +37,13 @@ _ANY_ID: CodecOptions[dict[str, Any]] = CodecOptions(
 _NAMESPACE_NOT_FOUND = 26
 
 
+@dataclass(slots=True)
+class ReadingSpeed:
+    """``newest``: documents a second, of the last collection that was large enough to measure it; None before one."""
+
+    newest: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class _Limit:
     """When to stop asking."""

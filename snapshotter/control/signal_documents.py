@@ -6,26 +6,31 @@ with its reason, under its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from bson.errors import BSONError
 
 from signals.actions import Action
 from signals.errors import NotASignal, SignalError
 from signals.source_channel import decode, id_of
+from snapshotter.control.outcomes import Refusal
 from streaming.namespaces import Namespace
 
 
-def action_in(
-    document: bytes, collection: Namespace | None, refuse: Callable[[str, str], None]
-) -> Action | None:
-    """None for what is no signal, or is refused: ``refuse`` is told the id, and why."""
-    try:
-        return decode(document).parse()
-    except NotASignal:
-        return None  # a watermark of another engine, Debezium's for example, that shares the collection
-    except SignalError as error:
-        refuse(id_of(document), str(error))
-    except BSONError as error:
-        refuse(id_of(document), f"a document in {collection} is no readable BSON: {error}")
-    return None
+def actions_in(
+    documents: Iterable[bytes], collection: Namespace | None
+) -> tuple[list[Action], list[Refusal]]:
+    """Both in the order of the documents; what is no signal is neither."""
+    actions: list[Action] = []
+    refused: list[Refusal] = []
+    for document in documents:
+        try:
+            actions.append(decode(document).parse())
+        except NotASignal:
+            continue  # a watermark of another engine, Debezium's for example, that shares the collection
+        except SignalError as error:
+            refused.append(Refusal(id_of(document), str(error)))
+        except BSONError as error:
+            why = f"a document in {collection} is no readable BSON: {error}"
+            refused.append(Refusal(id_of(document), why))
+    return actions, refused

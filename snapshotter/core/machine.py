@@ -29,6 +29,7 @@ from dataclasses import replace
 
 from snapshotter.core import announcements, batches, inputs, queue
 from snapshotter.core.chunks import KeyList, end_of
+from snapshotter.core.controls import Controls
 from snapshotter.core.coverage import Coverage
 from snapshotter.core.effects import (
     Discard,
@@ -41,26 +42,39 @@ from snapshotter.core.effects import (
     Unreached,
     WriteHigh,
 )
+from snapshotter.core.flight import Flight
+from snapshotter.core.limits import Limits
 from snapshotter.core.progress import Progress
-from snapshotter.core.requesting import Requesting
 from snapshotter.core.scan import Planned
+from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.sharding import ShardKeys, rekeyed
 from snapshotter.core.suspension import Suspension, repairing
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import Window, WindowError
+from snapshotter.core.tasks import TaskProgress, TaskState
+from snapshotter.core.window import Window, WindowError, WindowId
 from streaming.namespaces import Namespace
 
 
-class Machine(Requesting):
-    """One run of the engine. ``run`` names it; ``in_stream`` says that watermarks travel in the change
-    stream; ``controls`` are what the journal holds of operators' decisions."""
+class Machine:
+    """One run of the engine. ``run`` names it; ``in_stream`` says that watermarks travel in the change stream;
+    ``controls`` are operators' decisions, from the journal. What is asked for is its scheduler's."""
 
-    _arrived: inputs.BatchArrived | None = None
+    def __init__(
+        self,
+        run: str,
+        progress: Progress,
+        limits: Limits,
+        *,
+        in_stream: bool,
+        controls: Controls | None = None,
+    ) -> None:
+        self.run = run
+        self.scheduler = Scheduler(run, progress, limits, in_stream=in_stream, controls=controls)
+        self._arrived: inputs.BatchArrived | None = None
 
     def step(self, happened: inputs.Input) -> tuple[Effect, ...]:
         """Take one input; return what is to be done because of it, in order."""
         needed = self._needs_batch
-        effects = [*self._done_for(happened), *self._settle_suspensions(), *self._next_requests()]
+        effects = [*self._done_for(happened), *self._settle_suspensions(), *self.scheduler.next_requests()]
         # What has its turn only now is begun by a batch, and a stream that waits brings none by itself.
         if self._needs_batch and not needed and not any(isinstance(effect, MakeBatch) for effect in effects):
             effects.append(MakeBatch())
@@ -70,13 +84,13 @@ class Machine(Requesting):
         effects: list[Effect] = []
         match happened:
             case inputs.SignalsTaken():
-                effects = self._signals_taken(happened)
+                effects = self.scheduler.signals_taken(happened)
             case inputs.CollectionOpened():
-                effects = self._collection_opened(happened)
+                effects = self.scheduler.collection_opened(happened)
             case inputs.CollectionFailed():
-                effects = self._fail_task(happened.request_id, happened.namespace, happened.error)
+                effects = self.scheduler.fail_task(happened.request_id, happened.namespace, happened.error)
             case inputs.ChunksPlanned():
-                effects = self._chunks_planned(happened)
+                effects = self.scheduler.chunks_planned(happened)
             case inputs.LowWritten():
                 effects = self._low_written(happened)
             case inputs.ChunkRead():
@@ -94,7 +108,7 @@ class Machine(Requesting):
             case inputs.CollectionSuspended():
                 effects = self._collection_suspended(happened)
             case inputs.Draining():
-                self.draining, self.limits = True, self.limits.draining()
+                self.scheduler.draining, self.scheduler.limits = True, self.limits.draining()
         return effects
 
     @property
@@ -104,6 +118,47 @@ class Machine(Requesting):
     # What the engine may ask
 
     @property
+    def progress(self) -> Progress:
+        """As far as everything has come that was asked for."""
+        return self.scheduler.progress
+
+    @property
+    def limits(self) -> Limits:
+        return self.scheduler.limits
+
+    @property
+    def controls(self) -> Controls:
+        """What operators have decided by now."""
+        return self.scheduler.controls
+
+    @property
+    def flight(self) -> Flight:
+        return self.scheduler.flight
+
+    @property
+    def windows(self) -> dict[WindowId, Window]:
+        """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
+        return self.scheduler.flight.windows
+
+    @property
+    def landing(self) -> LandBatch | None:
+        """What is being landed."""
+        return self.scheduler.landing
+
+    @property
+    def holding(self) -> bool:
+        """Whether the stream should wait for a blocking request."""
+        return self.scheduler.holding
+
+    def beginning(self) -> tuple[Namespace, ...]:
+        """Collections for which the next batch must say whether their table is empty."""
+        return self.scheduler.beginning()
+
+    def first_loads(self) -> tuple[TaskProgress, ...]:
+        """First loads that an earlier run began: the next batch must say how far their tables reach."""
+        return self.scheduler.first_loads()
+
+    @property
     def quiet(self) -> bool:
         """No window is in flight and no batch is landing: a good moment to stop."""
         return not self.windows and self.landing is None
@@ -111,12 +166,12 @@ class Machine(Requesting):
     @property
     def opening(self) -> bool:
         """Whether the source has been asked what is the largest id of a collection, and has not answered."""
-        return bool(self._opening)
+        return bool(self.scheduler.opening)
 
     @property
     def finished(self) -> bool:
         """Nothing is asked for that has not ended (or waits for an operator), and that is saved and announced."""
-        asked, saved = self.progress.requests, self._saved.requests
+        asked, saved = self.progress.requests, self.scheduler.saved.requests
         over = asked == saved and all(r.ended or r.paused or self.progress.resting(r) for r in asked)
         return over and self.quiet and not self.progress.rereads
 
@@ -137,10 +192,12 @@ class Machine(Requesting):
             window = self.windows[window.id] = window.chunk_read(happened.ended, happened.rows)
         except WindowError as error:
             return self._fail_window(window, str(error), definite=False)
-        scan = self.scans.get((window.request_id or "", window.namespace))
+        scan = self.scheduler.scans.get((window.request_id or "", window.namespace))
         if scan is not None and window.request_id is not None:
             if happened.rows >= scan.docs // 2:  # what a small one takes is mostly not of its rows
-                self._pace = self._pace.expected(happened.rows, happened.seconds, self.limits)
+                self.scheduler.pace = self.scheduler.pace.expected(
+                    happened.rows, happened.seconds, self.limits
+                )
             if happened.rows:
                 scan.document_bytes = happened.size_bytes // happened.rows
             scan.docs = self.limits.next_docs(
@@ -167,15 +224,15 @@ class Machine(Requesting):
         return [] if window is None else self._fail_window(window, happened.error, definite=happened.definite)
 
     def _fail_window(self, window: Window, error: str, *, definite: bool) -> list[Effect]:
-        effects = self._drop(window, error)
+        effects = self.scheduler.drop(window, error)
         if window.request_id is None:
             # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must
             # not spin.
-            self._rereads_rest.add(window.namespace)
+            self.scheduler.rereads_rest.add(window.namespace)
         elif definite or window.attempt >= self.limits.attempts:
-            effects += self._fail_task(window.request_id, window.namespace, error)
+            effects += self.scheduler.fail_task(window.request_id, window.namespace, error)
         else:
-            scan = self.scans[window.request_id, window.namespace]
+            scan = self.scheduler.scans[window.request_id, window.namespace]
             scan.retry(Planned(window.order, window.target, window.attempt + 1))
         return effects
 
@@ -187,11 +244,11 @@ class Machine(Requesting):
                 f"batch {happened.batch_id} arrived, but progress is of batch {self.progress.batch_id} and "
                 f"{self._in_hand}: a batch starts, in a new run, from the state of one before it"
             )
-        self._ask(happened.requests)
+        self.scheduler.ask(happened.requests)
         self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
         self.flight.note_emptied(happened.emptied)
-        self.landed_upto = {**happened.landed_upto, **self.landed_upto}
+        self.scheduler.landed_upto = {**happened.landed_upto, **self.scheduler.landed_upto}
         self.flight.windows, failed = batches.sight(self.windows, happened.sightings, happened.end)
         effects: list[Effect] = []
         for window, error, definite in failed:
@@ -199,26 +256,26 @@ class Machine(Requesting):
                 effects += self._fail_window(window, error, definite=definite)
         unreached = self._unreached()
         effects += self._leave_to_first_loads(unreached)
-        self.landing = batches.plan_landing(
+        landing = self.scheduler.landing = batches.plan_landing(
             happened,
             self.windows,
-            batches.closable(self.windows, self.scans, happened.end, self.limits),
+            batches.closable(self.windows, self.scheduler.scans, happened.end, self.limits),
             unreached,
             [task.namespace for task in self.first_loads()],
-            self.landed_upto,
+            self.scheduler.landed_upto,
             self.flight.emptied_at,
             self.progress.left_out,
         )
-        self._arrived, self._behind, self._ready = happened, happened.behind, True
-        self._streams = happened.streams
-        self._yields = happened.streams and self._lasts(happened)
-        self.flight.floor = happened.end
-        self._rereads_rest.clear()
+        self._arrived, self.scheduler.behind, self.scheduler.ready = happened, happened.behind, True
+        self.scheduler.streams = happened.streams
+        self.scheduler.yields = happened.streams and self._lasts(happened)
+        self.scheduler.flight.floor = happened.end
+        self.scheduler.rereads_rest.clear()
         for namespace, bounds in happened.incomplete.items():
             keys = frozenset(bound.key for bound in bounds)
             for window in self.flight.reading_ids(namespace):
-                self._missed[window.id] = self._missed.get(window.id, frozenset()) | keys
-        return [*effects, self.landing]
+                self.scheduler.missed[window.id] = self.scheduler.missed.get(window.id, frozenset()) | keys
+        return [*effects, landing]
 
     def _lasts(self, batch: inputs.BatchArrived) -> bool:
         """Whether changes wait long: for the batch before theirs, which this one's span tells of, and for their own."""
@@ -230,22 +287,22 @@ class Machine(Requesting):
         changed = rekeyed(self.progress.shard_keys, now)
         for request, task in list(queue.first_loads(self.progress)):
             if task.namespace in changed:
-                self._put(request.id, task.merging())
+                self.scheduler.put(request.id, task.merging())
 
     def _begin(self, empty_tables: frozenset[Namespace]) -> None:
-        for request, task in self._turns():
+        for request, task in self.scheduler.turns():
             if task.state is TaskState.OPENED:
-                self._put(request.id, task.begun(table_empty=task.namespace in empty_tables))
+                self.scheduler.put(request.id, task.begun(table_empty=task.namespace in empty_tables))
                 # Whoever has the turn in a suspended collection reads all of it: events land again from here on.
-                self.progress = self.progress.restoring(task.namespace, request.id)
+                self.scheduler.progress = self.progress.restoring(task.namespace, request.id)
 
     def _unreached(self) -> dict[Namespace, Unreached]:
         loads = list(queue.first_loads(self.progress))
         reached = {task.namespace: task.frontier for _, task in loads}
         for request, task in loads:
-            if (scan := self.scans.get((request.id, task.namespace))) is not None:
+            if (scan := self.scheduler.scans.get((request.id, task.namespace))) is not None:
                 reached[task.namespace] = scan.reached
-        return batches.unreached([task for _, task in loads], reached, self.landed_upto)
+        return batches.unreached([task for _, task in loads], reached, self.scheduler.landed_upto)
 
     def _leave_to_first_loads(self, unreached: dict[Namespace, Unreached]) -> list[Effect]:
         """Ids to read again that a first load will read anyway: landed by themselves, ahead of it, they would
@@ -253,15 +310,15 @@ class Machine(Requesting):
         effects: list[Effect] = []
         for namespace, keys in unreached.items():
             known = frozenset(filter(keys.holds, self.progress.rereads.of(namespace)))
-            self.progress = self.progress.without_rereads(namespace, known)
+            self.scheduler.progress = self.progress.without_rereads(namespace, known)
             for window in self.flight.giving_way(namespace, keys.holds):
-                effects += self._drop(window)
+                effects += self.scheduler.drop(window)
         return effects
 
     def _buffers_lost(self, happened: inputs.BuffersLost) -> list[Effect]:
         if self.landing is None or self.landing.batch_id != happened.batch_id:
             raise ValueError(f"buffers lost for batch {happened.batch_id}, but {self._in_hand}")
-        self.landing = batches.without(self.landing, happened.windows)
+        self.scheduler.landing = batches.without(self.landing, happened.windows)
         effects: list[Effect] = []
         for lost in sorted(happened.windows):
             if (window := self.windows.get(lost)) is not None:
@@ -278,20 +335,20 @@ class Machine(Requesting):
                 raise ValueError(
                     f"{namespace} is suspended in batch {happened.batch_id}, but {self._in_hand}"
                 )
-            self.landing = batches.leaving_out(self.landing, namespace)
-        effects = self._rest(namespace)
+            self.scheduler.landing = batches.leaving_out(self.landing, namespace)
+        effects = self.scheduler.rest(namespace)
         suspended = progress.suspended.get(namespace)
         if suspended is None or suspended.lands:
-            known = {r.id for r in self._saved.requests}
+            known = {r.id for r in self.scheduler.saved.requests}
             there = [
                 (r.id, task) for r in progress.requests if (task := r.task(namespace)) and not task.ended
             ]
             waiting = [i for i, task in there if i in known or task.state is not TaskState.WAITING]
             why = happened.cause, happened.error, happened.next_step, progress.position
-            self.progress = progress.suspending(namespace, Suspension(*why, frozenset(waiting)))
+            self.scheduler.progress = progress.suspending(namespace, Suspension(*why, frozenset(waiting)))
             if happened.repair:
                 ids = {r.id for r in progress.requests}
-                self._ask([repairing(namespace, progress.position, ids)])
+                self.scheduler.ask([repairing(namespace, progress.position, ids)])
         if landing and self.landing is not None:
             return [*effects, self.landing]
         # A suspension is saved with a batch, and an idle stream brings none by itself.
@@ -299,9 +356,9 @@ class Machine(Requesting):
 
     def _settle_suspensions(self) -> list[Effect]:
         """A read that was to restore a collection may have ended."""
-        before, self.progress = self.progress.left_out, self.progress.restored()
+        before, self.scheduler.progress = self.progress.left_out, self.progress.restored()
         again = self.progress.left_out - before
-        return [effect for namespace in sorted(again) for effect in self._rest(namespace)]
+        return [effect for namespace in sorted(again) for effect in self.scheduler.rest(namespace)]
 
     def _batch_landed(self, happened: inputs.BatchLanded) -> list[Effect]:
         landing, arrived = self.landing, self._arrived
@@ -313,32 +370,31 @@ class Machine(Requesting):
         discards: list[Effect] = []
         for closing in landing.closings:
             window, outcome = closing.window, happened.outcomes[closing.window.id]
+            window.ends("landed")
             discards.append(Discard(window.id, window.namespace, landed=True))
             if self.windows.pop(window.id, None) is not None:
                 self._window_landed(window, outcome)
-        left_out = (
-            landing.left_out | self.progress.left_out
-        )  # by now also what was suspended since it was planned
+        left_out = landing.left_out | self.progress.left_out  # suspended before it was planned, or since
         for namespace, bounds in arrived.incomplete.items():
             if namespace in left_out:
                 continue
             missed = batches.reached_only(bounds, landing.unreached.get(namespace))
-            self.progress = self.progress.with_reread(namespace, missed)
-        discards += self._read_whole(landing.end)
+            self.scheduler.progress = self.progress.with_reread(namespace, missed)
+        discards += self.scheduler.read_whole(landing.end)
         self._end_tasks()
         tables, covered = {**self.progress.tables, **happened.tables}, self._covered(arrived)
         moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
-        self.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys)
+        self.scheduler.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys)
         discards += self._settle_suspensions()
-        announced = list(announcements.between(self._saved, self.progress))
-        self.progress = self.progress.forgetting(self.limits.ended_requests_kept)
-        settled = self.controls.settled(self._saved, self.progress)
+        announced = list(announcements.between(self.scheduler.saved, self.progress))
+        self.scheduler.progress = self.progress.forgetting(self.limits.ended_requests_kept)
+        settled = self.controls.settled(self.scheduler.saved, self.progress)
         saves: list[Effect] = [SaveProgress(self.progress)]
         if settled != self.controls:
             saves.append(SaveControls(settled))
-        self._saved, self.controls = self.progress, settled
-        self.landing = self._arrived = None
-        if batches.closable(self.windows, self.scans, landing.end, self.limits):
+        self.scheduler.saved, self.scheduler.controls = self.progress, settled
+        self.scheduler.landing = self._arrived = None
+        if batches.closable(self.windows, self.scheduler.scans, landing.end, self.limits):
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
 
@@ -347,7 +403,7 @@ class Machine(Requesting):
         known = self.progress.coverage
         if known is None:
             return None
-        read = self._proven(self.progress) - self._proven(self._saved) if known.unread else ()
+        read = self._proven(self.progress) - self._proven(self.scheduler.saved) if known.unread else ()
         return known.after_batch(arrived.streamed, arrived.emptied, (namespace for _, namespace in read))
 
     @staticmethod
@@ -359,28 +415,30 @@ class Machine(Requesting):
     ) -> None:
         rows = sum(closing.window.rows for closing in landing.closings)
         if happened.waited is not None and arrived.streams and rows:
-            self._pace = self._pace.after(happened.waited, rows, self.limits)
+            self.scheduler.pace = self.scheduler.pace.after(happened.waited, rows, self.limits)
 
     def _window_landed(self, window: Window, outcome: inputs.Outcome) -> None:
         if window.request_id is None:
             # An id that the stream missed again, meanwhile, was perhaps read before that change.
-            missed = self._missed.pop(window.id, frozenset())
+            missed = self.scheduler.missed.pop(window.id, frozenset())
             assert isinstance(window.target, KeyList)
-            self.progress = self.progress.without_rereads(window.namespace, window.target.keys - missed)
+            self.scheduler.progress = self.progress.without_rereads(
+                window.namespace, window.target.keys - missed
+            )
             return
         upto = end_of(window.target)
         assert upto is not None
-        scan = self.scans[window.request_id, window.namespace]
+        scan = self.scheduler.scans[window.request_id, window.namespace]
         scan.next_close = window.order + 1
-        task = self._task(window.request_id, window.namespace)
+        task = self.scheduler.task(window.request_id, window.namespace)
         moved = task.advanced(upto, rows=outcome.kept, dropped=outcome.dropped, deleted=outcome.deleted)
-        self._put(window.request_id, moved)
+        self.scheduler.put(window.request_id, moved)
 
     def _end_tasks(self) -> None:
-        for (request_id, namespace), scan in list(self.scans.items()):
+        for (request_id, namespace), scan in list(self.scheduler.scans.items()):
             if scan.complete:
-                self._put(request_id, self._task(request_id, namespace).finished())
-                del self.scans[request_id, namespace]
+                self.scheduler.put(request_id, self.scheduler.task(request_id, namespace).finished())
+                del self.scheduler.scans[request_id, namespace]
 
     @property
     def _in_hand(self) -> str:

@@ -8,13 +8,14 @@ Invariants
 - Keys whose full document the stream could not give stay in ``rereads`` until a window has landed them.
 - A request that has ended stays known for at least one more batch, so that a replay cannot carry it out again.
 - A request is there once, whoever brings it (a signal, a start, the journal, a rename) and however often.
+- What cannot be is neither saved nor believed (``unsound``).
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -212,7 +213,25 @@ class Progress:
         forgotten = frozenset(r.id for r in ended if r.ended_in != self.batch_id)
         return replace(self, requests=tuple(r for r in noted if r.id not in forgotten))
 
+    def unsound(self) -> Iterator[str]:
+        """What of this cannot be, whatever has happened."""
+        for request in self.requests:
+            yield from (f"request {request.id!r}: {why}" for task in request.tasks for why in task.unsound())
+            if request.ended_in is not None and not request.ended:
+                yield f"request {request.id!r} has ended in batch {request.ended_in}, and has not ended"
+        for namespace in sorted(self.left_out):
+            if self.rereads.of(namespace):
+                yield f"{namespace} is suspended, and ids of it are to be read again"
+
+    def sound(self) -> Progress:
+        """Itself. Raises ValueError where it is not."""
+        if wrong := list(self.unsound()):
+            raise ValueError(f"a state of batch {self.batch_id} that cannot be: {'; '.join(wrong)}")
+        return self
+
     def to_json(self) -> dict[str, Any]:
+        """Raises ValueError for what cannot be: it is not saved."""
+        self.sound()
         return {
             "batch_id": self.batch_id,
             "position": self.position.to_json(),
@@ -226,7 +245,8 @@ class Progress:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Progress:
-        return cls(
+        """Raises ValueError for what cannot be: it is not believed."""
+        loaded = cls(
             batch_id=value["batch_id"],
             position=ClusterTime.from_json(value["position"]),
             rereads=Rereads.from_json(value["rereads"]),
@@ -240,7 +260,8 @@ class Progress:
             },
             coverage=Coverage.from_json(value["coverage"]) if value.get("coverage") is not None else None,
             shard_keys={Namespace.parse(n): tuple(k) for n, k in value.get("shard_keys", {}).items()},
-        ).asked(map(RequestProgress.from_json, value["requests"]))
+        )
+        return loaded.asked(map(RequestProgress.from_json, value["requests"])).sound()
 
 
 def _noting(request: RequestProgress, batch_id: int) -> RequestProgress:

@@ -1,7 +1,7 @@
 """Ids to be read again by themselves: those whose full document the stream could not give.
 
 They are kept by collection and key, for there may be tens of thousands: whether one is known, or is being read, must
-not take a look at each of the others. Windows of single ids read them (`core.requesting`). Where they are too many for
+not take a look at each of the others. Windows of single ids read them (`core.scheduler`). Where they are too many for
 that (``Limits.rereads_max``) the collection is read, by a request like any other (``reading``): it opens the collection
 at or after the end of the batch that asks for it, so it meets every document that was to be read. Only an operator's
 stop does not reach it, for nobody else would know these ids any more.

@@ -11,19 +11,19 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from snapshotter.core.chunks import Bound, KeyRange
 from snapshotter.core.requests import Wanted
+from snapshotter.core.states import Steps
 from streaming.namespaces import Namespace
 
 
 class TaskState(StrEnum):
-    """``WAITING -> OPENED -> RUNNING -> DONE``; ``STOPPED`` or ``FAILED`` from anywhere before the end. Of all ends
-    only a failure is one to go on from."""
+    """Of all ends only a failure is one to go on from. The steps between them: ``STEPS``."""
 
     WAITING = "waiting"
     OPENED = "opened"
@@ -31,6 +31,22 @@ class TaskState(StrEnum):
     DONE = "done"
     STOPPED = "stopped"
     FAILED = "failed"
+
+
+_ANY_TIME = {"stopped": (TaskState.STOPPED,), "failed": (TaskState.FAILED,)}
+STEPS: Steps[TaskState] = Steps(
+    TaskState.WAITING,
+    {
+        TaskState.WAITING: {"opened": (TaskState.OPENED, TaskState.DONE), **_ANY_TIME},
+        TaskState.OPENED: {"begun": (TaskState.RUNNING,), **_ANY_TIME},
+        TaskState.RUNNING: {"advanced": (TaskState.RUNNING,), "finished": (TaskState.DONE,), **_ANY_TIME},
+        TaskState.DONE: {},
+        TaskState.STOPPED: {},
+        TaskState.FAILED: {"going on": (TaskState.WAITING, TaskState.RUNNING)},
+    },
+)
+"""``opened``: the largest id is known (done at once: there is none); ``begun``: by a batch, which says whether the
+table is empty; ``advanced``: a chunk has landed; ``going on``: behind what has landed, or from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +113,19 @@ class TaskProgress:
     def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
         """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
         whether they are there or not."""
-        self._expect(TaskState.WAITING)
         if self.keys:
             last, estimated = self.keys[-1], len(self.keys)
-        state = TaskState.DONE if last is None else TaskState.OPENED
+        state = self._after("opened", TaskState.DONE if last is None else TaskState.OPENED)
         return replace(self, state=state, last=last, estimated=estimated, ordered_keys=ordered_keys)
 
     def begun(self, *, table_empty: bool) -> TaskProgress:
-        self._expect(TaskState.OPENED)
+        state = self._after("begun", TaskState.RUNNING)
         first_load = table_empty and self.whole and self.ordered_keys
-        return replace(self, state=TaskState.RUNNING, first_load=first_load)
+        return replace(self, state=state, first_load=first_load)
 
     def advanced(self, upto: Bound, *, rows: int, dropped: int, deleted: int = 0) -> TaskProgress:
         """A chunk has landed. The frontier only moves up, by key where keys are ordered as ids are."""
-        self._expect(TaskState.RUNNING)
+        state = self._after("advanced", TaskState.RUNNING)
         ordered = self.ordered_keys or self.keys
         if ordered and self.frontier is not None and not self.frontier.key < upto.key:
             raise ValueError(
@@ -118,6 +133,7 @@ class TaskProgress:
             )
         return replace(
             self,
+            state=state,
             frontier=upto,
             chunks=self.chunks + 1,
             rows=self.rows + rows,
@@ -126,36 +142,48 @@ class TaskProgress:
         )
 
     def finished(self) -> TaskProgress:
-        self._expect(TaskState.RUNNING)
-        return replace(self, state=TaskState.DONE)
+        return replace(self, state=self._after("finished", TaskState.DONE))
 
     def failed(self, error: str) -> TaskProgress:
-        if self.ended:
-            raise ValueError(f"{self.namespace}: a task that is {self.state} cannot fail")
-        return replace(self, state=TaskState.FAILED, error=error)
+        return replace(self, state=self._after("failed", TaskState.FAILED), error=error)
 
     def stopped(self) -> TaskProgress:
         """By an operator; what has landed stays."""
-        if self.ended:
-            raise ValueError(f"{self.namespace}: a task that is {self.state} cannot be stopped")
-        return replace(self, state=TaskState.STOPPED)
+        return replace(self, state=self._after("stopped", TaskState.STOPPED))
 
     def going_on(self, resumed: int) -> TaskProgress:
         """After a failure: behind the last chunk that landed, or (none has) from the beginning.
 
         What streamed since the failure has landed, also where no window had come yet, so it is no first load now.
         """
-        self._expect(TaskState.FAILED)
-        state = TaskState.WAITING if self.frontier is None else TaskState.RUNNING
+        state = self._after("going on", TaskState.WAITING if self.frontier is None else TaskState.RUNNING)
         return replace(self, state=state, first_load=False, error=None, resumed=resumed)
 
     def merging(self) -> TaskProgress:
         """Somebody else's windows come in between: the range ahead of the scan may hold rows from here on."""
         return replace(self, first_load=False)
 
-    def _expect(self, *states: TaskState) -> None:
-        if self.state not in states:
-            raise ValueError(f"{self.namespace}: expected {' or '.join(states)}, the task is {self.state}")
+    def _after(self, step: str, state: TaskState) -> TaskState:
+        """``state``, where this step may lead to it. Raises ValueError."""
+        if not STEPS.leads(self.state, step, state):
+            expected = " or ".join(STEPS.sources(step))
+            raise ValueError(f"{self.namespace}: {step} while the task is {self.state}, expected {expected}")
+        return state
+
+    def unsound(self) -> Iterator[str]:
+        """What of this cannot be, whatever has happened."""
+        began, names = self.frontier is not None, f"{self.namespace}: {self.state}"
+        if began != bool(self.chunks):
+            yield f"{names} with {self.chunks} chunks landed, and a frontier: {began}"
+        if self.last is None and (began or self.state in (TaskState.OPENED, TaskState.RUNNING)):
+            yield f"{names} without an end of its scan"
+        ordered = self.ordered_keys or self.keys
+        if ordered and self.frontier and self.last and self.frontier.key > self.last.key:
+            yield f"{names} with a frontier {self.frontier.key!r} behind its end {self.last.key!r}"
+        if (self.error is not None) != (self.state is TaskState.FAILED):
+            yield f"{names} with the error {self.error!r}"
+        if self.first_load and not self.whole:
+            yield f"{names} as a first load that leaves something out"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -4,8 +4,7 @@ A window guards one chunk. Its two watermarks bound the time in which the chunk 
 event with a time after the low watermark is known to be newer than, or already part of, what was read (DBLog,
 section 3.3).
 
-    REGISTERED --low written--> OPEN --chunk read--> READ --high written--> CLOSING --batch end >= high-->
-    closed
+Its states and steps are a table, ``STEPS``.
 
 Rules (each has its test; see docs/ARCHITECTURE.md)
 - A window is registered before its low watermark is written, and keys are kept from then on. ``floor`` is the
@@ -32,6 +31,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from snapshotter.core.chunks import Target
+from snapshotter.core.states import Steps
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -41,6 +41,18 @@ class WindowState(StrEnum):
     OPEN = "open"
     READ = "read"
     CLOSING = "closing"
+
+
+STEPS: Steps[WindowState] = Steps(
+    WindowState.REGISTERED,
+    {
+        WindowState.REGISTERED: {"low watermark written": (WindowState.OPEN,), "given up": (None,)},
+        WindowState.OPEN: {"chunk read": (WindowState.READ,), "given up": (None,)},
+        WindowState.READ: {"high watermark written": (WindowState.CLOSING,), "given up": (None,)},
+        WindowState.CLOSING: {"landed": (None,), "given up": (None,)},
+    },
+)
+"""``landed``: by a batch that ends at or after the high watermark."""
 
 
 class Edge(StrEnum):
@@ -110,24 +122,24 @@ class Window:
     exact: bool = False
 
     def low_written(self, time: ClusterTime) -> Window:
-        self._expect(WindowState.REGISTERED, "low watermark written")
+        state = self._after("low watermark written")
         seen = self.low_seen if self.in_stream else time
-        return replace(self, state=WindowState.OPEN, low_acknowledged=time, low_seen=seen)
+        return replace(self, state=state, low_acknowledged=time, low_seen=seen)
 
     def chunk_read(self, ended: ClusterTime, rows: int) -> Window:
-        self._expect(WindowState.OPEN, "chunk read")
+        state = self._after("chunk read")
         if self.exact and ended != self.low:
             raise WindowError(f"window {self.id}: read as of {ended}, not of {self.low} as it was asked to")
-        return replace(self, state=WindowState.READ, ended=ended, rows=rows)
+        return replace(self, state=state, ended=ended, rows=rows)
 
     def high_written(self, time: ClusterTime) -> Window:
-        self._expect(WindowState.READ, "high watermark written")
+        state = self._after("high watermark written")
         if self.ended is not None and time < self.ended:
             raise WindowError(
                 f"window {self.id}: its high watermark {time} lies before a reader's end {self.ended}"
             )
         seen = self.high_seen if self.in_stream else time
-        return replace(self, state=WindowState.CLOSING, high_acknowledged=time, high_seen=seen)
+        return replace(self, state=state, high_acknowledged=time, high_seen=seen)
 
     def sighted(self, sighting: Sighting) -> Window:
         """Note a watermark that a batch showed."""
@@ -192,6 +204,16 @@ class Window:
             return True
         return self.target.holds(key)
 
-    def _expect(self, state: WindowState, step: str) -> None:
-        if self.state is not state:
-            raise WindowMisuse(f"window {self.id}: {step} while {self.state}, expected {state}")
+    def ends(self, step: str) -> None:
+        """By being ``landed``, or ``given up``. Raises WindowMisuse where its state does not allow that."""
+        if not STEPS.leads(self.state, step, None):
+            raise WindowMisuse(f"window {self.id}: {step} while {self.state}")
+
+    def _after(self, step: str) -> WindowState:
+        """The state that this step leads to. Raises WindowMisuse where this one does not allow it."""
+        if not STEPS.allows(self.state, step):
+            expected = " or ".join(STEPS.sources(step))
+            raise WindowMisuse(f"window {self.id}: {step} while {self.state}, expected {expected}")
+        (state,) = STEPS.table[self.state][step]
+        assert state is not None, "a window that has ended is no window"
+        return state

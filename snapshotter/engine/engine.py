@@ -10,23 +10,22 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import ExecuteSnapshot
+from signals.actions import Action, ExecuteSnapshot
 from signals.channel import SignalChannel
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
 from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import captured_collections, sample_plan
 from snapshotter.control.channels import Channels, open_enabled
-from snapshotter.control.refusals import Refusals
-from snapshotter.control.signal_documents import action_in
-from snapshotter.control.signals_ahead import SignalsAhead
+from snapshotter.control.outcomes import Refusal
+from snapshotter.control.signal_documents import actions_in
 from snapshotter.core.announcements import SKIPPED
 from snapshotter.core.commands import Command
 from snapshotter.core.effects import Announce
@@ -38,16 +37,28 @@ from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
-from snapshotter.engine.obedience import Obedience, Obeyed
 from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
-from snapshotter.engine.run import Run, StopRequested, World
+from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.session import Session
+from snapshotter.engine.signal_handler import (
+    Ledger,
+    SignalHandler,
+    Waiting,
+    take_command,
+    take_request,
+    take_signals,
+)
+from snapshotter.engine.signal_outcomes import SignalOutcomes
+from snapshotter.engine.signals_ahead import SignalsAhead
+from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.winding_up import all_of
+from snapshotter.engine.world import World
 from snapshotter.engine_config import EngineConfig
 from snapshotter.failures import Fault, classify
+from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
 from snapshotter.notifying.notices import Notifier
@@ -65,8 +76,8 @@ from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.status import EngineState
 from snapshotter.worker_code import check_workers
 from streaming import mongo_errors
+from streaming.change_options import ChangeOptions
 from streaming.mongo import connect, majority_time
-from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.server_codes import Kind
 from streaming.table_identity import Owner
@@ -92,13 +103,16 @@ class Engine:
         self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox = InboxChannel(self.storage)
         self.in_process = InProcessChannel()
-        self.obedience = Obedience(self)
         self._channels = self._watch([])
         self.notifier = Notifier(config.notifications)
         self.telling = Telling(self.notifier, lambda: self.store)
-        self._refusals = Refusals()
+        self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
         beside = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
+        self.signal_outcomes = SignalOutcomes(self.outcomes)
+        captured = partial(captured_collections, self.client, config.captures_data)
+        known = self.client, config, self.journal, self.storage, self.status.speed
+        self._signals = SignalHandler(*known, self.signal_outcomes, captured)
         self.run_state: Run | None = None
         self.windows = WindowLog()
         self._hints = scratch_hints(self)
@@ -106,14 +120,11 @@ class Engine:
         self._kept, self._stop = KeptLock(self._lock), threading.Event()
         self.tables: Tables
         skipped = partial(self.telling.now, Announce(SKIPPED, NAME))
-        self.first_load = FirstLoad(config, self.journal, self.captured, lambda: self.tables, skipped)
-        self._catalogue = CatalogueWatch(self.client, config)
-        self._suspects = Suspects()
+        self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, skipped)
+        self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
         self._prepared = False
         self._app_id: str | None = None
         self._id: str | None = None
-        self._ahead: SignalsAhead | None = None
-        self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
 
     # From outside, from any thread
 
@@ -123,15 +134,17 @@ class Engine:
 
     def execute_snapshot(self, action: ExecuteSnapshot) -> None:
         """Accept a request in process. Raises RequestRefused; an id that is known is not carried out again."""
-        self.obedience.accept(action)
+        with self._signals.one_at_a_time:
+            take_request(self._signals, self._ledger, action)
 
     def dry_run(self, action: ExecuteSnapshot) -> DryRun:
         """What a request would read; nothing is accepted. Raises SignalError."""
-        return self.obedience.dry_run(action)
+        return self._signals.dry_run(action, self._ledger.standing())
 
     def command(self, command: Command) -> None:
         """Pause, resume or stop requests, in process. Raises RequestRefused."""
-        self.obedience.command(command)
+        with self._signals.one_at_a_time:
+            take_command(self._signals, self._ledger, command)
 
     # The life of the engine
 
@@ -196,7 +209,7 @@ class Engine:
                     continue
                 steady = time.monotonic() - started > STEADY_SECONDS and self._progress.batch_id > landed
                 if self.run_state is not None:
-                    self._suspects.note(self.run_state.batches.failing, steady=steady)
+                    self._suspects.note(self.run_state.blame.failing, steady=steady)
                 if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
                     raise
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
@@ -220,7 +233,7 @@ class Engine:
                 return
             try:
                 self._kept.keep()
-                self._channels.look()
+                self._look_at_channels()
             except Exception as error:
                 if not classify(error).may_pass:
                     raise
@@ -234,7 +247,7 @@ class Engine:
             return False
         warn_of(_log, "the position is lost: a new one, and everything is read again", error)
         self._report(EngineState.RUNNING, error)
-        with self.obedience.one_at_a_time:
+        with self._signals.one_at_a_time:
             self.run_state = None
             self.store = self.store.next_generation()
             self._app_id, self.tables = None, self._tables()
@@ -244,18 +257,12 @@ class Engine:
         clock, config = CausalClock(), self.config
         told = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*told, keep=config.watermarks_keep)
-        since = self.beginning.confirmed(self.store)
-        world, fresh = self._world(), since is not None
-        run = Run(
-            uuid.uuid4().hex[:12],
-            world,
-            writer,
-            clock,
-            self._suspects.found,
-            streams_at=streams_at,
-            fresh=fresh,
-        )
-        with self.obedience.one_at_a_time:
+        since, world, blame = self.beginning.confirmed(self.store), self._world(), Blame(self._suspects.found)
+        event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
+        waits = config.wait_seconds, event_bytes, streams_at
+        pacing = SourcePacing(self._hints, *waits, fresh=since is not None)
+        run = Run(uuid.uuid4().hex[:12], world, writer, clock, blame, pacing)
+        with self._signals.one_at_a_time:
             self.run_state = run
         query: StreamingQuery | None = None
         try:
@@ -271,8 +278,8 @@ class Engine:
             raise run.error
 
     def _wind_up(self, run: Run, query: StreamingQuery | None) -> None:
-        if self._ahead is not None:
-            self._ahead.close()
+        if run.ahead is not None:
+            run.ahead.close()
         run.refuse()
         if query is not None:
             await_commit(query, run.progress.batch_id, self._is_committed)
@@ -282,10 +289,10 @@ class Engine:
         """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
         while query.isActive:
             self._kept.keep()
-            self._look(run)
+            run.look_at_source()
             self._catalogue.check()
             self._tell()
-            self._channels.look()
+            self._look_at_channels()
             run.steer()
             self._report(EngineState.RUNNING)
             if target is not None and self._done(run, target):
@@ -297,14 +304,6 @@ class Engine:
         error = query.exception()
         if run.error is None and error is not None:
             raise error
-
-    def _look(self, run: Run) -> None:
-        try:
-            run.known_head = max(run.known_head, majority_time(self.client))
-        except Exception as error:
-            if not mongo_errors.classify(error).retriable:
-                raise
-            warn_of(_log, "the source is not reachable", error)
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
         if not (run.started and run.progress.position >= target and run.machine.finished):
@@ -323,42 +322,35 @@ class Engine:
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
         warnings = *self.first_load.warnings(self._progress), *self._catalogue.warnings
         told = self._channels.reports(), self.notifier.reports(), warnings
-        self.status.write(state, self.run_state, self.journal.requests, self.refused, error, *told)
+        refused = self.signal_outcomes.refused
+        self.status.write(state, self.run_state, self.journal.requests, refused, error, *told)
 
-    # Requests
+    # Signals
+
+    @property
+    def _ledger(self) -> Ledger:
+        """Where requests are now; for whoever holds ``one_at_a_time``."""
+        return self.run_state if self.run_state is not None else Waiting(self.journal, self.store)
 
     def _watch(self, enabled: list[SignalChannel]) -> Channels:
-        return Channels([self.inbox, self.in_process, *enabled], self.obedience.obey, self.refuse)
+        return Channels([self.inbox, self.in_process, *enabled])
+
+    def _look_at_channels(self) -> None:
+        for part in self._channels.look():
+            self._take(part.actions, part.refused)
 
     def _look_ahead(self, run: Run) -> None:
         if self.config.signals is not None:
             every = self.config.poll_ms / 1000
-            self._ahead = SignalsAhead(self.client, self.config.signals, run, self._obey, every=every)
-            self._ahead.start()
+            run.ahead = SignalsAhead(self.client, self.config.signals, run, self._take_documents, every=every)
+            run.ahead.start()
 
-    def _receive(self, documents: Sequence[bytes]) -> None:
-        """Signal documents from a batch of the stream."""
-        self._obey(documents if self._ahead is None else self._ahead.not_yet(documents))
+    def _take_documents(self, documents: Sequence[bytes]) -> None:
+        self._take(*actions_in(documents, self.config.signals))
 
-    def _obey(self, documents: Sequence[bytes]) -> None:
-        found = (action_in(document, self.config.signals, self.refuse) for document in documents)
-        self.obedience.obey(*(action for action in found if action is not None))
-
-    @property
-    def refused(self) -> list[tuple[str, str]]:
-        """The newest signals that were refused, with the reasons."""
-        return self._refusals.newest
-
-    def refuse(self, signal_id: str, why: str) -> None:
-        signal_id, why = self._refusals.add(signal_id, why)
-        _log.error("signal refused", id=signal_id, why=why)
-        self.outcomes.refused(signal_id, why)
-
-    def obeyed(self, outcome: Obeyed) -> None:
-        self.outcomes.obeyed(outcome)
-
-    def captured(self) -> list[Namespace]:
-        return captured_collections(self.client, self.config.captures_data)
+    def _take(self, actions: Iterable[Action], refused: Iterable[Refusal]) -> None:
+        with self._signals.one_at_a_time:
+            take_signals(self._signals, self._ledger, actions, refused)
 
     # The world of a run
 
@@ -370,11 +362,11 @@ class Engine:
             store=self.store,
             journal=self.journal,
             hints=self._hints,
-            check_lock=self._kept.check,
-            accept=self._receive,
+            lock=self._kept,
+            signals=self._signals,
             telling=self.telling,
             first_load=self.first_load,
-            saved=self.outcomes.saved,
+            outcomes=self.outcomes,
             tables=self.tables,
             windows=self.windows,
         )

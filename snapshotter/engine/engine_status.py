@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 
 import structlog
 
+from snapshotter.control.estimates import ReadingSpeed
 from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin, SnapshotRequest
+from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.suspension import Suspension
 from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.core.window import Window
+from snapshotter.engine.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
 from snapshotter.log import warn_of
@@ -45,15 +47,6 @@ _WRITE_SECONDS = 1.0
 _SPEED_SECONDS = 20.0
 _SPEED_DOCUMENTS_MIN = 10_000
 _EVENTS = ("", "")
-AFTER_REFUSAL = "correct the signal, and send it again under a new id"
-STATES = {
-    TaskState.WAITING: RequestState.QUEUED,
-    TaskState.OPENED: RequestState.RUNNING,
-    TaskState.RUNNING: RequestState.RUNNING,
-    TaskState.DONE: RequestState.COMPLETED,
-    TaskState.STOPPED: RequestState.STOPPED,
-    TaskState.FAILED: RequestState.FAILED,
-}
 
 
 class Speed:
@@ -97,16 +90,13 @@ class Stopwatch:
 @dataclass(slots=True)
 class StatusWriter:
     """Gathers, writes at most once a second (changes of state at once), and shows. It begins with what an earlier life
-    of the engine has written of times and speeds.
-
-    ``newest_speed``: documents a second, of the last collection that was large enough to measure it.
-    """
+    of the engine has written of times and speeds."""
 
     name: str
     owner: Owner
     storage: Storage
     view: View = field(default_factory=SilentView)
-    newest_speed: float | None = None
+    speed: ReadingSpeed = field(default_factory=ReadingSpeed)
     _written: float = 0.0
     _state: EngineState | None = None
     _error: BaseException | None = None
@@ -127,7 +117,7 @@ class StatusWriter:
         if former is None:
             return
         self._former = former.requests
-        self.newest_speed = former.snapshot_speed
+        self.speed.newest = former.snapshot_speed
         self._accepted = {r.id: r.accepted_at for r in former.requests if r.accepted_at is not None}
         self._ended = {r.id: r.completed_at for r in former.requests if r.completed_at is not None}
 
@@ -201,7 +191,7 @@ class StatusWriter:
             lag_seconds=lag,
             events_total=events,
             events_per_second=self._speed(_EVENTS, now, events),
-            snapshot_speed=self.newest_speed,
+            snapshot_speed=self.speed.newest,
             requests=tuple(requests),
             windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
             suspended=tuple(_suspension(n, s) for n, s in sorted(progress.suspended.items())),
@@ -272,38 +262,11 @@ class StatusWriter:
             # Where all of it lands in one commit, there is nothing to be seen before.
             found = watched.since_begin(now, done) if watched is not None and not watched.grew else 0.0
         if found > 0 and done >= _SPEED_DOCUMENTS_MIN:
-            self.newest_speed = found
+            self.speed.newest = found
         return shown
 
     def _speed(self, what: tuple[str, str], now: float, value: int) -> float:
         return self._speeds.setdefault(what, Speed()).at(now, value)
-
-
-def state_of(request: RequestProgress) -> RequestState:
-    """Of the request as a whole."""
-    if request.ended:
-        if request.failed:
-            return RequestState.FAILED
-        return RequestState.STOPPED if request.stopped else RequestState.COMPLETED
-    if request.paused:
-        return RequestState.PAUSED
-    started = any(task.state is not TaskState.WAITING for task in request.tasks)
-    return RequestState.RUNNING if started else RequestState.QUEUED
-
-
-def type_of(request: RequestProgress) -> str:
-    """What kind of snapshot it is, as operators name it."""
-    if request.blocking:
-        return "blocking"
-    return "initial" if request.origin is Origin.INITIAL else "incremental"
-
-
-def after_failure(request: RequestProgress) -> str:
-    """The next step to take."""
-    return (
-        f"cure the cause, then send resume-snapshot for request {request.id}: it goes on behind what has landed; "
-        f"or ask for the collection again under a new id"
-    )
 
 
 def _window(window: Window) -> WindowReport:

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from snapshotter.engine.beginning import START
-from snapshotter.engine.run import Run, World
+from snapshotter.engine.run import Run
+from snapshotter.engine.world import World
 from streaming.change_stream import register_at
 from streaming.mongo import CONNECTION_OPTION
 from streaming.positions import ClusterTime

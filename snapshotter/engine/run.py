@@ -1,7 +1,10 @@
 """One run: one start of the streaming query, with the machine and the two lanes around it.
 
-    change stream --micro-batch--> BatchLane --inputs--> Machine --effects--> Lane --> MongoDB, chunk reads
-                                                            ^------inputs-------'
+    change stream --micro-batch--> foreach_batch --inputs--> Machine --effects--> Lane --> MongoDB, chunk reads
+                                                                ^------inputs-------'
+
+``Run.foreach_batch`` is the life of a batch, from top to bottom. The order is the contract: a crash anywhere repeats
+the batch, and the repetition finds each table's recorded batch id, the progress of the batch before, and the journal.
 
 Threads: Spark's (``foreachBatch``), the lane's, and the control loop's, which hands over requests. All step the machine
 under one lock, and a step never waits. The machine is made in the first batch, for only then is it known which batch
@@ -10,50 +13,54 @@ comes first, and so which saved progress to start from; until then requests wait
 
 from __future__ import annotations
 
-import math
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
-from pymongo import MongoClient
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from snapshotter.control.catalogue import captured_collections
 from snapshotter.control.post_images import PostImages
+from snapshotter.control.signal_documents import actions_in
 from snapshotter.core.controls import Controls
 from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
-from snapshotter.core.inputs import CollectionSuspended, Draining, Input, SignalsTaken
+from snapshotter.core.inputs import (
+    BatchArrived,
+    BatchLanded,
+    BuffersLost,
+    CollectionSuspended,
+    Draining,
+    Input,
+    SignalsTaken,
+)
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.window import Window, WindowId
-from snapshotter.engine.first_load import FirstLoad
-from snapshotter.engine.hints import HintsWriter
-from snapshotter.engine_config import EngineConfig
-from snapshotter.landing.batch_lane import HOLD_SECONDS, BatchLane
-from snapshotter.landing.batch_trailer import BatchTrailer
-from snapshotter.landing.tables import Tables
+from snapshotter.core.window import Window
+from snapshotter.engine.signal_handler import Standing, Waiting, take_signals
+from snapshotter.engine.signals_ahead import SignalsAhead
+from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
+from snapshotter.engine.world import World
+from snapshotter.landing.contents import BatchContents, StreamScope, opened
+from snapshotter.landing.frames import for_batches
+from snapshotter.landing.land import Landed, Lander
+from snapshotter.landing.survey import Survey, survey
+from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.transactions import FOLDER, TransactionTable
-from snapshotter.notifying.telling import Telling
-from snapshotter.notifying.window_log import WindowLog
-from snapshotter.reading.chunk_reader import Buffer
+from snapshotter.log import warn_of
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
-from snapshotter.state.journal import Journal
-from snapshotter.state.progress_store import ProgressStore
-from streaming import admission
-from streaming.change_options import ChangeOptions
+from streaming import mongo_errors
+from streaming.mongo import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 from streaming.shard_keys import shard_keys
 
 _log = structlog.get_logger("snapshotter.run")
-_NO_END = 1 << 31
-_OPENING_SECONDS = 10.0
+_BEHIND_SECONDS = 60
 _CHUNK_MARGIN = 4
 """By how much the first chunks, planned by the size of an average document, may be larger than what chunks aim at."""
 
@@ -63,46 +70,23 @@ class StopRequested(Exception):
 
 
 @dataclass(slots=True)
-class World:
-    """What a run works on; it outlives the run."""
-
-    spark: SparkSession
-    client: MongoClient[Any]
-    config: EngineConfig
-    store: ProgressStore
-    journal: Journal
-    hints: HintsWriter
-    check_lock: Callable[[], int]
-    accept: Callable[[Sequence[bytes]], None]
-    telling: Telling
-    first_load: FirstLoad
-    saved: Callable[[Progress], None]
-    tables: Tables
-    windows: WindowLog
-
-
-@dataclass(slots=True)
 class Run:
-    """``id`` is new for every start of the query, in process or not. ``streams_at``: until then (by the monotonic
-    clock) the position stands still where the first batch has put it. ``fresh``: no batch has been saved yet, and
-    changes wait since the position was taken: a first load is opened before they land, for into a table that is empty
-    it is appended."""
+    """``id`` is new for every start of the query, in process or not."""
 
     id: str
     world: World
     writer: WatermarkWriter
     clock: CausalClock
+    blame: Blame
+    pacing: SourcePacing
     lane: Lane = field(init=False)
-    batches: BatchLane = field(init=False)
-    suspects: frozenset[Namespace] = frozenset()
+    lander: Lander = field(init=False)
+    ahead: SignalsAhead | None = None
     error: BaseException | None = None
     events: int = 0
     known_head: ClusterTime = ORIGIN
-    streams_at: float = 0.0
-    fresh: bool = False
-    _opens_by: float = math.inf
-    _ended: ClusterTime | None = None
-    _bytes_per_event: float = field(init=False)
+    _scope: StreamScope = field(init=False)
+    _first: bool = True
     _before: Progress = field(default_factory=Progress)
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -115,7 +99,6 @@ class Run:
     def __post_init__(self) -> None:
         world, config = self.world, self.world.config
         exact = config.limits.chunk_docs
-        self._bytes_per_event = ChangeOptions.parse(config.source_options).bytes_per_event
         self.lane = Lane(
             spark=world.spark,
             client=world.client,
@@ -130,19 +113,8 @@ class Run:
             fetch_size=config.fetch_size,
             chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
-        self.batches = BatchLane(
-            host=self,
-            spark=world.spark,
-            engine=config.name,
-            strategy=config.strategy,
-            signals=config.signals,
-            tables=world.tables,
-            captures=config.scope.captures,
-            landers=config.landers,
-            transactions=self._transactions(),
-            suspects=self.suspects,
-            shard_keys=lambda: shard_keys(world.client),
-        )
+        self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
+        self.lander = Lander(world.spark, world.tables, self.blame, config.landers, self._transactions())
         if config.needs_post_images:
             self._images = PostImages(world.client, config.post_images_enable)
         self.lane.start()
@@ -150,28 +122,110 @@ class Run:
     # What Spark calls
 
     def foreach_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """The life of a batch: read, its signals taken, the machine told, landed, saved, reported. Spark commits it
+        when this returns."""
+        with self._turn(batch_id):
+            if self._machine is None:
+                self._begin(batch_id)
+            self.world.telling.committed(batch_id - 1)
+            self.pacing.times.begin()
+            if self._first:
+                for_batches(frame.sparkSession)
+            with opened(frame, batch_id, self._scope) as batch:
+                self.pacing.streams = batch.streams
+                token = self.world.lock.check()
+                self._take_signals(batch)
+                asked = self._survey(batch)
+                landing = _landing_in(self.step(self._arrived(batch, asked)))
+                landing, landed = self._land(batch, landing, token)
+                outcomes, marks = landed.outcomes(landing), landed.marks(landing)
+                self.step(BatchLanded(batch_id, outcomes, self.pacing.times.land(), marks))
+            self._first = False
+            self._learn(batch)
+
+    @contextmanager
+    def _turn(self, batch_id: int) -> Iterator[None]:
+        """One batch at a time, and none once the run ends."""
         with self._in_batch:
             if self._refusing.is_set():
                 raise StopRequested(f"stopped before batch {batch_id}")
             try:
-                if self._machine is None:
-                    self._begin(batch_id)
-                self.world.telling.committed(batch_id - 1)
-                self._learn(self.batches.process(frame, batch_id))
+                yield
             except BaseException as error:
                 self.error = error
                 raise
 
-    def _learn(self, trailer: BatchTrailer) -> None:
+    def _take_signals(self, batch: BatchContents) -> None:
+        """Those that were not taken ahead of the stream already."""
+        documents = batch.signals if self.ahead is None else self.ahead.not_yet(batch.signals)
+        if documents:
+            take_signals(self.world.signals, self, *actions_in(documents, self._scope.signals))
+
+    def _survey(self, batch: BatchContents) -> Survey:
+        """What the tables say; of one that cannot be asked the collection is suspended."""
+        world = self.world
+        keys, threads = shard_keys(world.client), world.config.landers
+        asked = survey(
+            batch, self.machine, world.tables, keys, self.blame, threads=threads, first=self._first
+        )
+        for fault in asked.faults:
+            self.suspend(fault)
+        return asked
+
+    def _arrived(self, batch: BatchContents, asked: Survey) -> BatchArrived:
+        machine, end = self.machine, batch.trailer.end
+        return BatchArrived(
+            batch_id=batch.batch_id,
+            start=machine.progress.position,
+            end=end,
+            sightings=batch.sightings,
+            incomplete={namespace: tuple(bounds.values()) for namespace, bounds in asked.again.items()},
+            empty_tables=asked.empty,
+            recorded=asked.recorded,
+            landed_upto=asked.landed_upto,
+            behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if machine.holding else 0),
+            emptied=batch.changed.emptied,
+            requests=(*batch.changed.requests, *asked.rekeyed),
+            streams=batch.streams,
+            streamed=batch.streamed,
+            shard_keys=asked.shard_keys,
+        )
+
+    def _land(self, batch: BatchContents, landing: LandBatch, token: int) -> tuple[LandBatch, Landed]:
+        """Land every table; what could not be is told to the machine, and what is left of the batch is landed then.
+        Returns what was landed at last."""
+        landed, lander = Landed(), self.lander
+        with lander.transactions_of(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
+            while True:
+                metadata = batch.metadata(self.id, token, self.machine.progress.left_out)
+                lander.land(batch, landing, landed, self.machine.progress.tables, self.lane.buffers, metadata)
+                if landed.complete:
+                    break
+                for fault in landed.faults:
+                    landing = _landing_in(self.suspend(fault, batch.batch_id))
+                if landed.lost:
+                    lost = [str(window) for window in landed.lost]
+                    _log.warning("READ buffers lost", windows=lost, batch=batch.batch_id)
+                    landing = _landing_in(self.step(BuffersLost(batch.batch_id, landed.lost)))
+        lander.keep(landing, landed)
+        return landing, landed
+
+    def _learn(self, batch: BatchContents) -> None:
         """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
+        trailer = batch.trailer
         self.events += trailer.events
+        self._forget_keys()
         if self._images is not None:
             captures = self.world.config.scope.captures
             self._images.look(n for n, count in trailer.namespaces.items() if count and captures(n))
-        if self._ended is not None:
-            weight = admission.weight(trailer.events, trailer.size_bytes, self._bytes_per_event)
-            self.world.hints.learn(weight, trailer.end.t - self._ended.t)
-        self._ended = trailer.end
+        self.pacing.learn(trailer)
+
+    def _forget_keys(self) -> None:
+        """Of what has streamed only what a window in flight may ask for is kept."""
+        needed: dict[Namespace, ClusterTime] = {}
+        for window in self.windows:
+            needed[window.namespace] = min(window.floor, needed.get(window.namespace, window.floor))
+        self.lander.keys.forget(needed)
 
     def _begin(self, batch_id: int) -> None:
         config = self.world.config
@@ -189,7 +243,7 @@ class Run:
             progress, loads = self.world.first_load.begin(progress, self.world.store.generation, found)
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
-            self._opens_by = time.monotonic() + _OPENING_SECONDS
+            self.pacing.begin()
             self.report(SignalsTaken((*loads, *self.world.journal.requests), controls))
 
     def _transactions(self) -> TransactionTable | None:
@@ -226,10 +280,6 @@ class Run:
     def started(self) -> bool:
         return self._machine is not None
 
-    @property
-    def buffers(self) -> Mapping[WindowId, Buffer]:
-        return self.lane.buffers
-
     def report(self, happened: Input) -> None:
         self.step(happened)
 
@@ -245,27 +295,9 @@ class Run:
         return effects
 
     def steer(self) -> None:
-        """Tell the source how soon the next batch is wanted, and whether the position may move."""
+        """Tell the source what is wanted now."""
         with self._lock:
-            machine, hints, config = self._machine, self.world.hints, self.world.config
-            if time.monotonic() < self.streams_at or self._opening:
-                hints.hold(_NO_END)
-                return
-            if machine is None:
-                return
-            # Without events a batch is as cheap as its READs, and the sooner the better.
-            enough = machine.limits.commit_rows_target
-            waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.draining
-            # The source counts from the end of the newest batch, so from the moment when that began.
-            longest = config.wait_seconds + math.ceil(self.batches.times.seconds)
-            hints.wait(longest if waits and self.batches.streams and config.wait_seconds else 0)
-            hints.hold(HOLD_SECONDS if machine.holding else 0)
-
-    @property
-    def _opening(self) -> bool:
-        if not self.fresh or self._machine is None:
-            return self.fresh
-        return self._machine.opening and time.monotonic() < self._opens_by
+            self.pacing.tell(self._machine)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -278,7 +310,7 @@ class Run:
                 # This batch may be replayed, from the state before it: only what had ended there is never asked again.
                 self.world.journal.forget(self._before)
                 self._before = progress
-                self.world.saved(progress)
+                self.world.outcomes.saved(progress)
             case SaveControls(controls):
                 self.world.journal.decide(controls)
             case Announce():
@@ -287,6 +319,15 @@ class Run:
                 self.world.hints.bump()
             case _:
                 self.lane.submit(effect)
+
+    def look_at_source(self) -> None:
+        """How far there is to go. A source that is out of reach for now is waited for."""
+        try:
+            self.known_head = max(self.known_head, majority_time(self.world.client))
+        except Exception as error:
+            if not mongo_errors.classify(error).retriable:
+                raise
+            warn_of(_log, "the source is not reachable", error)
 
     def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
         """Nothing of this collection lands any more, and it is said; where it may be, it is read again at once."""
@@ -302,9 +343,6 @@ class Run:
         told = fault.cause, fault.error, fault.next_step
         return self.step(CollectionSuspended(fault.namespace, *told, batch_id, repair))
 
-    def receive_signals(self, documents: Sequence[bytes]) -> None:
-        self.world.accept(documents)
-
     def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
         """What signals have led to: durable at once, before anything follows from it. Before the first batch, and
         behind the last, it waits in the journal."""
@@ -314,24 +352,18 @@ class Run:
             if self._counts:
                 self.report(SignalsTaken(new, controls))
 
-    def known(self) -> list[RequestProgress]:
-        """The requests that exist; before the first batch, and behind the last, as far as they are durable: what a run
-        that ended has not saved, the next one does not know."""
+    def standing(self) -> Standing:
+        """What holds now; before the first batch, and behind the last, as far as it is durable: what a run that ended
+        has not saved, the next one does not know."""
         with self._lock:
             if self._counts:
-                return list(self.machine.progress.requests)
-            return self.world.journal.existing(self.world.store.newest() or Progress())
+                return Standing(self.machine.progress.requests, self.machine.progress.position)
+            return Waiting(self.world.journal, self.world.store).standing()
 
     @property
     def _counts(self) -> bool:
         """Whether what the machine knows is what is, and will be."""
         return self._machine is not None and not self._astray and not self._refusing.is_set()
-
-    def check_lock(self) -> int:
-        return self.world.check_lock()
-
-    def head(self) -> ClusterTime:
-        return self.known_head
 
     @property
     def holding(self) -> bool:
@@ -359,3 +391,8 @@ class Run:
 
     def close(self) -> None:
         self.lane.stop()
+
+
+def _landing_in(effects: Iterable[Effect]) -> LandBatch:
+    (landing,) = [effect for effect in effects if isinstance(effect, LandBatch)]
+    return landing

@@ -32,10 +32,10 @@ from pymongo.write_concern import WriteConcern
 
 from signals.outcomes import COMPLETED, ENDED, FAILED, REJECTED, CollectionStatus, SnapshotStatus
 from snapshotter.control.answers import DryRun
+from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.taking import MET_SHOWN
-from snapshotter.engine.engine_status import AFTER_REFUSAL, STATES, after_failure, state_of
-from snapshotter.engine.obedience import Obeyed
+from snapshotter.engine.request_states import AFTER_REFUSAL, STATES, after_failure, state_of
 from snapshotter.errors import cause_of, redact
 from snapshotter.status import RequestState
 from streaming.mongo_errors import classify
@@ -113,7 +113,7 @@ class StatusCollection:
         if self.on and signal_id != _UNREADABLE:
             self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
 
-    def obeyed(self, outcome: Obeyed) -> None:
+    def obeyed(self, outcome: SignalOutcome) -> None:
         """Tell what became of a command, of a message for the log, or of a dry run."""
         if self.on:
             self._offer(("obeyed", outcome.id), _obeyed(outcome, self._engine), newer=not outcome.again)
@@ -259,7 +259,7 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
     )
 
 
-def _obeyed(outcome: Obeyed, engine: str) -> UpdateOne:
+def _obeyed(outcome: SignalOutcome, engine: str) -> UpdateOne:
     """A command that was obeyed, or a dry run that was answered. One that was obeyed before,
     perhaps in a life that could not tell, is told of where nothing stands yet."""
     name = _text(outcome.id, _ID_MAX)

@@ -8,11 +8,32 @@ met by one table alone, it is that table's too (`suspect`).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from snapshotter.core.suspension import TableUnusable
 from snapshotter.failures import Fault, classify
 from streaming.landing_errors import LandingOvertaken, TableAltered, TableOwned
 from streaming.namespaces import Namespace
+
+
+@dataclass(slots=True)
+class Blame:
+    """Whose fault errors of tables are, in one run. ``suspects``: collections whose landings have failed in several
+    runs, so that what their tables meet is theirs. ``failing``: the collection whose table has ended the run, where no
+    other table met an error."""
+
+    suspects: frozenset[Namespace] = frozenset()
+    failing: Namespace | None = None
+
+    def fault_of(self, namespace: Namespace, error: BaseException) -> TableUnusable | None:
+        """As the function of this name has it."""
+        return fault_of(namespace, error, suspect=namespace in self.suspects)
+
+    def note(self, namespace: Namespace, error: BaseException, *, others: bool) -> None:
+        """This error ends the run. ``others``: tables beside this one met none."""
+        if others and may_be_blamed(error):
+            self.failing = namespace
+
 
 LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """Spark's words for blocks of a checkpoint that died with their executor."""

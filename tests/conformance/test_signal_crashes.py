@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import bson
 import pytest
@@ -31,14 +31,15 @@ from signals.actions import (
 )
 from signals.source_channel import decode
 from snapshotter.control.channels import Channels
+from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.tasks import TaskState
-from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
+from tests.support.handling import Handling
 from tests.support.signal_channels import (
     CustomRig,
     FileRig,
@@ -133,11 +134,11 @@ class CollectionRig:
             document = {"_id": number, "id": signal_id, "type": kind, "data": data}
             self.documents.append(bson.encode(document))
 
-    def take(self, obedience: Obedience) -> None:
+    def take(self, handling: Handling) -> None:
         """Twice obeyed, ahead of the stream and in it; only then does the stream's position move."""
         position = int(self._storage.read_text("position") or "0")
         for raw in (*self.documents[position:], *self.documents[position:]):
-            obedience.obey(decode(raw).parse())
+            handling.take(decode(raw).parse())
         if position < len(self.documents):
             self._storage.write_text("position", str(len(self.documents)))
 
@@ -148,14 +149,13 @@ class Start:
 
     storage: Crashing
     refused: list[str] = field(default_factory=list)
-    run_state: None = None
     client: Any = None
     config: Any = field(default_factory=lambda: SimpleNamespace(requests_max=1_000, allow_code=False))
 
     def __post_init__(self) -> None:
         self.journal, self.store = Journal(self.storage), ProgressStore(self.storage)
         self.before = self.store.newest() or Progress()
-        self.obedience = Obedience(cast(Obeying, self))
+        self.handling = Handling(self)
 
     def captured(self) -> list[Namespace]:
         return [ORDERS]
@@ -163,7 +163,7 @@ class Start:
     def refuse(self, signal_id: str, why: str) -> None:
         self.refused.append(signal_id)
 
-    def obeyed(self, outcome: Obeyed) -> None:
+    def tell(self, outcome: SignalOutcome) -> None:
         """Nobody is told here."""
 
     def carry_out(self, *names: str) -> None:
@@ -203,12 +203,14 @@ class World:
         start, rig = Start(self.storage), self.rig
         try:
             if isinstance(rig, CollectionRig):
-                self._work(start, lambda: rig.take(start.obedience))
+                self._work(start, lambda: rig.take(start.handling))
                 return
             with closing(rig.open()) as channel:
-                channels = Channels([channel], start.obedience.obey, start.refuse)
-                self._work(start, channels.look)
-                wait_until(lambda: channels.look() or channels.quiet(), "nothing to be shown any more")
+                channels = Channels([channel])
+                self._work(start, lambda: start.handling.look(channels))
+                wait_until(
+                    lambda: start.handling.look(channels) or channels.quiet(), "nothing to be shown any more"
+                )
         finally:
             self.refused |= set(start.refused)
 

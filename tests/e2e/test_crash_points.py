@@ -24,8 +24,8 @@ from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.tasks import TaskState
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
+from snapshotter.engine.run import Run
 from snapshotter.errors import DefiniteError
-from snapshotter.landing.batch_lane import BatchLane
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import storage_for
 from snapshotter.testing.processes import wait_until
@@ -42,7 +42,8 @@ SENT = {
     4: [("resume", "asked-3")],
 }
 """The signals that lives begin with. What is inserted before the very first start is not seen."""
-PLACES = {f"{when} {what}" for when in ("before", "after") for what in ("process", "land", "save")}
+PLACES = {f"{when} {what}" for when in ("before", "after") for what in ("land", "save")}
+PLACES |= {"before _take_signals", "after _learn"}  # a batch's first effect, and what follows its last
 
 
 class Crash(DefiniteError):
@@ -61,7 +62,8 @@ class CrashPoints:
         self._around(monkeypatch, StateTable, "land")
         self._around(monkeypatch, StateTable, "evolve")
         self._around(monkeypatch, ProgressStore, "save")
-        self._around(monkeypatch, BatchLane, "process")
+        self._around(monkeypatch, Run, "_take_signals")
+        self._around(monkeypatch, Run, "_learn")
 
     def arm(self, number: int) -> None:
         self.passed, self._armed = 0, number

@@ -16,9 +16,9 @@ from snapshotter.api import Snapshotter
 from snapshotter.core.progress import Progress
 from snapshotter.core.tasks import TaskState
 from snapshotter.engine import engine as engines
+from snapshotter.engine import run
 from snapshotter.engine.engine import Engine
 from snapshotter.errors import DefiniteError
-from snapshotter.landing.batch_lane import BatchLane
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo import majority_time
@@ -55,7 +55,7 @@ def ends(engine: Engine, *, within_a_batch: bool) -> None:
     """A life of the engine that ends in its first batch, or where it ends by itself."""
     with pytest.MonkeyPatch.context() as patched:
         if within_a_batch:
-            patched.setattr(BatchLane, "process", crash)
+            patched.setattr(run, "opened", crash)
         with pytest.raises(Crash):
             engine.run()
 

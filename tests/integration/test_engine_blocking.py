@@ -8,8 +8,8 @@ import pytest
 
 from snapshotter.api import Snapshotter
 from snapshotter.core.tasks import TaskState
+from snapshotter.engine.source_pacing import HOLD_SECONDS
 from snapshotter.errors import DefiniteError
-from snapshotter.landing.batch_lane import HOLD_SECONDS
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.status import RequestState, Status
 from streaming.namespaces import Namespace
@@ -142,7 +142,7 @@ def test_a_blocking_snapshot_goes_on_after_a_restart(lab: Lab, reads: Reads) -> 
         assert len(reads.jobs) - read <= 6 - sum(landed.values())
         run = engine.engine.run_state
         assert run is not None
-        assert {r.id for r in run.known()} == {"initial", "b"}
+        assert {r.id for r in run.standing().requests} == {"initial", "b"}
         engine.catch_up(SECONDS)
     lab.assert_equal("orders", "people")
 

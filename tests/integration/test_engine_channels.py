@@ -13,6 +13,7 @@ import pytest
 from signals import SnapshotClient, SnapshotRejected
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
+from snapshotter.control.channels import Part
 from snapshotter.core.tasks import TaskState
 from snapshotter.status import Status
 from snapshotter.testing.kafka import KafkaBroker
@@ -93,7 +94,7 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
         for name in ("by-kafka", "by-file", "both"):
             completed(engine, name)
         assert starts(engine, "both") == 1
-        ((refused, why),) = engine.engine.refused
+        ((refused, why),) = engine.engine.signal_outcomes.refused
         assert refused.startswith(f"{topic}/0/")
         assert "is not JSON" in why
         steered(client, reads, orders, lab.name("no_such"))
@@ -107,7 +108,7 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
     again.run(once=True)
     assert {a.request_id for a in again.telling.told if a.kind == "STARTED"} == {"meanwhile"}
     assert [a.kind for a in again.telling.told][-1] == "COMPLETED"
-    assert again.refused == []
+    assert again.signal_outcomes.refused == []
     assert client.wait("meanwhile", 1).rows == DOCUMENTS
     lab.assert_equal("orders", "people")
 
@@ -120,9 +121,9 @@ def waits_of(engine: Snapshotter) -> list[tuple[str, float]]:
     done: list[str] = []
     found: list[tuple[str, float]] = []
 
-    def looks() -> None:
+    def looks() -> Iterator[Part]:
         done.append("look")
-        look()
+        yield from look()
 
     def waits(seconds: float) -> bool:
         found.append(("".join(done), seconds))

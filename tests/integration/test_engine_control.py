@@ -44,7 +44,7 @@ def signal(lab: Lab, kind: str, name: str, **data: object) -> None:
 def request_of(engine: Snapshotter, name: str) -> RequestProgress:
     run = engine.engine.run_state
     assert run is not None
-    return next(r for r in run.known() if r.id == name)
+    return next(r for r in run.standing().requests if r.id == name)
 
 
 def saved(engine: Snapshotter, name: str) -> RequestProgress | None:
@@ -246,7 +246,7 @@ def test_an_id_means_one_thing(lab: Lab) -> None:
         engine.pause(signal_id="p")
         engine.pause(signal_id="p")
         assert engine.wait(engine.execute_snapshot(people), SECONDS).tasks[0].rows == 1
-        assert [r.id for r in engine.engine.run_state.known()][:1] == ["q"]  # type: ignore[union-attr]
+        assert [r.id for r in engine.engine.run_state.standing().requests][:1] == ["q"]  # type: ignore[union-attr]
     lab.assert_equal("orders", "people")
 
 

@@ -19,7 +19,7 @@ import pytest
 from pymongo import MongoClient
 
 from snapshotter.errors import EXIT_GAVE_UP, GaveUp, exit_code
-from snapshotter.landing import batch_lane, commit
+from snapshotter.landing import commit, land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
@@ -74,14 +74,14 @@ class Landings:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
         self.around: Callable[[int], AbstractContextManager[object]] = lambda number: nullcontext()
-        real = batch_lane.land_table
+        real = land.land_table
 
         def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
             number, self.count = self.count, self.count + 1
             with self.around(number):
                 return real(spark, opened, batch)
 
-        monkeypatch.setattr(batch_lane, "land_table", land_table)
+        monkeypatch.setattr(land, "land_table", land_table)
 
 
 @pytest.fixture

@@ -273,7 +273,11 @@ def test_any_number_of_threads_reads_all(lab: Lab, reads: Reads) -> None:
         run = engine.engine.run_state
         assert run is not None
         assert run.lane.readers == 7
-        engine.until("a chunk to land", lambda: any(t.chunks for r in run.known() for t in r.tasks), SECONDS)
+        engine.until(
+            "a chunk to land",
+            lambda: any(t.chunks for r in run.standing().requests for t in r.tasks),
+            SECONDS,
+        )
     landed = known(engine)["initial"].tasks[0].chunks
     read = len(reads.targets())
     lab.options["snapshot.max.threads"] = 1

@@ -10,7 +10,7 @@ from pymongo.errors import AutoReconnect
 from snapshotter.api import Snapshotter
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import Origin
-from snapshotter.landing import batch_lane
+from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
@@ -42,7 +42,7 @@ def read_by(requests: list[RequestProgress]) -> list[str]:
 
 def fail_once(patch: pytest.MonkeyPatch, collection: str) -> list[int]:
     """The landing of an emptied collection fails just before its commit, the first time; the batches where it did."""
-    real, failed = batch_lane.land_table, []
+    real, failed = land.land_table, []
 
     def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
         if batch.emptied and batch.namespace.collection == collection and not failed:
@@ -50,7 +50,7 @@ def fail_once(patch: pytest.MonkeyPatch, collection: str) -> list[int]:
             raise AutoReconnect("the network, just before the commit")
         return real(spark, opened, batch)
 
-    patch.setattr(batch_lane, "land_table", land_table)
+    patch.setattr(land, "land_table", land_table)
     return failed
 
 

@@ -10,8 +10,8 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from snapshotter.core.tasks import TaskState
-from snapshotter.landing import batch_lane
-from snapshotter.landing.batch_lane import BatchLane
+from snapshotter.engine.run import Run
+from snapshotter.landing import land
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
@@ -50,13 +50,13 @@ def test_sizes_of_windows_and_commits(lab: Lab, reads: Reads) -> None:
 def test_batches_do_not_follow_faster_than_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """``engine.trigger.interval.ms``: changes that come one after the other land in batches that begin so far apart."""
     begun: list[float] = []
-    process = BatchLane.process
+    foreach_batch = Run.foreach_batch
 
-    def watched(lane: BatchLane, frame: Any, batch_id: int) -> Any:
+    def watched(run: Run, frame: Any, batch_id: int) -> None:
         begun.append(time.monotonic())
-        return process(lane, frame, batch_id)
+        foreach_batch(run, frame, batch_id)
 
-    monkeypatch.setattr(BatchLane, "process", watched)
+    monkeypatch.setattr(Run, "foreach_batch", watched)
     lab.with_options("cluster_time", snapshot__mode="no_data", engine__trigger__interval__ms=3_000)
     with lab.running() as engine:
         for number in range(3):
@@ -80,14 +80,14 @@ def test_the_pause_before_a_retry_is_as_long_as_asked(lab: Lab, monkeypatch: pyt
     pauses: list[float] = []
     engine = lab.engine()
     monkeypatch.setattr(engine.engine, "_idle", lambda seconds, failure=None: pauses.append(seconds))
-    real, failures = batch_lane.land_table, iter(range(3))
+    real, failures = land.land_table, iter(range(3))
 
     def land_table(*arguments: Any) -> Any:
         if next(failures, None) is not None:
             raise AutoReconnect("the network is down")
         return real(*arguments)
 
-    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    monkeypatch.setattr(land, "land_table", land_table)
     with engine:
         lab.collection("orders").insert_one({"_id": 1})
         engine.catch_up(SECONDS)

@@ -68,7 +68,7 @@ def test_code_in_a_filter_is_refused(lab: Lab, reads: Reads) -> None:
     where = [{"data-collection": lab.name("orders"), "filter": '{"$where": "this._id === 3"}'}]
     with lab.running() as engine:
         signal(lab, "code", additional_conditions=where)
-        engine.until("the refusal", lambda: dict(engine.engine.refused).get("code"), SECONDS)
+        engine.until("the refusal", lambda: dict(engine.engine.signal_outcomes.refused).get("code"), SECONDS)
         with pytest.raises(CodeInFilter, match=r"\$where"):
             engine.execute_snapshot(lab.name("orders"), filters={lab.name("orders"): where[0]["filter"]})
         lab.collection("people").insert_one({"_id": 1})
@@ -111,12 +111,14 @@ def test_a_dry_run_reads_nothing(lab: Lab, reads: Reads) -> None:
         with pytest.raises(SignalError, match="is no captured collection"):
             engine.dry_run(lab.name("nowhere"))
         signal(lab, "upside down", range={"min": 19, "max": 7}, dry_run=True)
-        engine.until("the refusal", lambda: dict(engine.engine.refused).get("upside down"), SECONDS)
+        engine.until(
+            "the refusal", lambda: dict(engine.engine.signal_outcomes.refused).get("upside down"), SECONDS
+        )
         assert reads.jobs == []
         assert engine.engine.journal.requests == ()
         run = engine.engine.run_state
         assert run is not None
-        assert list(run.known()) == []
+        assert list(run.standing().requests) == []
         name = engine.execute_snapshot(lab.name("orders"), keys=[7], request_id="all")
         assert engine.wait(name, SECONDS).tasks[0].rows == 1
         asked = SnapshotClient(lab.client, lab.name("signals")).wait(name, SECONDS, progress=False)

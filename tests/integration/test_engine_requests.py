@@ -75,7 +75,7 @@ def test_malformed_signals_do_no_harm(lab: Lab) -> None:
         lab.signals.insert_one({"_id": "good", **signal(lab.name("orders"))})
         assert engine.wait("good", SECONDS).tasks[0].rows == 5
         engine.catch_up(SECONDS)
-        refused = dict(engine.engine.refused)
+        refused = dict(engine.engine.signal_outcomes.refused)
         assert bad.keys() <= refused.keys()
         assert all(name in refused[name] for name in bad), "the reason names the signal"
         assert "named apart" in refused["named apart"], "an id beside _id is the signal's"
@@ -104,7 +104,11 @@ def test_the_last_word_of_the_inbox(lab: Lab) -> None:
         (inbox / "torn.json").write_text('{"id": "torn", "type"')
         (inbox / "good.json").write_text(json.dumps({"id": "good", **signal(lab.name("orders"))}))
         assert engine.wait("good", SECONDS).tasks[0].rows == 5
-        engine.until("the bad one to be refused", lambda: dict(engine.engine.refused).get("torn"), SECONDS)
+        engine.until(
+            "the bad one to be refused",
+            lambda: dict(engine.engine.signal_outcomes.refused).get("torn"),
+            SECONDS,
+        )
         engine.until("an empty inbox", lambda: not list(inbox.glob("*.json")), SECONDS)
     lab.assert_equal("orders")
 

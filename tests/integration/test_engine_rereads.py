@@ -37,12 +37,12 @@ def test_many_updates_without_documents_are_kept_up_with(lab: Lab, reads: Reads)
         lists = [job.ranges for job in reads.jobs[first:] if isinstance(job.ranges[0].target, KeyList)]
         assert sum(map(len, lists)) >= 6
         assert max(map(len, lists)) > 1, "windows of one collection share a job"
-        assert not [r for r in run.known() if r.id.startswith("reread/")]
+        assert not [r for r in run.standing().requests if r.id.startswith("reread/")]
         lab.assert_equal("orders")
         orders.bulk_write([UpdateOne({"_id": n}, {"$set": {"v": 2}}) for n in range(900)])
         orders.delete_many({"_id": {"$gte": 990}})
         engine.catch_up(SECONDS)
-        (whole,) = [r for r in run.known() if r.id.startswith("reread/")]
+        (whole,) = [r for r in run.standing().requests if r.id.startswith("reread/")]
         orders.update_many({"_id": {"$lt": 20}}, {"$set": {"v": 3}})
         assert not engine.wait(whole.id, SECONDS).failed
         engine.catch_up(SECONDS)

@@ -14,7 +14,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from snapshotter.core.chunks import KeyList
-from snapshotter.landing import batch_lane
+from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.reading.chunk_reader import free_checkpoint
 from streaming.positions import ClusterTime
@@ -34,7 +34,7 @@ def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
     names = ("a", "b", "c")
     for name in names:
         lab.collection(name).insert_many([{"_id": n, "v": 0} for n in range(10)])
-    real, broken = batch_lane.land_table, []
+    real, broken = land.land_table, []
 
     def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
         if batch.closings and batch.namespace.collection != "a" and len(broken) < 2:
@@ -47,7 +47,7 @@ def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
         collection.update_one({"_id": 1}, {"$inc": {"v": 1}})
         collection.delete_one({"_id": 2})
 
-    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    monkeypatch.setattr(land, "land_table", land_table)
     reads.after = after
     with lab.running() as engine:
         first = engine.engine.run_state

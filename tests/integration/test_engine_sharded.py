@@ -37,7 +37,7 @@ def settle(engine: Snapshotter) -> None:
 def requests(engine: Snapshotter, prefix: str) -> list[str]:
     run = engine.engine.run_state
     assert run is not None
-    return [request.id for request in run.known() if request.id.startswith(prefix)]
+    return [request.id for request in run.standing().requests if request.id.startswith(prefix)]
 
 
 def test_reads_and_events_of_a_document_are_one_row(lab: Lab, mongos: Mongos) -> None:

@@ -33,7 +33,7 @@ def ask(lab: Lab, name: str, *collections: str, **more: object) -> None:
 def known(engine: Snapshotter, name: str) -> RequestProgress | None:
     run = engine.engine.run_state
     assert run is not None
-    return next((r for r in run.known() if r.id == name), None)
+    return next((r for r in run.standing().requests if r.id == name), None)
 
 
 def states(engine: Snapshotter, name: str) -> dict[str, TaskState]:

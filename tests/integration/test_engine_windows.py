@@ -28,7 +28,7 @@ def test_twenty_ids_in_chunks_of_one_two_and_three(lab: Lab, strategy: str) -> N
         run = engine.engine.run_state
         assert run is not None
         for size in (*sizes, 2):
-            run.machine.limits = replace(run.machine.limits, chunk_docs=size)
+            run.machine.scheduler.limits = replace(run.machine.limits, chunk_docs=size)
             request = engine.wait(engine.execute_snapshot(lab.name(f"of_{size}")), SECONDS)
             (task,) = request.tasks
             assert (task.error, task.rows, task.dropped) == (None, 20, 0)

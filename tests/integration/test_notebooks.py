@@ -14,6 +14,7 @@ import pytest
 from nbformat import NotebookNode
 
 from notebooks.run import NOTEBOOKS, execute
+from tests.support.class_archive import quick_java
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
 
@@ -23,6 +24,7 @@ def executed(mongo_uri: str) -> Iterator[list[NotebookNode]]:
     """All of them, against the tests' MongoDB."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MONGODB_URI", mongo_uri)
+        patch.setenv("JAVA_TOOL_OPTIONS", quick_java())
         yield execute(*NOTEBOOKS)
 
 

@@ -110,7 +110,7 @@ def test_filters_by_signal(lab: Lab) -> None:
         below, one = (engine.wait(name, SECONDS).tasks[0] for name in ("below", "one"))
         assert (below.rows, below.chunks) == (25, 3)
         assert (one.rows, one.chunks) == (1, 1)
-        assert dict(engine.engine.refused).keys() == {"bad"}
+        assert dict(engine.engine.signal_outcomes.refused).keys() == {"bad"}
     assert sorted(row["aa"] for row in lab.rows("orders")) == list(range(25))
     assert [row["_id"] for row in lab.rows("people")] == [52]
 

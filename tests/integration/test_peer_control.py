@@ -22,7 +22,7 @@ def states(engine: Snapshotter) -> dict[str, list[TaskState]]:
     """Of every request that this engine knows, how its collections are."""
     run = engine.engine.run_state
     assert run is not None
-    return {request.id: [task.state for task in request.tasks] for request in run.known()}
+    return {request.id: [task.state for task in request.tasks] for request in run.standing().requests}
 
 
 def stop_in_the_middle(lab: Lab, reads: Reads, engine: Snapshotter, name: str, **what: object) -> None:

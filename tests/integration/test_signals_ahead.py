@@ -15,12 +15,12 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect
 
-from snapshotter.control import signals_ahead
-from snapshotter.control.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
 from snapshotter.core.tasks import TaskState
 from snapshotter.core.watermark_ids import open_id
 from snapshotter.core.window import WindowId
-from snapshotter.landing import batch_lane
+from snapshotter.engine import signals_ahead
+from snapshotter.engine.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
+from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.testing.processes import wait_until
 from streaming.mongo import majority_time
@@ -197,23 +197,23 @@ def test_a_stop_takes_effect_while_the_stream_is_behind(
     lab.collection("orders").insert_many([{"_id": n} for n in range(30)])
     lab.tune = limits(3, 1)
     held, go = threading.Event(), threading.Event()
-    real: Callable[..., LandedTable] = batch_lane.land_table
+    real: Callable[..., LandedTable] = land.land_table
 
     def land_table(*given: Any) -> LandedTable:
         held.set()
         assert go.wait(SECONDS)
         return real(*given)
 
-    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    monkeypatch.setattr(land, "land_table", land_table)
     with lab.running() as engine:
         engine.execute_snapshot(lab.name("orders"), request_id="q")
         assert held.wait(SECONDS)
         lab.signal("stop-snapshot", "s")
         lab.signals.insert_one({"_id": "odd", "type": "explode"})
         engine.until("the stop", lambda: task_of(engine, "q").state is TaskState.STOPPED, SECONDS)
-        engine.until("the refusal", lambda: engine.engine.refused, SECONDS)
+        engine.until("the refusal", lambda: engine.engine.signal_outcomes.refused, SECONDS)
         read = len(reads.jobs)
         go.set()
         engine.catch_up(SECONDS)
-        assert [name for name, _ in engine.engine.refused] == ["odd"]
+        assert [name for name, _ in engine.engine.signal_outcomes.refused] == ["odd"]
         assert len(reads.jobs) == read

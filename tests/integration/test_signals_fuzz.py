@@ -1,4 +1,4 @@
-"""Whatever a channel shows, an engine's obedience takes it or refuses it with a reason, and goes on: with filters tried
+"""Whatever a channel shows, an engine takes it or refuses it with a reason, and goes on: with filters tried
 on a real server, and a journal.
 
 A hundred deliveries in the ordinary profile and two thousand in the thorough one; what is in them, and in one signal
@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from signals.actions import ExecuteSnapshot
-from snapshotter.control.channels import Channels
-from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
+from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
+from tests.support.handling import Handling
 from tests.support.signal_channels import ListChannel
 
 _WORDS = (
@@ -94,12 +94,10 @@ class Around:
     client: MongoClient[dict[str, Any]]
     namespace: Namespace
     storage: MemoryStorage = field(default_factory=MemoryStorage)
-    run_state: None = None
     said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.config = SimpleNamespace(requests_max=1_000, allow_code=False, name="fuzzed")
-        self.status = SimpleNamespace(newest_speed=None)
         self.journal, self.store = Journal(self.storage), ProgressStore(self.storage)
 
     def captured(self) -> list[Namespace]:
@@ -109,7 +107,7 @@ class Around:
         assert why
         self.said.add(signal_id)
 
-    def obeyed(self, outcome: Obeyed) -> None:
+    def tell(self, outcome: SignalOutcome) -> None:
         self.said.add(outcome.id)
 
     def heard(self) -> set[str]:
@@ -134,8 +132,7 @@ def test_whatever_comes_is_taken_or_refused(
         isinstance(received.action, ExecuteSnapshot) and received.action.dry_run
         for received in channel.poll()
     )
-    channels = Channels([channel], Obedience(cast(Obeying, around)).obey, around.refuse)
-    channels.look()
+    Handling(around).look_at(channel)
     assert waiting == {}
     if dry:
         wait_until(lambda: ids <= around.heard(), "the dry runs to be answered")

@@ -89,7 +89,9 @@ def test_steering_through_the_client(lab: Lab, reads: Reads) -> None:
         assert reached[0].wait(SECONDS)
         engine.until("running", lambda: shows("running"), SECONDS)
         client.pause()
-        engine.until("the pause to be known", lambda: engine.engine.run_state.known()[0].paused, SECONDS)  # type: ignore[union-attr]
+        engine.until(
+            "the pause to be known", lambda: engine.engine.run_state.standing().requests[0].paused, SECONDS
+        )  # type: ignore[union-attr]
         gates[0].set()
         engine.until("paused", lambda: shows("paused"), SECONDS)
         client.resume()

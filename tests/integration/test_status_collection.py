@@ -14,11 +14,11 @@ from pymongo import MongoClient
 from signals.client import SnapshotClient
 from signals.outcomes import SnapshotStatus, key_of
 from snapshotter.control.answers import CollectionEstimate, DryRun
+from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
 from snapshotter.core.taking import Met
 from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.engine.obedience import Obeyed
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
@@ -173,9 +173,9 @@ def test_a_command_has_its_outcome(mongo_client: Client, database: str) -> None:
     life that could not tell is made up for."""
     met = Met(("q1", "q2"), 2)
     with writing(mongo_client, database) as status:
-        status.obeyed(Obeyed("p", "pause-snapshot", met, ("$nobody",)))
-        status.obeyed(Obeyed("p", "pause-snapshot", again=True))
-        status.obeyed(Obeyed("l", "log"))
+        status.obeyed(SignalOutcome("p", "pause-snapshot", met, ("$nobody",)))
+        status.obeyed(SignalOutcome("p", "pause-snapshot", again=True))
+        status.obeyed(SignalOutcome("l", "log"))
         status.refused("p", "it says something else")
     found = document(mongo_client, database, "p")
     assert (found["state"], found["command"], found["requests"]) == (
@@ -185,8 +185,8 @@ def test_a_command_has_its_outcome(mongo_client: Client, database: str) -> None:
     )
     assert (found["requests_met"], found["unknown"], found["engine"]) == (2, ["$nobody"], "shop")
     with writing(mongo_client, database) as status:
-        status.obeyed(Obeyed("p", "pause-snapshot", again=True))
-        status.obeyed(Obeyed("untold", "stop-snapshot", again=True))
+        status.obeyed(SignalOutcome("p", "pause-snapshot", again=True))
+        status.obeyed(SignalOutcome("untold", "stop-snapshot", again=True))
         status.refused("p", "it says something else")
     after = document(mongo_client, database, "p")
     assert after == {**found, "id_reused": "it says something else"}
@@ -267,9 +267,11 @@ def test_a_dry_run_has_its_answer(mongo_client: Client, database: str) -> None:
     part = CollectionEstimate(name="shop.orders", first='{"$numberInt": "1"}', documents=7, notes=("so",))
     answer = DryRun(id="q", answered_at=datetime.now(UTC), collections=(part,), documents=7, bytes=2**40)
     with writing(mongo_client, database) as status:
-        status.obeyed(Obeyed("q", "dry-run", answer=answer))
+        status.obeyed(SignalOutcome("q", "dry-run", answer=answer))
         status.obeyed(
-            Obeyed("bad", "dry-run", answer=DryRun(id="bad", answered_at=answer.answered_at, error="no"))
+            SignalOutcome(
+                "bad", "dry-run", answer=DryRun(id="bad", answered_at=answer.answered_at, error="no")
+            )
         )
     told = SnapshotStatus.from_document(document(mongo_client, database))
     assert (told.state, told.command, told.error) == ("completed", "dry-run", None)

@@ -11,7 +11,7 @@ import bson
 import pytest
 from pyspark.sql import SparkSession
 
-from snapshotter.landing import batch_lane
+from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.landing.tables import Tables
 from snapshotter.testing.processes import wait_until
@@ -70,14 +70,14 @@ def test_the_tables_of_a_batch_land_side_by_side(lab: Lab, monkeypatch: pytest.M
         engine.catch_up(SECONDS)
     for name in names:
         lab.collection(name).insert_many([{"_id": n} for n in range(3)])
-    real, together = batch_lane.land_table, Barrier(len(names), timeout=_PATIENCE_S)
+    real, together = land.land_table, Barrier(len(names), timeout=_PATIENCE_S)
     met: list[int] = []
 
     def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
         met.append(together.wait())
         return real(spark, opened, batch)
 
-    monkeypatch.setattr(batch_lane, "land_table", land_table)
+    monkeypatch.setattr(land, "land_table", land_table)
     with lab.running() as engine:
         engine.catch_up(SECONDS)
     assert sorted(met) == [0, 1, 2]

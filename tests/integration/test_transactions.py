@@ -11,7 +11,7 @@ import pytest
 from pymongo.client_session import ClientSession
 from pymongo.errors import AutoReconnect
 
-from snapshotter.landing import batch_lane
+from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.tables import rows
@@ -35,7 +35,7 @@ def transaction(lab: Lab) -> Iterator[ClientSession]:
 
 def fail_once(patch: pytest.MonkeyPatch) -> list[int]:
     """The first landing of all fails before its commit, when what lands beside it may have committed."""
-    real, failed = batch_lane.land_table, []
+    real, failed = land.land_table, []
 
     def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
         if not failed:
@@ -43,7 +43,7 @@ def fail_once(patch: pytest.MonkeyPatch) -> list[int]:
             raise AutoReconnect("the network, just before the commit")
         return real(spark, opened, batch)
 
-    patch.setattr(batch_lane, "land_table", land_table)
+    patch.setattr(land, "land_table", land_table)
     return failed
 
 

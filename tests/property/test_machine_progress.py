@@ -1,8 +1,9 @@
-"""`core.progress`: every value that can be saved comes back from JSON as it was."""
+"""`core.progress`: every value that can be, and so can be saved, comes back from JSON as it was."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 
 from hypothesis import given
@@ -25,6 +26,33 @@ NAMESPACES = st.builds(
 )
 COUNTS = st.integers(0, 2**40)
 BOUNDS = st.builds(Bound, st.binary(max_size=8), st.text(max_size=8))
+
+
+def sound_task(task: TaskProgress) -> TaskProgress:
+    """With as little changed as makes it one that can be (``TaskProgress.unsound``)."""
+    frontier, last, began = task.frontier, task.last, task.frontier is not None
+    if last is None and (began or task.state in (TaskState.OPENED, TaskState.RUNNING)):
+        last = frontier or Bound(b"", "")
+    if frontier is not None and last is not None and frontier.key > last.key:
+        frontier, last = last, frontier
+    return replace(
+        task,
+        frontier=frontier,
+        last=last,
+        chunks=max(1, task.chunks) if began else 0,
+        error=(task.error or "") if task.state is TaskState.FAILED else None,
+        first_load=task.first_load and task.whole,
+    )
+
+
+def sound_request(request: RequestProgress) -> RequestProgress:
+    return request if request.ended else replace(request, ended_in=None)
+
+
+def sound_progress(progress: Progress) -> Progress:
+    return replace(progress, rereads=progress.rereads.leaving_out(progress.left_out))
+
+
 TASKS = st.builds(
     TaskProgress,
     namespace=NAMESPACES,
@@ -44,7 +72,7 @@ TASKS = st.builds(
     reconcile=st.booleans(),
     resumed=st.integers(0, 9),
     deleted=COUNTS,
-)
+).map(sound_task)
 TIMES = st.builds(ClusterTime, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 REQUESTS = st.builds(
     RequestProgress,
@@ -56,7 +84,7 @@ REQUESTS = st.builds(
     st.booleans(),
     st.none() | COUNTS,
     st.booleans(),
-)
+).map(sound_request)
 SUSPENSIONS = st.builds(
     Suspension,
     st.text(max_size=5),
@@ -81,7 +109,7 @@ PROGRESS = st.builds(
     suspended=st.dictionaries(NAMESPACES, SUSPENSIONS, max_size=3),
     tables=st.dictionaries(NAMESPACES, MARKS, max_size=3),
     shard_keys=st.dictionaries(NAMESPACES, st.lists(NAMES, max_size=2).map(tuple), max_size=2),
-)
+).map(sound_progress)
 
 
 @given(PROGRESS)

@@ -95,7 +95,7 @@ def an_update_missed_while_its_id_is_read_is_forgotten(patch: pytest.MonkeyPatch
 
     def arrived(self: Machine, happened: inp.BatchArrived) -> list[eff.Effect]:
         effects = original(self, happened)
-        self._missed.clear()
+        self.scheduler.missed.clear()
         return effects
 
     patch.setattr(Machine, "_batch_arrived", arrived)
@@ -243,7 +243,7 @@ def windows_survive_a_restart_of_the_query(patch: pytest.MonkeyPatch) -> None:
         original(self)
         assert self.process is not None
         if dead is not None and dead.machine is not None:
-            dead.machine.landing = dead.machine._arrived = None
+            dead.machine.scheduler.landing = dead.machine._arrived = None
             self.process.machine, self.process.buffers, self.process.keys = (
                 dead.machine,
                 dead.buffers,
@@ -334,7 +334,9 @@ def what_an_earlier_run_landed_is_unreached(patch: pytest.MonkeyPatch) -> None:
 def events_within_windows_in_flight_do_not_land(patch: pytest.MonkeyPatch) -> None:
     def unreached(self: Machine) -> Any:
         tasks = [task for _, task in queue.first_loads(self.progress)]
-        return batches.unreached(tasks, {task.namespace: task.frontier for task in tasks}, self.landed_upto)
+        return batches.unreached(
+            tasks, {task.namespace: task.frontier for task in tasks}, self.scheduler.landed_upto
+        )
 
     patch.setattr(Machine, "_unreached", unreached)
 
@@ -386,7 +388,7 @@ def ids_to_read_again_are_forgotten_when_their_window_fails(patch: pytest.Monkey
     def fail(self: Machine, window: Window, error: str, *, definite: bool) -> list[eff.Effect]:
         if isinstance(window.target, KeyList):
             keys = frozenset(b.key for b in window.target.ids)
-            self.progress = self.progress.without_rereads(window.namespace, keys)
+            self.scheduler.progress = self.progress.without_rereads(window.namespace, keys)
         return original(self, window, error, definite=definite)
 
     patch.setattr(Machine, "_fail_window", fail)

@@ -11,7 +11,7 @@ from snapshotter.core import effects as eff
 from snapshotter.core import queue
 from snapshotter.core.flight import Flight
 from snapshotter.core.machine import Machine
-from snapshotter.core.requesting import Requesting
+from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.window import Window
 
 from .mutations import MUTATIONS, mutation
@@ -34,9 +34,9 @@ def the_stream_waits_though_others_need_it(patch: pytest.MonkeyPatch) -> None:
 @mutation("blocking", **_OFTEN, writes=0.5)
 def a_blocking_read_is_of_any_moment(patch: pytest.MonkeyPatch) -> None:
     """As of now, and nobody notices that it is not as of the low watermark."""
-    original = Requesting._low_of
+    original = Scheduler._low_of
 
-    def low_of(self: Requesting, window: Window) -> list[eff.Effect]:
+    def low_of(self: Scheduler, window: Window) -> list[eff.Effect]:
         asked = original(self, window)
         return [replace(e, exact=False) if isinstance(e, eff.ReadChunk) else e for e in asked]
 
@@ -44,7 +44,7 @@ def a_blocking_read_is_of_any_moment(patch: pytest.MonkeyPatch) -> None:
         return original_read(self, self.low if self.exact else ended, rows)
 
     original_read = Window.chunk_read
-    patch.setattr(Requesting, "_low_of", low_of)
+    patch.setattr(Scheduler, "_low_of", low_of)
     patch.setattr(Window, "chunk_read", chunk_read)
 
 

@@ -11,9 +11,9 @@ from snapshotter.core import announcements, queue
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.controls import Controls
 from snapshotter.core.flight import Flight
-from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Scan
+from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.taking import Taking
 from snapshotter.core.tasks import TaskProgress
 
@@ -49,7 +49,7 @@ def a_paused_request_opens_windows(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("control", stops=0.03)
 def windows_of_what_was_stopped_land(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Machine, "_give_up_ended", lambda self: [])
+    patch.setattr(Scheduler, "_give_up_ended", lambda self: [])
 
 
 @mutation("control", stops=0.03, requests=4)
@@ -85,9 +85,9 @@ def a_signal_that_comes_twice_at_once_is_taken_twice(patch: pytest.MonkeyPatch) 
 @mutation("control", together=0.9, pauses=0.1, stops=0.03, resumes=0.1)
 def decisions_that_come_together_are_heard_of_later(patch: pytest.MonkeyPatch) -> None:
     """They are durable, but the machine goes on with what it knew."""
-    original = Machine._signals_taken
+    original = Scheduler.signals_taken
     patch.setattr(
-        Machine, "_signals_taken", lambda self, told: original(self, replace(told, controls=self.controls))
+        Scheduler, "signals_taken", lambda self, told: original(self, replace(told, controls=self.controls))
     )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from snapshotter.core.coverage import Coverage
-from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Wanted
+from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.suspension import Suspension
 from snapshotter.engine.first_load import FirstLoad
 from streaming.table_identity import TableMark
@@ -112,7 +112,7 @@ def what_is_suspended_lands_with_its_batch(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("suspended", **_OFTEN)
 def windows_stay_in_a_suspended_collection(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Machine, "_rest", lambda self, namespace: [])
+    patch.setattr(Scheduler, "rest", lambda self, namespace: [])
 
 
 @mutation("suspended", lost=1.0, restart=0.02, crash=0.02, preloaded=0.9, writes=0.4)

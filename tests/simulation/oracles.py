@@ -96,7 +96,7 @@ class Oracles(TableOracles):
         them."""
         self.left_out = landing.left_out
         self.nothing_stopped_lands(landing)
-        for namespace, bound in self.machine._saved.rereads:
+        for namespace, bound in self.machine.scheduler.saved.rereads:
             if namespace in landing.unreached and landing.unreached[namespace].holds(bound.key):
                 self.skipped[namespace].add(bound.key)
         for namespace, unreached in landing.unreached.items():

@@ -181,7 +181,7 @@ class Gate:
         run = engine.engine.run_state
         assert run is not None
         engine.engine.stop()
-        engine.until("the engine to drain", lambda: run.machine.draining, SECONDS)
+        engine.until("the engine to drain", lambda: run.machine.scheduler.draining, SECONDS)
         self.go.set()
         engine.stop()
 

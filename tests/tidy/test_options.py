@@ -113,7 +113,7 @@ integration/test_post_images.py::test_an_engine_that_may_switch_them_on_does
     engine.post.images.enable
 integration/test_engine_options.py::test_an_engine_may_leave_no_status_behind
     engine.status.collection
-unit/test_obedience.py::test_no_more_requests_wait_than_are_allowed
+unit/test_signal_handler.py::test_no_more_requests_wait_than_are_allowed
     engine.requests.max
 unit/test_channel_options.py::test_how_long_ids_are_remembered
     engine.signals.remember.ms

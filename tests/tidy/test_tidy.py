@@ -24,7 +24,7 @@ TEXTS = {
     ".properties",
     "",
 }
-FILE_LINES = 400
+FILE_LINES = 450
 FUNCTION_LINES = 60
 # Written in pieces, so that this file does not break its own rules.
 LATER = re.compile(r"\b(" + "FIX" + "ME|TO" + "DO|X" + r"XX)\b")
@@ -69,7 +69,7 @@ def report(broken: list[str], fix: str) -> None:
 
 
 def test_files_are_short() -> None:
-    """A Python file has at most 400 lines."""
+    """A Python file has at most 450 lines: what belongs together stands together."""
     lengths = {path: len(path.read_text().splitlines()) for path in files() if path.suffix == ".py"}
     long = [f"{place(path, count)}: {count} lines" for path, count in lengths.items() if count > FILE_LINES]
     report(long, f"split these files by what they own (limit {FILE_LINES} lines)")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from signals.actions import Action
 from signals.file_channel import FileChannel
 from signals.inbox_channel import InboxChannel
 from signals.process_channel import InProcessChannel
@@ -28,13 +27,13 @@ class Told:
     step: float = 0.0
     before: Callable[[str], None] = lambda signal_id: None
 
-    def obey(self, *actions: Action) -> None:
-        for action in actions:
-            self.before(action.id)
-        self.obeyed += [action.id for action in actions]
-
-    def refuse(self, signal_id: str, why: str) -> None:
-        self.refused[signal_id] = why
+    def look(self, channels: Channels) -> None:
+        """Take what the channels show."""
+        for part in channels.look():
+            for action in part.actions:
+                self.before(action.id)
+            self.obeyed += [action.id for action in part.actions]
+            self.refused |= {refusal.id: refusal.why for refusal in part.refused}
 
     def clock(self) -> float:
         self.now += self.step
@@ -54,7 +53,7 @@ class Counting(InProcessChannel):
 
 
 def looking(told: Told, *channels: InboxChannel | FileChannel | InProcessChannel) -> Channels:
-    return Channels(channels, told.obey, told.refuse, told.clock)
+    return Channels(channels, told.clock)
 
 
 def test_all_channels_are_looked_at(tmp_path: Path) -> None:
@@ -65,8 +64,8 @@ def test_all_channels_are_looked_at(tmp_path: Path) -> None:
     inbox.send(log(1))
     in_process.send(log(2))
     file.write_text('{"id": "s3", "type": "pause-snapshot"}\n{"id": "bad", "type": "no-such"}\n')
-    channels.look()
-    channels.look()
+    told.look(channels)
+    told.look(channels)
     assert told.obeyed == ["s00001", "s00002", "s3"]
     assert list(told.refused) == ["bad"]
     assert "no-such" in told.refused["bad"]
@@ -90,15 +89,15 @@ class Distant(InProcessChannel):
 
 def test_channels_are_quiet_once_nothing_comes_and_nothing_is_on_its_way() -> None:
     """What a look has taken may have led to work: the next one has to find nothing."""
-    channel = Distant()
-    channels = looking(Told(), InProcessChannel(), channel)
+    told, channel = Told(), Distant()
+    channels = looking(told, InProcessChannel(), channel)
     channel.send(log(1))
     quiet = []
     for channel.more in (True, True, False):
-        channels.look()
+        told.look(channels)
         quiet.append(channels.quiet())
     channel.send(log(2))
-    channels.look()
+    told.look(channels)
     assert [*quiet, channels.quiet()] == [False, False, True, False]
 
 
@@ -108,8 +107,8 @@ def test_a_look_is_acknowledged_at_once() -> None:
     channels = looking(told, channel)
     for number in range(PART + 50):
         channel.send(log(number))
-    channels.look()
-    channels.look()
+    told.look(channels)
+    told.look(channels)
     assert channel.acks == [PART, 50]
 
 
@@ -126,10 +125,10 @@ def test_what_was_not_obeyed_is_shown_again() -> None:
 
     told.before = gone
     with pytest.raises(ConnectionError):
-        channels.look()
+        told.look(channels)
     assert len(told.obeyed) == PART
     told.before = lambda signal_id: None
-    channels.look()
+    told.look(channels)
     assert told.obeyed == [f"s{number:05}" for number in range(PART + 4)]
 
 
@@ -139,10 +138,10 @@ def test_a_flood_does_not_hold_up_the_control_loop() -> None:
     channels = looking(told, channel)
     for number in range(4 * PART):
         channel.send(log(number))
-    channels.look()
+    told.look(channels)
     assert 0 < len(told.obeyed) < 4 * PART
     for _ in range(3):
-        channels.look()
+        told.look(channels)
     assert told.obeyed == [f"s{number:05}" for number in range(4 * PART)]
 
 
@@ -155,14 +154,14 @@ def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:
     with capture_logs() as logs:
         for told.now in (0.0, 1.0, 6.0, 7.0):
             in_process.send(log(int(told.now)))
-            channels.look()
+            told.look(channels)
         trouble = channels.reports()[0].trouble
         assert trouble is not None
         assert f"{file} (signal.file) cannot be read" in trouble
         assert len(told.obeyed) == 4
         file.rmdir()
-        channels.look()
-        channels.look()
+        told.look(channels)
+        told.look(channels)
     assert [line["log_level"] for line in logs] == ["warning", "info"]
     assert (logs[0]["channel"], logs[0]["why"]) == ("file", trouble)
     assert channels.reports()[0].trouble is None
@@ -177,5 +176,7 @@ def test_errors_of_the_engines_own_storage_pass_through(tmp_path: Path) -> None:
 
     file = tmp_path / "signals.jsonl"
     file.write_text('{"id": "s3", "type": "pause-snapshot"}\n')
+    told = Told()
+    channels = looking(told, FileChannel(file, Full()))
     with pytest.raises(StorageError, match=r"channels/file\.json"):
-        looking(Told(), FileChannel(file, Full())).look()
+        told.look(channels)

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,12 +16,13 @@ from signals.actions import CustomAction, to_json
 from signals.errors import MalformedSignal, UnknownSignal
 from signals.parsing import parse_signal, parse_signal_text
 from snapshotter.control import custom_actions
-from snapshotter.engine.obedience import Obedience, Obeyed, Obeying
+from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
+from tests.support.handling import Handling
 from tests.support.packages import install
 
 CODE = """
@@ -43,7 +44,7 @@ class Around:
 
     storage: MemoryStorage = field(default_factory=MemoryStorage)
     said: dict[str, str] = field(default_factory=dict)
-    run_state: None = None
+    client: Any = None
     config: Any = field(default_factory=lambda: SimpleNamespace(name="shop"))
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class Around:
     def refuse(self, signal_id: str, why: str) -> None:
         self.said[signal_id] = why
 
-    def obeyed(self, outcome: Obeyed) -> None:
+    def tell(self, outcome: SignalOutcome) -> None:
         self.said[outcome.id] = outcome.kind
 
 
@@ -78,9 +79,9 @@ def test_a_signal_of_another_package_is_carried_out_once(package: Any) -> None:
     """Beside what else is obeyed, and in its order; delivered again, also to the next start, it is not. What its
     function raises is said, without credentials, and harms no other."""
     around = Around()
-    obedience = Obedience(cast(Obeying, around))
+    handling = Handling(around)
     both = [greeting("g1", "nobody"), greeting("g2", "all")]
-    obedience.obey(*both, greeting("g1", "nobody"))
+    handling.take(*both, greeting("g1", "nobody"))
     assert around.said == {}, "the engine does not wait for the function"
     package.go.set()
     wait_until(lambda: "g2" in around.said, "both to be carried out")
@@ -88,7 +89,7 @@ def test_a_signal_of_another_package_is_carried_out_once(package: Any) -> None:
     assert "secret" not in around.said["g1"]
     assert around.said["g2"] == "greet"
     again = Around(around.storage)
-    Obedience(cast(Obeying, again)).obey(*both)
+    Handling(again).take(*both)
     assert again.said == {}
     assert package.seen == [("g1", "greet", {"to": "nobody"}, "shop"), ("g2", "greet", {"to": "all"}, "shop")]
 
@@ -97,17 +98,17 @@ def test_what_cannot_be_carried_out_is_said(package: Any, monkeypatch: pytest.Mo
     """A function that is not there, another content under an id that is taken, and more than may wait."""
     monkeypatch.setattr(custom_actions, "WAITING_MAX", 1)
     around = Around()
-    obedience = Obedience(cast(Obeying, around))
-    obedience.obey(parse_signal("b", "broken"))
+    handling = Handling(around)
+    handling.take(parse_signal("b", "broken"))
     wait_until(lambda: "b" in around.said, "an answer")
     assert "can't be loaded" in around.said["b"]
     begun = threading.Event()
     monkeypatch.setattr(
         package.go, "wait", lambda seconds: begun.set() or threading.Event.wait(package.go, 60)
     )
-    obedience.obey(greeting("g1", "all"))
+    handling.take(greeting("g1", "all"))
     assert begun.wait(60)
-    obedience.obey(greeting("g2", "all"), greeting("g3", "all"), greeting("g1", "us"))
+    handling.take(greeting("g2", "all"), greeting("g3", "all"), greeting("g1", "us"))
     assert "1 signals of other packages wait already" in around.said["g3"]
     assert "says something else" in around.said["g1"]
     package.go.set()

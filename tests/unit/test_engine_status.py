@@ -170,12 +170,12 @@ def test_another_life_of_the_engine_knows_when_requests_came_and_ended(clock: Cl
     failed = half_done(5).with_task(half_done(5).tasks[0].failed("gone"))
     failed = failed.with_task(failed.tasks[1].failed("gone"))
     writer = StatusWriter("shop", OWNER, storage)
-    writer.newest_speed = 1_234.5
+    writer.speed.newest = 1_234.5
     writer.write(EngineState.FAILED, run_of(Progress(4, requests=(failed,))), [], [], ValueError("wrong"))
     before = written(storage).requests[0]
     assert before.accepted_at is not None
     again = StatusWriter("shop", OWNER, storage)
-    assert again.newest_speed == 1_234.5
+    assert again.speed.newest == 1_234.5
     again.write(EngineState.RUNNING, None, [], [])
     again.write(EngineState.STOPPED, run_of(Progress(4, requests=(failed,))), [], [])
     after = written(storage)
@@ -204,7 +204,7 @@ def test_a_collection_that_lands_at_once_has_a_speed_too(clock: Clock) -> None:
             EngineState.RUNNING, run_of(Progress(requests=(replace(request, tasks=tuple(tasks)),))), (), ()
         )
         clock.now += 10
-    assert writer.newest_speed == 1_999.0
+    assert writer.speed.newest == 1_999.0
 
 
 def test_the_time_in_which_a_collection_waits_or_is_paused_is_no_part_of_its_speed(clock: Clock) -> None:
@@ -216,7 +216,7 @@ def test_the_time_in_which_a_collection_waits_or_is_paused_is_no_part_of_its_spe
     for request, seconds in ((queued, 3_600), (replace(begun, paused=True), 3_600), (begun, 10), (ended, 1)):
         writer.write(EngineState.RUNNING, run_of(Progress(requests=(request,))), (), ())
         clock.now += seconds
-    assert writer.newest_speed == 1_999.0
+    assert writer.speed.newest == 1_999.0
 
 
 def test_what_is_wrong_now_is_said_until_it_is_over(clock: Clock) -> None:
@@ -323,4 +323,4 @@ def test_a_speed_is_believed_from_ten_thousand_documents_on(
     for so_far in (0, rows):
         writer.write(EngineState.RUNNING, run_of(Progress(requests=(half_done(so_far),))), (), ())
         clock.now += 10
-    assert writer.newest_speed == speed
+    assert writer.speed.newest == speed

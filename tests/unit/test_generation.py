@@ -12,12 +12,15 @@ from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.unit.core.some import bound
 
 ORDERS = Namespace("shop", "orders")
 
 
 def request(name: str, state: TaskState) -> RequestProgress:
-    return RequestProgress(name, Origin.SIGNAL, (TaskProgress(ORDERS, state=state),), digest="d")
+    return RequestProgress(
+        name, Origin.SIGNAL, (TaskProgress(ORDERS, state=state, last=bound("9")),), digest="d"
+    )
 
 
 def test_the_first_one_has_the_plain_names() -> None:

@@ -17,6 +17,7 @@ from snapshotter.notifying.telling import Telling
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
+from tests.unit.core.some import bound
 
 ORDERS = Namespace("shop", "orders")
 
@@ -33,7 +34,8 @@ class Life:
 
     def saves(self, batch: int, state: TaskState) -> None:
         """A batch lands, and its state is saved."""
-        task = TaskProgress(ORDERS, state=state)
+        last = bound("9") if state is TaskState.RUNNING else None
+        task = TaskProgress(ORDERS, state=state, last=last)
         after = Progress(batch, requests=(RequestProgress("q", Origin.SIGNAL, (task,)),))
         before = self.store.newest() or Progress()
         self.store.save(after)

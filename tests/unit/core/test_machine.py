@@ -41,7 +41,8 @@ def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **
 
 
 def state(it: Machine) -> dict[str, Any]:
-    return copy.deepcopy({k: v for k, v in vars(it).items() if k != "limits"})
+    known = {**vars(it), **vars(it.scheduler)}
+    return copy.deepcopy({k: v for k, v in known.items() if k not in ("limits", "scheduler")})
 
 
 def at_state(wanted: WindowState) -> Machine:

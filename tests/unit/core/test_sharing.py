@@ -1,4 +1,4 @@
-"""`core.requesting`: how collections that are read side by side share the windows in flight."""
+"""`core.scheduler`: how collections that are read side by side share the windows in flight."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_small_chunks_leave_room_for_large_ones() -> None:
         it.step(inp.CollectionOpened("q1", namespace, bound("k99")))
     it.step(arrived(1, 11))
     it.step(inp.BatchLanded(1))
-    it.scans["q1", ORDERS].docs = 2
+    it.scheduler.scans["q1", ORDERS].docs = 2
     ends = tuple(bound(f"k{n:02}") for n in range(1, 40))
     said = [it.step(inp.ChunksPlanned("q1", n, ends, exhausted=False)) for n in (ORDERS, ITEMS)]
     assert [len(only(eff.WriteLow, effects)) for effects in said] == [10, 1]
@@ -78,10 +78,10 @@ def test_large_documents_share_the_bytes_in_flight() -> None:
     it.step(inp.BatchLanded(1))
     ends = tuple(bound(f"k{n:02}") for n in range(1, 40))
     it.step(inp.ChunksPlanned("q1", ORDERS, ends, exhausted=False, docs=64, document_bytes=1 << 20))
-    assert it.scans["q1", ORDERS].docs == 64
+    assert it.scheduler.scans["q1", ORDERS].docs == 64
     assert len(it.windows) == 8
     first = min(it.windows)
     it.step(inp.LowWritten(first, at(12)))
     it.step(inp.ChunkRead(first, at(13), 64, size_bytes=128 << 20, seconds=1.0))
-    assert it.scans["q1", ORDERS].docs == 16
-    assert it.scans["q1", ORDERS].document_bytes == 2 << 20
+    assert it.scheduler.scans["q1", ORDERS].docs == 16
+    assert it.scheduler.scans["q1", ORDERS].document_bytes == 2 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,18 +13,19 @@ from structlog.testing import capture_logs
 from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
 from snapshotter.control.answers import DryRun
 from snapshotter.control.catalogue import IdReused, digest_of
+from snapshotter.control.estimates import ReadingSpeed
+from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.memory import ROOM
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.taking import Met
-from snapshotter.engine.engine_status import StatusWriter
-from snapshotter.engine.obedience import COMMANDS_AT_ONCE, ROOM_OF_COMMANDS, Obedience, Obeyed, Obeying
+from snapshotter.engine.signal_handler import COMMANDS_AT_ONCE, ROOM_OF_COMMANDS
 from snapshotter.state.journal import Journal
-from snapshotter.state.process import Owner
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage, StorageError
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.handling import Handling
 
 ORDERS, OLD = Namespace("shop", "orders"), Namespace("shop", "orders.old")
 REQUEST = ExecuteSnapshot("q1", ("shop.orders.*",))
@@ -36,11 +37,10 @@ class Around:
 
     storage: MemoryStorage = field(default_factory=MemoryStorage)
     refused: dict[str, str] = field(default_factory=dict)
-    run_state: None = None
     client: Any = None
     config: Any = None
-    status: Any = None
-    outcomes: list[Obeyed] = field(default_factory=list)
+    speed: ReadingSpeed = field(default_factory=ReadingSpeed)
+    outcomes: list[SignalOutcome] = field(default_factory=list)
     names: list[Namespace] | None = None
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Around:
     def refuse(self, signal_id: str, why: str) -> None:
         self.refused[signal_id] = why
 
-    def obeyed(self, outcome: Obeyed) -> None:
+    def tell(self, outcome: SignalOutcome) -> None:
         self.outcomes.append(outcome)
 
 
@@ -68,8 +68,8 @@ def around() -> Around:
 
 
 @pytest.fixture
-def obedience(around: Around) -> Obedience:
-    return Obedience(cast(Obeying, around))
+def handling(around: Around) -> Handling:
+    return Handling(around)
 
 
 def states(around: Around) -> list[tuple[bool, list[str]]]:
@@ -78,73 +78,73 @@ def states(around: Around) -> list[tuple[bool, list[str]]]:
     return [(request.paused, [str(task.state) for task in request.tasks]) for request in waiting]
 
 
-def test_pause_resume_and_stop(around: Around, obedience: Obedience) -> None:
+def test_pause_resume_and_stop(around: Around, handling: Handling) -> None:
     """On requests that wait; a stop names them by patterns, and quotes stand around names with dots."""
-    obedience.obey(PauseSnapshot("p"))
+    handling.take(PauseSnapshot("p"))
     assert states(around) == [(True, ["waiting", "waiting"])]
-    obedience.obey(ResumeSnapshot("r"))
-    obedience.obey(PauseSnapshot("p"))
+    handling.take(ResumeSnapshot("r"))
+    handling.take(PauseSnapshot("p"))
     assert states(around) == [(False, ["waiting", "waiting"])]
-    obedience.obey(StopSnapshot("nothing", ("shop.people",)))
-    obedience.obey(StopSnapshot("s", ('shop."orders.old"',)))
+    handling.take(StopSnapshot("nothing", ("shop.people",)))
+    handling.take(StopSnapshot("s", ('shop."orders.old"',)))
     assert states(around) == [(False, ["waiting", "stopped"])]
-    obedience.obey(StopSnapshot("all"))
+    handling.take(StopSnapshot("all"))
     assert states(around) == [(False, ["stopped", "stopped"])]
     assert around.refused == {}
 
 
-def test_commands_about_named_requests(around: Around, obedience: Obedience) -> None:
+def test_commands_about_named_requests(around: Around, handling: Handling) -> None:
     """The others are left alone; one that nobody knows is said, and does no harm."""
     around.journal.add(SnapshotRequest("q2", (Wanted(ORDERS),)))
     waiting, stopped = ["waiting", "waiting"], ["stopped", "waiting"]
     with capture_logs() as logs:
-        obedience.obey(PauseSnapshot("p1", ("q1", "nobody")))
+        handling.take(PauseSnapshot("p1", ("q1", "nobody")))
     assert [line.get("unknown") for line in logs] == [["nobody"], None]
-    assert around.outcomes == [Obeyed("p1", "pause-snapshot", Met(("q1",), 1), ("nobody",))]
+    assert around.outcomes == [SignalOutcome("p1", "pause-snapshot", Met(("q1",), 1), ("nobody",))]
     assert states(around) == [(True, waiting), (False, ["waiting"])]
-    obedience.obey(PauseSnapshot("p2"))
-    obedience.obey(ResumeSnapshot("r", ("q2",)))
+    handling.take(PauseSnapshot("p2"))
+    handling.take(ResumeSnapshot("r", ("q2",)))
     assert states(around) == [(True, waiting), (False, ["waiting"])]
-    obedience.obey(StopSnapshot("s", ("shop.orders",), requests=("q1",)))
+    handling.take(StopSnapshot("s", ("shop.orders",), requests=("q1",)))
     assert states(around) == [(True, stopped), (False, ["waiting"])]
-    obedience.obey(PauseSnapshot("p1", ("q2",)))
+    handling.take(PauseSnapshot("p1", ("q2",)))
     assert "says something else" in around.refused["p1"]
 
 
-def test_an_id_means_one_thing(around: Around, obedience: Obedience) -> None:
+def test_an_id_means_one_thing(around: Around, handling: Handling) -> None:
     """Whatever took it, and whatever comes under it: refused, and said; the same again is not."""
-    obedience.obey(REQUEST)
-    obedience.obey(PauseSnapshot("p"))
+    handling.take(REQUEST)
+    handling.take(PauseSnapshot("p"))
     assert around.refused == {}
-    obedience.obey(ExecuteSnapshot("q1", ("shop.people",)))
-    obedience.obey(ExecuteSnapshot("p", ("shop.people",)))
-    obedience.obey(ResumeSnapshot("p"))
-    obedience.obey(PauseSnapshot("q1"))
+    handling.take(ExecuteSnapshot("q1", ("shop.people",)))
+    handling.take(ExecuteSnapshot("p", ("shop.people",)))
+    handling.take(ResumeSnapshot("p"))
+    handling.take(PauseSnapshot("q1"))
     assert {i: "says something else" in why for i, why in around.refused.items()} == {"q1": True, "p": True}
     assert states(around) == [(True, ["waiting", "waiting"])]
     with pytest.raises(IdReused, match="'q1'"):
-        obedience.accept(ExecuteSnapshot("q1", ("shop.people",)))
+        handling.accept(ExecuteSnapshot("q1", ("shop.people",)))
 
 
-def test_a_request_that_has_ended_is_remembered(around: Around, obedience: Obedience) -> None:
+def test_a_request_that_has_ended_is_remembered(around: Around, handling: Handling) -> None:
     """By the journal, when nobody else knows it: here the progress has forgotten it already."""
     (request,) = around.journal.waiting(Progress())
     for task in request.tasks:
         request = request.with_task(task.stopped())
     around.journal.forget(Progress(requests=(request,)))
-    obedience.obey(REQUEST)
-    obedience.obey(ExecuteSnapshot("q1", ("shop.people",)))
+    handling.take(REQUEST)
+    handling.take(ExecuteSnapshot("q1", ("shop.people",)))
     assert list(around.refused) == ["q1"]
     assert around.journal.requests == ()
 
 
-def test_a_message_for_the_log(obedience: Obedience, around: Around) -> None:
+def test_a_message_for_the_log(handling: Handling, around: Around) -> None:
     """With the position where it says so; once, however often it comes, and what else comes under its id is refused."""
     around.store.save(Progress(batch_id=3, position=ClusterTime(5, 1)))
     with capture_logs() as logs:
-        obedience.obey(Log("l", "we are at {}"))
-        obedience.obey(Log("l", "we are at {}"))
-        obedience.obey(Log("l", "we are elsewhere"))
+        handling.take(Log("l", "we are at {}"))
+        handling.take(Log("l", "we are at {}"))
+        handling.take(Log("l", "we are elsewhere"))
     assert [line["event"] for line in logs] == [f"we are at {ClusterTime(5, 1)}"]
     assert list(around.refused) == ["l"]
 
@@ -166,13 +166,13 @@ def written(around: Around) -> list[str]:
     return names
 
 
-def test_signals_that_come_together_are_durable_at_once(around: Around, obedience: Obedience) -> None:
+def test_signals_that_come_together_are_durable_at_once(around: Around, handling: Handling) -> None:
     """One write and one look at the catalogue, however many there are; a stop in their midst reaches what came before
     it, and nothing that came after. A repetition is known, and the wrong ones hide none of the others."""
     around.names = [ORDERS]
     names = written(around)
     early, late = [[orders(f"{when}-{n}") for n in range(20)] for when in ("early", "late")]
-    obedience.obey(
+    handling.take(
         *early, orders("early-0"), orders("early-0"), StopSnapshot("s"), *late, PauseSnapshot("early-1")
     )
     assert (names, around.looked) == (["journal.json"], 1)
@@ -182,10 +182,10 @@ def test_signals_that_come_together_are_durable_at_once(around: Around, obedienc
         *[(False, ["waiting"])] * 20,
     ]
     assert list(around.refused) == ["early-1"]
-    assert around.outcomes == [Obeyed("s", "stop-snapshot", Met(("q1", *(a.id for a in early)), 21))]
+    assert around.outcomes == [SignalOutcome("s", "stop-snapshot", Met(("q1", *(a.id for a in early)), 21))]
 
 
-def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, obedience: Obedience) -> None:
+def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, handling: Handling) -> None:
     """The write fails: what was to be told is not, and the same signals once more lead to the same."""
     around.names = [ORDERS]
     together = orders("q2"), StopSnapshot("s"), orders("q3")
@@ -195,21 +195,21 @@ def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, obedience: Obedi
 
     write, around.storage.write_text = around.storage.write_text, broken  # type: ignore[method-assign]
     with pytest.raises(StorageError):
-        obedience.obey(*together)
+        handling.take(*together)
     assert around.outcomes == []
     around.storage.write_text = write  # type: ignore[method-assign]
     for _ in range(2):
-        obedience.obey(*together)
+        handling.take(*together)
     assert [state for _, state in states(around)] == [["stopped", "stopped"], ["stopped"], ["waiting"]]
     assert [(o.met, o.again) for o in around.outcomes] == [(Met(("q1", "q2"), 2), False), (Met(), True)]
 
 
-def test_no_more_requests_wait_than_are_allowed(around: Around, obedience: Obedience) -> None:
+def test_no_more_requests_wait_than_are_allowed(around: Around, handling: Handling) -> None:
     """Beyond that they are refused by the option's name, until some have ended. A request that would fill the state by
     itself is refused, too."""
     around.names = [ORDERS]
     around.config.requests_max = 3
-    obedience.obey(
+    handling.take(
         *(orders(f"r{n}") for n in range(4)), StopSnapshot("s", requests=("q1",)), orders("r4"), orders("r5")
     )
     assert {name: "engine.requests.max" in why for name, why in around.refused.items()} == dict.fromkeys(
@@ -217,12 +217,12 @@ def test_no_more_requests_wait_than_are_allowed(around: Around, obedience: Obedi
     )
     around.config.requests_max = 9
     huge = tuple(f'"{n}{"x" * 900}"' for n in range(10_000))
-    obedience.obey(ExecuteSnapshot("huge", ("shop.orders",), keys=huge))
+    handling.take(ExecuteSnapshot("huge", ("shop.orders",), keys=huge))
     assert "characters of state" in around.refused["huge"]
 
 
 def test_a_dry_run_is_estimated_at_the_speed_that_was_measured(
-    around: Around, obedience: Obedience, monkeypatch: pytest.MonkeyPatch
+    around: Around, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the newest one that the status knows when the question comes; at none before there is one."""
     around.names, around.client = [ORDERS], object()
@@ -231,48 +231,47 @@ def test_a_dry_run_is_estimated_at_the_speed_that_was_measured(
         assert client is around.client
         return DryRun(id=request.id, answered_at=datetime.now(UTC), rows_per_second=speed)
 
-    monkeypatch.setattr("snapshotter.engine.obedience.estimate", estimate)
-    around.status = StatusWriter("shop", Owner("host", 42, "place", "start"), around.storage)
-    found = []
+    monkeypatch.setattr("snapshotter.engine.signal_handler.estimate", estimate)
+    handling, found = Handling(around), []
     for speed in (None, 2_000.0, 500.0):
-        around.status.newest_speed = speed
-        found.append(obedience.dry_run(ExecuteSnapshot("d", ("shop.orders",), dry_run=True)).rows_per_second)
+        around.speed.newest = speed
+        found.append(handling.dry_run(ExecuteSnapshot("d", ("shop.orders",), dry_run=True)).rows_per_second)
     assert found == [None, 2_000.0, 500.0]
 
 
-def test_commands_have_a_limit(around: Around, obedience: Obedience) -> None:
+def test_commands_have_a_limit(around: Around, handling: Handling) -> None:
     """All of one delivery must be remembered, for a crash delivers them again."""
-    obedience.obey(*(PauseSnapshot(f"p{n}") for n in range(COMMANDS_AT_ONCE + 1)))
+    handling.take(*(PauseSnapshot(f"p{n}") for n in range(COMMANDS_AT_ONCE + 1)))
     assert list(around.refused) == [f"p{COMMANDS_AT_ONCE}"]
     assert len(around.journal.controls.taken) == COMMANDS_AT_ONCE
     assert {o.met for o in around.outcomes} == {Met(("q1",), 1)}
 
 
-def test_where_all_that_is_remembered_is_young_more_is_refused(around: Around, obedience: Obedience) -> None:
+def test_where_all_that_is_remembered_is_young_more_is_refused(around: Around, handling: Handling) -> None:
     """Rather than an id forgotten before its time: that signal could be obeyed twice. What is known is known still."""
     around.names = [ORDERS]
     moment = around.journal.moment()
     full = {f"x{n}": "" for n in range(ROOM - 2)}  # one request waits
     around.journal.decide(around.journal.controls.remembering(full, moment))
-    obedience.obey(PauseSnapshot("p"), ResumeSnapshot("r"), orders("q2"), Log("l", "hello"))
+    handling.take(PauseSnapshot("p"), ResumeSnapshot("r"), orders("q2"), Log("l", "hello"))
     assert {
         name: "engine.signals.remember.ms" in why for name, why in around.refused.items()
     } == dict.fromkeys(("r", "q2", "l"), True)
     around.refused.clear()
-    obedience.obey(PauseSnapshot("p"), REQUEST)
+    handling.take(PauseSnapshot("p"), REQUEST)
     assert around.refused == {}
     assert states(around) == [(True, ["waiting", "waiting"])]
 
 
 def test_what_is_under_way_can_be_stopped_when_no_request_is_remembered_any_more(
-    around: Around, obedience: Obedience
+    around: Around, handling: Handling
 ) -> None:
     """Of all that can be remembered, a part is for commands alone."""
     around.names = [ORDERS]
     full = {f"x{n}": "" for n in range(ROOM - 2 - ROOM_OF_COMMANDS)}  # one request waits
     around.journal.decide(around.journal.controls.remembering(full, around.journal.moment()))
-    obedience.obey(orders("q2"))
+    handling.take(orders("q2"))
     assert around.refused == {}
-    obedience.obey(orders("q3"), Log("l", "hello"), StopSnapshot("s"))
+    handling.take(orders("q3"), Log("l", "hello"), StopSnapshot("s"))
     assert set(around.refused) == {"q3", "l"}
     assert [outcome.id for outcome in around.outcomes] == ["s"]

@@ -1,8 +1,9 @@
-"""Requests in the machine: what is asked for, what operators decide about it, whose turn it is, what to do next.
+"""The machine's scheduler: what is asked for, what operators decide about it, whose turn it is, what to do next.
 
-The lower half of `core.machine`, which adds windows and batches. Only a task that has its turn, and in whose collection
-no window of another request is in flight any more, is opened, begun, or given windows. So a request that is paused, or
-that a more urgent one has overtaken, comes to rest by itself: what is in flight lands, and nothing new is begun.
+The machine holds it, and adds what happens to windows and batches (`core.machine`). Only a task that has its turn, and
+in whose collection no window of another request is in flight any more, is opened, begun, or given windows. So a request
+that is paused, or that a more urgent one has overtaken, comes to rest by itself: what is in flight lands, and nothing
+new is begun.
 
 Invariants
 - A decision is durable (``SaveControls``) before anything else that follows from it is carried out.
@@ -51,8 +52,12 @@ ONE_WINDOW = 1_000
 """Among so many the share of each is one window: there are fewer windows."""
 
 
-class Requesting:
-    """The state of a run, and everything that is decided about requests in it."""
+class Scheduler:
+    """The requests of a run, how far they have come, and their windows in flight; everything that is decided about
+    them. ``saved`` is the newest progress that is durable, ``landing`` what is being landed. What the machine notes
+    here of batches decides what may be begun: ``ready`` (one has come), ``behind`` (it ends far behind the head),
+    ``streams`` and ``yields`` (it has changes, and these wait long), ``missed`` (ids that came without their document
+    while a window reads them), ``rereads_rest`` (collections whose windows of single ids wait for the next one)."""
 
     def __init__(
         self,
@@ -72,15 +77,15 @@ class Requesting:
         self.landed_upto: dict[Namespace, str] = {}
         self.landing: LandBatch | None = None
         self.draining = False
-        self._opening: set[tuple[str, Namespace]] = set()
-        self._missed: dict[WindowId, frozenset[str]] = {}
-        self._rereads_rest: set[Namespace] = set()
+        self.opening: set[tuple[str, Namespace]] = set()
+        self.missed: dict[WindowId, frozenset[str]] = {}
+        self.rereads_rest: set[Namespace] = set()
         self._looked: dict[Namespace, tuple[Mapping[str, Bound], tuple[WindowId, ...]]] = {}
-        self._saved = progress
-        self._ready = False
-        self._behind = False
-        self._yields = self._streams = False
-        self._pace = Pace.first(limits)
+        self.saved = progress
+        self.ready = False
+        self.behind = False
+        self.yields = self.streams = False
+        self.pace = Pace.first(limits)
         self._decide()
 
     # What the engine may ask
@@ -95,11 +100,11 @@ class Requesting:
         """Whether the stream should wait: a blocking request has its turn, and nothing else is in flight that needs
         the stream in order to close. (One that is far behind goes on first: what is read now is its past.)"""
         alone = queue.blocking(self.progress)
-        return alone is not None and not self._behind and self.flight.only_of(alone.id)
+        return alone is not None and not self.behind and self.flight.only_of(alone.id)
 
     def beginning(self) -> tuple[Namespace, ...]:
         """Collections for which the next batch must say whether their table is empty."""
-        return tuple(t.namespace for _, t in self._turns() if t.state is TaskState.OPENED)
+        return tuple(t.namespace for _, t in self.turns() if t.state is TaskState.OPENED)
 
     def first_loads(self) -> tuple[TaskProgress, ...]:
         """First loads that an earlier run began: the next batch must say how far their tables reach."""
@@ -108,12 +113,12 @@ class Requesting:
 
     # Requests, and what operators decide about them
 
-    def _ask(self, requests: Iterable[SnapshotRequest]) -> None:
+    def ask(self, requests: Iterable[SnapshotRequest]) -> None:
         """Requests that nobody sent, but that something which has happened asks for."""
         self.progress = self.progress.asked(map(RequestProgress.accepted, requests))
         self._decide()
 
-    def _signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
+    def signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
         self.progress = self.progress.asked(map(RequestProgress.accepted, happened.requests))
         decided, self.controls = happened.controls != self.controls, happened.controls
         self._decide()
@@ -130,70 +135,71 @@ class Requesting:
     def _overtake(self) -> None:
         """Whose turn it is may have changed."""
         for request, task in queue.overtaken(self.progress):
-            self._put(request.id, task.merging())
+            self.put(request.id, task.merging())
 
     def _give_up_ended(self) -> list[Effect]:
         """Whatever is under way for tasks that have ended meanwhile."""
         effects: list[Effect] = []
         under_way = [(w.request_id, w.namespace) for w in self.windows.values() if w.request_id is not None]
-        for known in dict.fromkeys([*self.scans, *self._opening, *under_way]):
-            if self._task(*known).ended:
+        for known in dict.fromkeys([*self.scans, *self.opening, *under_way]):
+            if self.task(*known).ended:
                 effects += self._give_up(*known)
         return effects
 
     def _give_up(self, request_id: str, namespace: Namespace) -> list[Effect]:
-        self._opening.discard((request_id, namespace))
+        self.opening.discard((request_id, namespace))
         self.scans.pop((request_id, namespace), None)
         effects: list[Effect] = []
         for window in self.flight.of_task(request_id, namespace):
-            effects += self._drop(window)
+            effects += self.drop(window)
         return effects
 
-    def _rest(self, namespace: Namespace) -> list[Effect]:
+    def rest(self, namespace: Namespace) -> list[Effect]:
         """No window stays in this collection: chunks that had one get another when their task has its turn again."""
         effects: list[Effect] = []
         for window in [w for w in self.windows.values() if w.namespace == namespace]:
             scan = self.scans.get((window.request_id or "", namespace))
             if scan is not None:
                 scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
-            effects += self._drop(window)
+            effects += self.drop(window)
         return effects
 
-    def _collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
+    def collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
         known = happened.request_id, happened.namespace
-        task = self._task(*known)
+        task = self.task(*known)
         if task.ended:  # stopped, while the answer was on its way
             return []
         found = happened.last.past_id() if happened.last and happened.sharded else happened.last
         task = task.of_whole_ids() if happened.sharded else task
         task = task.opened(found, happened.estimated, ordered_keys=happened.ordered_keys)
-        self._put(happened.request_id, task)
-        self._opening.discard(known)
+        self.put(happened.request_id, task)
+        self.opening.discard(known)
         # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.
         return [MakeBatch()]
 
-    def _fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
-        task = self._task(request_id, namespace)
+    def fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
+        task = self.task(request_id, namespace)
         if task.ended:
             return []
-        self._put(request_id, task.failed(error))
+        self.put(request_id, task.failed(error))
         return [*self._give_up(request_id, namespace), MakeBatch()]
 
-    def _chunks_planned(self, happened: inputs.ChunksPlanned) -> list[Effect]:
+    def chunks_planned(self, happened: inputs.ChunksPlanned) -> list[Effect]:
         scan = self.scans.get((happened.request_id, happened.namespace))
         if (
             scan is not None
-            and happened.resumed == self._task(happened.request_id, happened.namespace).resumed
+            and happened.resumed == self.task(happened.request_id, happened.namespace).resumed
         ):
             scan.plan(happened.bounds, exhausted=happened.exhausted)
             scan.docs = min(scan.docs, happened.docs or scan.docs)
             scan.document_bytes = scan.document_bytes or happened.document_bytes
         return []
 
-    def _drop(self, window: Window, why: str = "") -> list[Effect]:
+    def drop(self, window: Window, why: str = "") -> list[Effect]:
         """Take a window out of flight. The buffer of one that is being landed stays until that is over."""
+        window.ends("given up")
         del self.windows[window.id]
-        self._missed.pop(window.id, None)
+        self.missed.pop(window.id, None)
         return [] if self._lands(window) else [Discard(window.id, window.namespace, landed=False, why=why)]
 
     def _lands(self, window: Window) -> bool:
@@ -201,23 +207,23 @@ class Requesting:
 
     # What to do next
 
-    def _next_requests(self) -> list[Effect]:
-        if not self._ready:
+    def next_requests(self) -> list[Effect]:
+        if not self.ready:
             return []
         self._overtake()  # the turn also passes on when a blocking request ends
-        turns = self._turns()[: self.limits.tasks_ahead]
+        turns = self.turns()[: self.limits.tasks_ahead]
         effects = self._let_go({(request.id, task.namespace) for request, task in turns})
         effects += self._scan([turn for turn in turns if turn[1].state is TaskState.RUNNING])
         for request, task in turns:
             key = (request.id, task.namespace)
-            if task.state is TaskState.WAITING and not self.draining and key not in self._opening:
-                self._opening.add(key)
+            if task.state is TaskState.WAITING and not self.draining and key not in self.opening:
+                self.opening.add(key)
                 within, floor = task.range, self.flight.floor
                 effects.append(OpenCollection(*key, task.filter, floor, within, task.reconcile))
-        resting = self.draining or self._behind or queue.blocking(self.progress) is not None
+        resting = self.draining or self.behind or queue.blocking(self.progress) is not None
         return effects if resting else effects + self._reread()
 
-    def _turns(self) -> list[Task]:
+    def turns(self) -> list[Task]:
         """Tasks that have their turn, and their collection for themselves."""
         return [(r, t) for r, t in queue.active(self.progress) if not self.flight.others(r.id, t.namespace)]
 
@@ -228,7 +234,7 @@ class Requesting:
             for window in self.flight.of_task(*key) if key not in turns else ():
                 if scan.behind_a_gap(window.order) and not self._lands(window):
                     scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
-                    effects += self._drop(window)
+                    effects += self.drop(window)
         return effects
 
     def _scan(self, turns: list[Task]) -> list[Effect]:
@@ -265,7 +271,7 @@ class Requesting:
         slots = self._slots(scan)
         share = max(1, slots // sharers)
         effects: list[Effect] = []
-        while not self._behind and (scan.retries or self._has_room(request, task, share, slots)):
+        while not self.behind and (scan.retries or self._has_room(request, task, share, slots)):
             # A chunk that failed gets its window at once, while draining too: those behind it in the scan wait for it.
             planned = scan.take(begun_only=self.draining)
             if planned is None:
@@ -273,7 +279,7 @@ class Requesting:
             exact = request.blocking
             window = self.flight.chunk(request.id, task, planned, exact=exact)
             for other in self.flight.giving_way(task.namespace, window.may_read):
-                effects += self._drop(other)
+                effects += self.drop(other)
             effects += self._low_of(window) if exact else [WriteLow(window.id, window.namespace)]
         return effects
 
@@ -281,7 +287,7 @@ class Requesting:
         """Windows that are being landed take no place: the next ones are read meanwhile, but where that would hold up
         changes that land with them. A window takes as much of the room as its chunks are large: of small ones there may
         be more."""
-        flying = self.windows.values() if self._yields else self.flight.beside(self.landing)
+        flying = self.windows.values() if self.yields else self.flight.beside(self.landing)
         taken = Counter((w.request_id, w.namespace) for w in flying)
         load = sum(Fraction(count, self._slots_of(key, slots)) for key, count in taken.items())
         return taken[request.id, task.namespace] < share and load + Fraction(1, slots) <= 1
@@ -299,13 +305,13 @@ class Requesting:
         )
 
     def _slots_by_rows(self, docs: int) -> int:
-        if not self._streams:
+        if not self.streams:
             return self.limits.slots(docs)
-        most = self.limits.rows_beside_changes if self._yields else self.limits.rows_in_flight
+        most = self.limits.rows_beside_changes if self.yields else self.limits.rows_in_flight
         paced = self.limits.target_lag_seconds is not None
-        slots = self.limits.slots(docs, min(self._pace.rows, most) if paced else most)
+        slots = self.limits.slots(docs, min(self.pace.rows, most) if paced else most)
         # One more than a commit takes would wait for the next batch, and that would hardly carry anything else.
-        return min(slots, max(1, self.limits.commit_rows_target // docs)) if self._yields else slots
+        return min(slots, max(1, self.limits.commit_rows_target // docs)) if self.yields else slots
 
     def _plan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
         """Where the next chunks end, asked for ahead of the windows."""
@@ -329,7 +335,7 @@ class Requesting:
         for namespace, waiting in self.progress.rereads.by_collection.items():
             seen = self._looked.get(namespace)
             unchanged = seen is not None and seen[0] is waiting and seen[1] == tuple(self.windows)
-            if namespace in self._rereads_rest or unchanged:
+            if namespace in self.rereads_rest or unchanged:
                 continue
             reading = len(self.flight.reading_ids(namespace))
             while reading < self.limits.reread_windows:
@@ -342,7 +348,7 @@ class Requesting:
             self._looked[namespace] = waiting, tuple(self.windows)
         return effects
 
-    def _read_whole(self, end: ClusterTime) -> list[Effect]:
+    def read_whole(self, end: ClusterTime) -> list[Effect]:
         """Of too many ids that are to be read again, the whole collection instead: once for all that come before a
         request for it has opened it."""
         effects: list[Effect] = []
@@ -354,7 +360,7 @@ class Requesting:
                 self.progress = self.progress.asked([RequestProgress.accepted(request)])
             self.progress = self.progress.without_rereads(namespace, frozenset(waiting))
             for window in self.flight.reading_ids(namespace):
-                effects += self._drop(window)
+                effects += self.drop(window)
         return effects
 
     def _is_awaited(self, namespace: Namespace) -> bool:
@@ -362,11 +368,11 @@ class Requesting:
         for request in self.progress.requests:
             task = request.task(namespace) if not request.origin.stops else None
             if task is not None and task.state is TaskState.WAITING:
-                return (request.id, namespace) not in self._opening
+                return (request.id, namespace) not in self.opening
         return False
 
-    def _task(self, request_id: str, namespace: Namespace) -> TaskProgress:
+    def task(self, request_id: str, namespace: Namespace) -> TaskProgress:
         return queue.task_of(self.progress, request_id, namespace)
 
-    def _put(self, request_id: str, task: TaskProgress) -> None:
+    def put(self, request_id: str, task: TaskProgress) -> None:
         self.progress = queue.with_task(self.progress, request_id, task)

@@ -1,4 +1,4 @@
-"""The batch lane: what it makes of tables that could not be landed."""
+"""The landing of a batch: what it makes of tables that could not be landed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from snapshotter.core.effects import LandBatch
 from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.watermark_ids import Strategy
 from snapshotter.core.window import WindowId
-from snapshotter.landing.batch_lane import BatchLane
-from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.commit import BuffersGone
+from snapshotter.landing.contents import BatchContents
+from snapshotter.landing.land import Landed, Lander
+from snapshotter.landing.table_faults import Blame
 from streaming.landing_errors import LandingError
 from streaming.namespaces import Namespace
 from tests.unit.core.some import at
@@ -22,53 +22,49 @@ NAMES = [Namespace("shop", name) for name in ("items", "orders", "people", "stoc
 LOST = {name: frozenset({WindowId("a", number)}) for number, name in enumerate(NAMES[:2], 1)}
 
 
-def land(
-    patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception], landed: dict[Namespace, Any]
-) -> tuple[frozenset[WindowId], list[TableUnusable]]:
-    """Land four tables, some of which end in errors; ``landed`` gets those that do not."""
+def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Landed:
+    """Land four tables, some of which end in errors."""
     nothing = cast(Any, None)
 
-    def land_one(lane: BatchLane, batch: Any) -> str:
+    def land_one(lander: Lander, batch: Any, mark: object) -> str:
         if batch.namespace in errors:
             raise errors[batch.namespace]
         return "landed"
 
-    patch.setattr(BatchLane, "_land_one", land_one)
-    patch.setattr(BatchLane, "_table_batch", lambda lane, namespace, *_: SimpleNamespace(namespace=namespace))
-    lane = BatchLane(nothing, nothing, "e", Strategy.CLUSTER_TIME, None, nothing, lambda namespace: True)
-    trailer = BatchTrailer(at(9), None, 4, 40, dict.fromkeys(NAMES, 1))
+    patch.setattr(Lander, "_land_one", land_one)
+    patch.setattr(Lander, "_table_batch", lambda lander, namespace, *_: SimpleNamespace(namespace=namespace))
     landing = LandBatch(1, at(5), at(9), closings=(), keep=frozenset(), unreached={})
-    return lane._land(nothing, trailer, landing, 1, landed)
+    landed = Landed()
+    batch = cast(BatchContents, SimpleNamespace(streamed=frozenset(NAMES)))
+    Lander(nothing, nothing, Blame()).land(batch, landing, landed, {}, {}, {})
+    return landed
 
 
 def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that dies takes READs of several collections along. A table that has committed its events records the
     batch, and would pass for landed, without an outcome of its windows, if it were tried once more with them."""
-    landed: dict[Namespace, Any] = {}
-    errors: dict[Namespace, Exception] = {name: BuffersGone(windows) for name, windows in LOST.items()}
-    lost, faults = land(monkeypatch, errors, landed)
-    assert (lost, faults) == (LOST[NAMES[0]] | LOST[NAMES[1]], [])
-    assert sorted(landed) == NAMES[2:]
+    landed = land(monkeypatch, {name: BuffersGone(windows) for name, windows in LOST.items()})
+    assert (landed.lost, landed.faults) == (LOST[NAMES[0]] | LOST[NAMES[1]], ())
+    assert sorted(landed.tables) == NAMES[2:]
 
 
 def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others have landed; READs that are lost besides are told as well."""
-    landed: dict[Namespace, Any] = {}
     errors = {
         NAMES[0]: LandingError("it is no table of ours"),
         NAMES[1]: BuffersGone(LOST[NAMES[1]]),
         NAMES[2]: TableUnusable(NAMES[2], "name", "too long", "rename it"),
     }
-    lost, faults = land(monkeypatch, errors, landed)
-    assert lost == LOST[NAMES[1]]
-    assert [(fault.namespace, fault.cause) for fault in faults] == [
+    landed = land(monkeypatch, errors)
+    assert landed.lost == LOST[NAMES[1]]
+    assert [(fault.namespace, fault.cause) for fault in landed.faults] == [
         (NAMES[0], "unusable"),
         (NAMES[2], "name"),
     ]
-    assert list(landed) == NAMES[3:]
+    assert list(landed.tables) == NAMES[3:]
 
 
 def test_another_error_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends the run, and so every window: what was lost besides does not matter any more."""
     with pytest.raises(OSError, match="no disk"):
-        land(monkeypatch, {NAMES[0]: BuffersGone(LOST[NAMES[0]]), NAMES[2]: OSError("no disk")}, {})
+        land(monkeypatch, {NAMES[0]: BuffersGone(LOST[NAMES[0]]), NAMES[2]: OSError("no disk")})

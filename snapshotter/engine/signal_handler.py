@@ -1,0 +1,389 @@
+"""What signals lead to: requests that are accepted, decisions about requests, answers.
+
+However a signal came, it is handled here (`take_signals`), and once: its id is remembered with a digest of what it
+said (how long: `core.memory`). Delivered again it changes nothing; another content under its id is refused, and that is
+said.
+
+    signals -> SignalHandler.decide: a SignalBatch -> Ledger.take: durable, then in effect -> SignalHandler.tell
+
+Deciding changes nothing but the value that it returns. Whoever takes it, the run under way or, where there is none, the
+journal alone, makes it durable as a whole; only then is anybody told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, assert_never
+
+import structlog
+from pymongo import MongoClient
+
+from signals.actions import (
+    TYPE_NAMES,
+    Action,
+    CustomAction,
+    ExecuteSnapshot,
+    Log,
+    PauseSnapshot,
+    ResumeSnapshot,
+    StopSnapshot,
+)
+from signals.errors import SignalError
+from signals.selection import expand
+from snapshotter.control.answers import DryRun
+from snapshotter.control.catalogue import Asked, IdReused, RequestRefused, digest_of, resolve
+from snapshotter.control.custom_actions import CustomActions
+from snapshotter.control.dry_runs import DryRuns
+from snapshotter.control.estimates import ReadingSpeed, estimate
+from snapshotter.control.outcomes import Refusal, SignalOutcome
+from snapshotter.core.commands import Command, Pause, Resume, Stop
+from snapshotter.core.controls import Controls
+from snapshotter.core.memory import KEPT, ROOM
+from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.taking import Met, Taking
+from snapshotter.engine.signal_outcomes import SignalOutcomes
+from snapshotter.engine_config import EngineConfig
+from snapshotter.state.journal import Journal, text_of
+from snapshotter.state.progress_store import ProgressStore
+from snapshotter.state.storage import Storage
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.signals")
+
+
+COMMANDS_AT_ONCE = KEPT // 2
+"""Twice as many are remembered however old they are: what a crash delivers again is known."""
+ROOM_OF_COMMANDS = 1_000
+"""Of the signals that can be remembered, so many are never requests: what is under way can always be stopped."""
+SIZE_MAX = 16 << 20
+"""Characters that the requests which have not ended may take in the journal."""
+_SHOWN = 20
+DRY_RUN = "dry-run"
+_KINDS: dict[type[Command], str] = {
+    Stop: TYPE_NAMES[StopSnapshot],
+    Pause: TYPE_NAMES[PauseSnapshot],
+    Resume: TYPE_NAMES[ResumeSnapshot],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What holds when signals come: the requests that exist, and how far the stream has landed."""
+
+    requests: Sequence[RequestProgress]
+    position: ClusterTime
+
+
+class Ledger(Protocol):
+    """Where requests are: in the run under way, or in the journal alone (`Waiting`)."""
+
+    def standing(self) -> Standing:
+        """What holds now."""
+
+    def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
+        """Make it durable at once, and only then let it take effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Before the first run, and between two: what is taken waits in the journal."""
+
+    journal: Journal
+    store: ProgressStore
+
+    def standing(self) -> Standing:
+        newest = self.store.newest() or Progress()
+        return Standing(self.journal.existing(newest), newest.position)
+
+    def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
+        self.journal.take(requests, controls)
+
+
+@dataclass(slots=True)
+class SignalBatch:
+    """Signals that came together, decided: ``taking`` is what is to be durable, the rest is told once it is. ``asked``:
+    what the server has said; ``size``: how many characters the open requests take; ``room``: for how many more ids
+    there is room."""
+
+    taking: Taking
+    asked: Asked
+    size: int
+    room: int
+    position: ClusterTime
+    refused: list[Refusal] = field(default_factory=list)
+    outcomes: list[SignalOutcome] = field(default_factory=list)
+    dry_runs: list[SnapshotRequest] = field(default_factory=list)
+
+
+def take_signals(
+    handler: SignalHandler, ledger: Ledger, actions: Iterable[Action], refused: Iterable[Refusal] = ()
+) -> None:
+    """Handle signals that came together, in their order. ``refused``: what came with them and was no signal. Whatever
+    is wrong with one is said where operators look. All of it is durable when this returns; where it raises, nothing is.
+    """
+    with handler.one_at_a_time:
+        batch = handler.decide(actions, ledger.standing())
+        batch.refused[:0] = refused
+        _take(batch, ledger)
+        handler.tell(batch)
+
+
+def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
+    """Accept one request. Raises SignalError (IdReused, say)."""
+    with handler.one_at_a_time:
+        batch = handler.begin(ledger.standing())
+        handler.carry_out(action, batch)
+        _take(batch, ledger)
+        handler.tell(batch)
+
+
+def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> None:
+    """Carry out one command. Raises RequestRefused."""
+    with handler.one_at_a_time:
+        batch = handler.begin(ledger.standing())
+        handler.command(command, batch)
+        _take(batch, ledger)
+        handler.tell(batch)
+
+
+def _take(batch: SignalBatch, ledger: Ledger) -> None:
+    if batch.taking.new or batch.taking.commands:
+        ledger.take(batch.taking.new, batch.taking.controls)
+
+
+class SignalHandler:
+    """The one place where signals become requests and commands. They come on several threads: ``one_at_a_time`` is
+    held while they are decided and taken, and while a new run takes the place of the old one."""
+
+    def __init__(
+        self,
+        client: MongoClient[Any],
+        config: EngineConfig,
+        journal: Journal,
+        storage: Storage,
+        speed: ReadingSpeed,
+        outcomes: SignalOutcomes,
+        captured: Callable[[], list[Namespace]],
+    ) -> None:
+        """``captured`` asks the server for the collections that a request may name."""
+        self.one_at_a_time = threading.RLock()
+        self._client, self._config, self._journal, self._storage = client, config, journal, storage
+        self._speed, self._outcomes, self._captured = speed, outcomes, captured
+        self._dry_runs = DryRuns()
+        self._custom_actions = CustomActions()
+
+    def begin(self, standing: Standing) -> SignalBatch:
+        """Nothing is decided yet."""
+        journal = self._journal
+        taking = Taking(standing.requests, journal.controls, journal.moment())
+        return SignalBatch(taking, Asked(self._captured), journal.size, journal.room, standing.position)
+
+    def decide(self, actions: Iterable[Action], standing: Standing) -> SignalBatch:
+        """What these signals lead to, in their order; what is wrong with one is among what is to be told."""
+        batch = self.begin(standing)
+        for action in actions:
+            try:
+                self.carry_out(action, batch)
+            except SignalError as error:
+                batch.refused.append(Refusal(action.id, str(error)))
+        return batch
+
+    def dry_run(self, action: ExecuteSnapshot, standing: Standing) -> DryRun:
+        """What the request would read; nothing is accepted, and nothing read. Raises SignalError."""
+        return self._estimate(self._asked(action, self.begin(standing)))
+
+    def tell(self, batch: SignalBatch) -> None:
+        """What was decided is durable: say so, and begin what is done beside everything else."""
+        for refusal in batch.refused:
+            self._outcomes.refuse(refusal.id, refusal.why)
+        for request in batch.taking.new:
+            names = [str(wanted.namespace) for wanted in request.wanted]
+            _log.info("request accepted", id=request.id, collections=names[:_SHOWN], of=len(names))
+        for outcome in batch.outcomes:
+            _say(outcome)
+            if outcome.custom is None:
+                self._outcomes.tell(outcome)
+            elif not outcome.again:  # what became of it then, only that life knew: nothing is said of it now
+                told = partial(self._outcomes.tell, outcome), partial(self._outcomes.refuse, outcome.id)
+                self._custom_actions.submit(outcome.custom, self._config.name, *told)
+        for request in batch.dry_runs:
+            try:
+                self._dry_runs.submit(request, self._storage, self._estimate, self._answered)
+            except RequestRefused as error:
+                self._outcomes.refuse(request.id, str(error))
+
+    # One signal
+
+    def carry_out(self, action: Action, batch: SignalBatch) -> None:
+        """Decide what it leads to. Raises SignalError."""
+        match action:
+            case ExecuteSnapshot(dry_run=True):
+                batch.dry_runs.append(self._asked(action, batch))
+            case ExecuteSnapshot():
+                self._accept(action, batch)
+            case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
+                self.command(self._command_of(action, batch), batch)
+            case Log():
+                self._log(action, batch)
+            case CustomAction():
+                self._custom(action, batch)
+            case _:
+                assert_never(action)
+
+    def _accept(self, action: ExecuteSnapshot, batch: SignalBatch) -> None:
+        if self._is_known(action.id, digest_of(action), batch):
+            return
+        most = self._config.requests_max
+        if batch.taking.open >= most:
+            raise RequestRefused(
+                f"signal {action.id!r}: {most} requests wait already (engine.requests.max); stop some, or send it "
+                f"again when some have ended"
+            )
+        request = self._resolve(action, batch)
+        size = batch.size + len(text_of(request))
+        if size > SIZE_MAX:
+            raise RequestRefused(
+                f"signal {action.id!r}: with the requests that wait it would take {size:,} characters of state, of "
+                f"{SIZE_MAX:,} at most; ask for fewer keys or collections, or with a shorter filter"
+            )
+        _make_room(action.id, batch, kept=ROOM_OF_COMMANDS)
+        batch.size = size
+        batch.taking.accept(request)
+
+    def _resolve(self, action: ExecuteSnapshot, batch: SignalBatch) -> SnapshotRequest:
+        asked, allowed = batch.asked, self._config.allow_code
+        return resolve(action, self._client, asked.captured, allow_code=allowed, filters=asked.filters)
+
+    def command(self, command: Command, batch: SignalBatch) -> None:
+        """Decide what it changes. Raises RequestRefused."""
+        again = self._again(command.id, command.digest, batch)
+        met = Met() if again else batch.taking.obey(command)
+        unknown = () if again else batch.taking.nobody(command)
+        batch.outcomes.append(SignalOutcome(command.id, _KINDS[type(command)], met, unknown, again))
+
+    def _log(self, action: Log, batch: SignalBatch) -> None:
+        again = self._remembered(action, batch)
+        message = action.message.replace("{}", str(batch.position))
+        batch.outcomes.append(SignalOutcome(action.id, TYPE_NAMES[Log], again=again, message=message))
+
+    def _custom(self, action: CustomAction, batch: SignalBatch) -> None:
+        again = self._remembered(action, batch)
+        batch.outcomes.append(SignalOutcome(action.id, action.type, again=again, custom=action))
+
+    def _remembered(self, action: Log | CustomAction, batch: SignalBatch) -> bool:
+        """Whether a signal that decides nothing about requests came before; from now on it has."""
+        digest = digest_of(action)
+        again = self._again(action.id, digest, batch, decides=False)
+        if not again:
+            batch.taking.remember(action.id, digest)
+        return again
+
+    def _again(self, signal_id: str, digest: str, batch: SignalBatch, *, decides: bool = True) -> bool:
+        """Whether a signal that is no request has been obeyed before; if not, there is room for it."""
+        again = self._is_known(signal_id, digest, batch)
+        if not again and batch.taking.commands >= COMMANDS_AT_ONCE:
+            raise RequestRefused(
+                f"signal {signal_id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
+            )
+        if not again:
+            _make_room(signal_id, batch, kept=0 if decides else ROOM_OF_COMMANDS)
+        return again
+
+    def _command_of(
+        self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, batch: SignalBatch
+    ) -> Command:
+        """Where no request is named, all are meant."""
+        requests, digest = frozenset(action.requests) or None, digest_of(action)
+        if not isinstance(action, StopSnapshot) and "data-collections" in action.ignored:
+            _log.warning(
+                "a pause or a resume is never of some collections only: data-collections is ignored, as by Debezium; "
+                "requests would narrow it",
+                id=action.id,
+            )
+        match action:
+            case PauseSnapshot():
+                return Pause(action.id, requests, digest)
+            case ResumeSnapshot():
+                return Resume(action.id, requests, digest)
+            case StopSnapshot():
+                command = Stop(action.id, requests, digest=digest)
+                if not action.data_collections:
+                    return command
+                return replace(command, namespaces=_meant(action.data_collections, batch.taking.names))
+
+    def _is_known(self, signal_id: str, digest: str, batch: SignalBatch) -> bool:
+        known = self._journal.digest_of(signal_id)
+        if known is None:
+            known = batch.taking.digest_of(signal_id)
+        if known is not None and known != digest:
+            raise IdReused(
+                f"signal {signal_id!r}: another signal with this id has been obeyed, and this one says something else. "
+                f"Give it an id of its own; nothing was changed."
+            )
+        return known is not None
+
+    # Dry runs
+
+    def _asked(self, action: ExecuteSnapshot, batch: SignalBatch) -> SnapshotRequest:
+        """Refused for the same reasons as the request itself; so is the id of something that has been obeyed."""
+        self._is_known(action.id, digest_of(action), batch)
+        return self._resolve(action, batch)
+
+    def _estimate(self, request: SnapshotRequest) -> DryRun:
+        answer = estimate(request, self._client, self._speed.newest)
+        _log.info(
+            "dry run",
+            id=answer.id,
+            collections=[part.name for part in answer.collections],
+            documents=answer.documents,
+            bytes=answer.bytes,
+            seconds=answer.seconds,
+        )
+        return answer
+
+    def _answered(self, answer: DryRun) -> None:
+        self._outcomes.tell(SignalOutcome(answer.id, DRY_RUN, answer=answer))
+
+
+def _make_room(signal_id: str, batch: SignalBatch, kept: int = 0) -> None:
+    """For the id of a new signal, beside places that are ``kept`` for others: no other one is forgotten for it before
+    its time."""
+    if batch.room <= kept:
+        raise RequestRefused(
+            f"signal {signal_id!r}: {ROOM - kept:,} signals are remembered already, so that none is obeyed twice. Send "
+            f"it again when some of them are old enough to be forgotten, or shorten that time "
+            f"(engine.signals.remember.ms)"
+        )
+    batch.room -= 1
+
+
+def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[Namespace]:
+    """Of the collections that are queued or being read, whether they exist or not."""
+    names = {str(namespace): namespace for namespace in queued}
+    return frozenset(names[name] for name in expand(patterns, sorted(names)) if name in names)
+
+
+def _say(outcome: SignalOutcome) -> None:
+    if outcome.again:
+        return
+    if outcome.message is not None:
+        _log.info(outcome.message, id=outcome.id)
+        return
+    if outcome.custom is not None:
+        _log.info("a signal of another package came", id=outcome.id, type=outcome.kind)
+        return
+    if outcome.unknown:
+        unknown = list(outcome.unknown[:_SHOWN])
+        _log.warning("a command names requests that nobody knows", id=outcome.id, unknown=unknown)
+    _log.info(
+        "command obeyed",
+        id=outcome.id,
+        command=outcome.kind,
+        requests=list(outcome.met.requests[:_SHOWN]),
+        of=outcome.met.count,
+    )

@@ -1,0 +1,71 @@
+"""How the source is paced: how soon the next batch is wanted, how large it is to be, and whether the position may move.
+
+What the source is told stands in a file that it reads (`snapshotter.engine.hints`)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+from snapshotter.core.machine import Machine
+from snapshotter.engine.hints import HintsWriter
+from snapshotter.landing.batch_times import BatchTimes
+from snapshotter.landing.batch_trailer import BatchTrailer
+from streaming import admission
+from streaming.positions import ClusterTime
+
+HOLD_SECONDS = 120
+"""How far the stream may get ahead while it waits for a blocking request: then it goes on for a batch, and what is read
+after that is as of the new position. A server remembers five minutes (``minSnapshotHistoryWindowInSeconds``)."""
+_OPENING_SECONDS = 10.0
+_NO_END = 1 << 31
+
+
+@dataclass(slots=True)
+class SourcePacing:
+    """Of one run. ``wait_seconds``: for so long READs may wait for more of their kind, beside changes. ``streams_at``:
+    until then (by the monotonic clock) the position stands still where the first batch has put it. ``fresh``: no batch
+    has been saved yet, and changes wait since the position was taken: a first load is opened before they land, for into
+    a table that is empty it is appended. ``streams``: whether the newest batch holds events."""
+
+    hints: HintsWriter
+    wait_seconds: int
+    bytes_per_event: float
+    streams_at: float
+    fresh: bool
+    times: BatchTimes = field(default_factory=BatchTimes)
+    streams: bool = False
+    _opens_by: float = math.inf
+    _ended: ClusterTime | None = None
+
+    def begin(self) -> None:
+        """The machine is there: first loads are being opened from now on."""
+        self._opens_by = time.monotonic() + _OPENING_SECONDS
+
+    def tell(self, machine: Machine | None) -> None:
+        """What is wanted now, as the machine stands; None before the first batch."""
+        if time.monotonic() < self.streams_at or self._opening(machine):
+            self.hints.hold(_NO_END)
+            return
+        if machine is None:
+            return
+        # Without events a batch is as cheap as its READs, and the sooner the better.
+        enough = machine.limits.commit_rows_target
+        waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.scheduler.draining
+        # The source counts from the end of the newest batch, so from the moment when that began.
+        longest = self.wait_seconds + math.ceil(self.times.seconds)
+        self.hints.wait(longest if waits and self.streams and self.wait_seconds else 0)
+        self.hints.hold(HOLD_SECONDS if machine.holding else 0)
+
+    def _opening(self, machine: Machine | None) -> bool:
+        if not self.fresh or machine is None:
+            return self.fresh
+        return machine.opening and time.monotonic() < self._opens_by
+
+    def learn(self, trailer: BatchTrailer) -> None:
+        """A batch has landed: how dense its events were tells how large the next one is to be."""
+        if self._ended is not None:
+            weight = admission.weight(trailer.events, trailer.size_bytes, self.bytes_per_event)
+            self.hints.learn(weight, trailer.end.t - self._ended.t)
+        self._ended = trailer.end

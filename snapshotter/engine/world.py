@@ -1,0 +1,40 @@
+"""What a run works on; it outlives the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from snapshotter.engine.first_load import FirstLoad
+from snapshotter.engine.hints import HintsWriter
+from snapshotter.engine.kept_lock import KeptLock
+from snapshotter.engine.signal_handler import SignalHandler
+from snapshotter.engine.status_collection import StatusCollection
+from snapshotter.engine_config import EngineConfig
+from snapshotter.landing.tables import Tables
+from snapshotter.notifying.telling import Telling
+from snapshotter.notifying.window_log import WindowLog
+from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
+
+
+@dataclass(slots=True)
+class World:
+    """``signals`` handles what comes in the signal collection; ``outcomes`` is where requests are reported."""
+
+    spark: SparkSession
+    client: MongoClient[Any]
+    config: EngineConfig
+    store: ProgressStore
+    journal: Journal
+    hints: HintsWriter
+    lock: KeptLock
+    signals: SignalHandler
+    telling: Telling
+    first_load: FirstLoad
+    outcomes: StatusCollection
+    tables: Tables
+    windows: WindowLog

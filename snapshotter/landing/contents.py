@@ -1,0 +1,159 @@
+"""What a batch holds, as the driver sees it: its trailer, signals and watermarks, updates without their documents,
+drops and renames. Documents other than signals stay where they are, in the batch's frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+import structlog
+from bson.codec_options import CodecOptions, DatetimeConversion
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
+from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
+from snapshotter.core.window import Sighting
+from snapshotter.landing.batch_trailer import BatchTrailer
+from snapshotter.landing.incomplete import bare, collection_of, events_of, moves
+from snapshotter.reading.chunk_reader import free_checkpoint, held
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.batches")
+_DRIVER_COLUMNS = (
+    *("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer"),
+    "renamed_to",
+)
+# Anybody may write there, also strings that are no UTF-8; a watermark's name is plain ASCII.
+_LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
+    unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamScope:
+    """What of a stream is whose: watermarks are those of this ``engine`` under this ``strategy``, signals come in
+    ``signals`` (None: not with the stream), and ``captures`` says which other collections have tables."""
+
+    engine: str
+    strategy: Strategy
+    signals: Namespace | None
+    captures: Callable[[Namespace], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchContents:
+    """``events`` are all changes, one row each; ``rows`` those that the driver looks at, in stream order. ``streamed``:
+    collections with a table that are named in the batch (a rename also names where it came from); ``streams``: whether
+    it has any event but those of the signal collection. ``changed``: what drops and renames in it mean."""
+
+    batch_id: int
+    trailer: BatchTrailer
+    events: DataFrame
+    rows: Sequence[Row]
+    sightings: tuple[Sighting, ...]
+    signals: tuple[bytes, ...]
+    changed: Upshot
+    streamed: frozenset[Namespace]
+    streams: bool
+    scope: StreamScope
+
+    def stays(self, row: Row) -> bool:
+        """Whether an event is one of a table, and no drop follows it in the batch."""
+        emptied = self.changed.emptied.get(collection_of(row))
+        return collection_of(row) != self.scope.signals and (emptied is None or row["ord"] > emptied.ord)
+
+    def metadata(self, run: str, token: int, suspended: Collection[Namespace]) -> dict[str, Any]:
+        """What every commit of the batch says of it. ``token``: the fencing token of the engine's lock."""
+        said: dict[str, Any] = {
+            "engine": self.scope.engine,
+            "run": run,
+            "fencing_token": token,
+            "batch": self.batch_id,
+            "position": self.trailer.end.to_json(),
+            "resume_token": self.trailer.token,
+        }
+        if suspended:
+            said["suspended"] = sorted(map(str, suspended))
+        return said
+
+    def events_of(self, namespace: Namespace) -> DataFrame:
+        """Events of one collection that no drop in the batch follows."""
+        mine, emptied = self.events.where(events_of(namespace)), self.changed.emptied.get(namespace)
+        return mine if emptied is None else mine.where(F.col("ord") > emptied.ord)
+
+
+@contextmanager
+def opened(frame: DataFrame, batch_id: int, scope: StreamScope) -> Iterator[BatchContents]:
+    """Hold the batch in the executors, and read what the driver needs of it, by one job; freed at the end.
+
+    Raises RuntimeError where it is not whole.
+    """
+    frame = held(frame)
+    try:
+        yield _read(frame, batch_id, scope)
+    finally:
+        free_checkpoint(frame)
+
+
+def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
+    rows = _driver_rows(frame, scope.signals)
+    trailer = BatchTrailer.from_texts([row["trailer"] for row in rows if row["kind"] == "trailer"], batch_id)
+    named = {n for n, count in trailer.namespaces.items() if count and n != scope.signals}
+    sightings, signals = _signalled(rows, scope)
+    return BatchContents(
+        batch_id=batch_id,
+        trailer=trailer,
+        events=frame.where(F.col("kind") == "event"),
+        rows=rows,
+        sightings=sightings,
+        signals=signals,
+        changed=_namespace_changes(rows, scope),
+        streamed=frozenset(filter(scope.captures, named)),
+        streams=bool(named),
+        scope=scope,
+    )
+
+
+def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
+    """In stream order."""
+    ours = F.lit(False) if signals is None else events_of(signals) & F.col("document_key").isNotNull()
+    wanted = F.col("op").isNull() | ours | bare() | moves()
+    document = F.when(ours, F.col("document")).alias("document")
+    rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document, moves().alias("moves")).collect()
+    return sorted(rows, key=lambda row: row["ord"])
+
+
+def _signalled(rows: Sequence[Row], scope: StreamScope) -> tuple[tuple[Sighting, ...], tuple[bytes, ...]]:
+    """Watermarks of this engine, and documents that are none, in their order."""
+    sightings, signals = [], []
+    for row in rows:
+        if row["op"] is None or scope.signals != collection_of(row):
+            continue
+        document_id = bson.decode(row["document_key"], _LENIENT)["_id"]
+        seen = edge_of(scope.engine, scope.strategy, document_id, row["op"])
+        if seen is not None:
+            window, edge = seen
+            sightings.append(Sighting(window, edge, ClusterTime.from_int(row["cluster_time"])))
+        elif row["op"] == "c" and not is_watermark(document_id):
+            signals.append(bytes(row["document"]))
+    return tuple(sightings), tuple(signals)
+
+
+def _namespace_changes(rows: Sequence[Row], scope: StreamScope) -> Upshot:
+    """What the drops and renames in the batch mean for captured collections."""
+    changes = []
+    for row in rows:
+        if row["kind"] == "event" and row["op"] is None:
+            to = Namespace.parse(row["renamed_to"]) if row["renamed_to"] else None
+            time = ClusterTime.from_int(row["cluster_time"])
+            changes.append(NamespaceChange(collection_of(row), time, row["ord"], to))
+    changed = upshot(changes, scope.captures)
+    for namespace, emptied in changed.emptied.items():
+        _log.info("emptied by a drop or a rename", collection=str(namespace), at=str(emptied.time))
+    return changed

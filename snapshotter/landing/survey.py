@@ -1,0 +1,157 @@
+"""What the tables say before a batch is landed: which of them carry it already, are empty, or are not what they were;
+and what has to be read again because of the batch.
+
+Tables are asked side by side. Of one that cannot be asked the collection is suspended (`landing.table_faults`), and the
+rest of the questions leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from snapshotter.core.machine import Machine
+from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.sharding import ShardKeys, reading, rekeyed
+from snapshotter.core.suspension import TableUnusable
+from snapshotter.core.tasks import TaskProgress
+from snapshotter.landing.contents import BatchContents
+from snapshotter.landing.incomplete import Incomplete, add, collection_of, incomplete
+from snapshotter.landing.left_behind import left_behind
+from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.tables import Tables
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.batches")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """``again``: ids to be read again, by collections. ``rekeyed``: collections to be read again because their shard
+    key has changed. ``recorded``: tables that carry the batch already. ``landed_upto``: how far an earlier run's first
+    loads have landed. ``empty``: tables without rows, of those that a scan may begin in. ``faults``: of tables that
+    could not be asked."""
+
+    again: Incomplete
+    shard_keys: ShardKeys
+    rekeyed: tuple[SnapshotRequest, ...]
+    recorded: frozenset[Namespace]
+    landed_upto: Mapping[Namespace, str]
+    empty: frozenset[Namespace]
+    faults: tuple[TableUnusable, ...]
+
+
+def survey(
+    batch: BatchContents,
+    machine: Machine,
+    tables: Tables,
+    shard_keys: ShardKeys,
+    blame: Blame,
+    *,
+    threads: int,
+    first: bool,
+) -> Survey:
+    """Ask what has to be known before the machine is told of the batch. ``first``: it is the first one of a run, so the
+    only one that may have been tried before. Raises what is no fault of one table."""
+    sharded = {name: key for name, key in shard_keys.items() if batch.scope.captures(name)}
+    asking = _Asking(batch, machine, tables, blame, threads)
+    again = asking.incomplete(sharded)
+    changed = asking.rekeyed(sharded, batch.trailer.end)
+    recorded: frozenset[Namespace] = frozenset()
+    landed_upto: Mapping[Namespace, str] = {}
+    if first:
+        asking.marks()
+        recorded, landed_upto = asking.recorded(), asking.landed_upto()
+    empty = asking.empty()
+    return Survey(again, sharded, changed, recorded, landed_upto, empty, tuple(asking.faults))
+
+
+@dataclass(slots=True)
+class _Asking:
+    """One batch's questions, in their order: each leaves out what those before it could not ask."""
+
+    batch: BatchContents
+    machine: Machine
+    tables: Tables
+    blame: Blame
+    threads: int
+    faults: list[TableUnusable] = field(default_factory=list)
+
+    def incomplete(self, sharded: ShardKeys) -> Incomplete:
+        """Ids of events without their documents, and of those whose shard key has changed, or may have."""
+        found = incomplete(self.batch.events, self.batch.rows, self.batch.stays)
+        moved = (self.batch.streamed & sharded.keys()) - self.machine.progress.left_out
+        for namespace, left in self._ask(moved, self._left_behind):
+            for key, document_key in left:
+                add(found, namespace, key, document_key)
+        return found
+
+    def rekeyed(self, sharded: ShardKeys, end: ClusterTime) -> tuple[SnapshotRequest, ...]:
+        """For tables whose rows have keys of before a change of shard key."""
+        progress = self.machine.progress
+        changed = rekeyed(progress.shard_keys, sharded) - progress.left_out
+        captured = filter(self.batch.scope.captures, changed)
+        found = [reading(n, end) for n, empty in self._ask(captured, self._is_empty) if not empty]
+        for request in found:
+            _log.warning("the shard key has changed: read again", id=request.id)
+        return tuple(found)
+
+    def marks(self) -> None:
+        """Whether the tables are those of the progress that the run begins from."""
+        progress = self.machine.progress
+        known = progress.tables
+        list(self._ask(known.keys() - progress.left_out, lambda n: self.tables.look(n, known[n])))
+
+    def recorded(self) -> frozenset[Namespace]:
+        named = (self.batch.streamed | self.batch.changed.emptied.keys()) - self.machine.progress.left_out
+        return frozenset(n for n, newest in self._ask(named, self._recorded) if newest >= self.batch.batch_id)
+
+    def landed_upto(self) -> dict[Namespace, str]:
+        loads = {task.namespace: task for task in self.machine.first_loads()}
+        reached = self._ask(loads, lambda namespace: self._landed_upto(loads[namespace]))
+        return {namespace: key for namespace, key in reached if key is not None}
+
+    def empty(self) -> frozenset[Namespace]:
+        return frozenset(n for n, empty in self._ask(self.machine.beginning(), self._is_empty) if empty)
+
+    def _ask(
+        self, namespaces: Iterable[Namespace], question: Callable[[Namespace], Answer]
+    ) -> Iterator[tuple[Namespace, Answer]]:
+        asked = sorted(set(namespaces) - {fault.namespace for fault in self.faults})
+        with ThreadPoolExecutor(self.threads, "ask") as pool:
+            answers = {namespace: pool.submit(question, namespace) for namespace in asked}
+        for namespace, answer in answers.items():
+            error = answer.exception()
+            if error is None:
+                yield namespace, answer.result()
+            elif fault := self.blame.fault_of(namespace, error):
+                self.faults.append(fault)
+            else:
+                self.blame.note(namespace, error, others=len(answers) > 1)
+                raise error
+
+    def _left_behind(self, namespace: Namespace) -> list[tuple[str, bytes]]:
+        batch, opened = self.batch, self.tables.of(namespace)
+        emptied = namespace in batch.changed.emptied
+        table = opened.table if not emptied and opened.plan is not None else None
+        told = [row for row in batch.rows if row["moves"] and collection_of(row) == namespace]
+        return left_behind(filter(batch.stays, told), batch.events_of(namespace), table)
+
+    def _recorded(self, namespace: Namespace) -> int:
+        recorded = self.tables.of(namespace).table.recorded_batch()
+        return -1 if recorded is None else recorded
+
+    def _landed_upto(self, task: TaskProgress) -> str | None:
+        opened = self.tables.of(task.namespace)
+        if task.last is None or opened.plan is None:
+            return None
+        return opened.table.max_key(task.frontier.key if task.frontier else None, task.last.key)
+
+    def _is_empty(self, namespace: Namespace) -> bool:
+        return self.tables.of(namespace).table.is_empty()
