@@ -34,6 +34,16 @@ DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults",
 SHIPPED_BY_SPARK = ("com.*:*", "org.*:*", "commons-*:*", "javax.*:*", "io.airlift:*", "io.unitycatalog:*")
 SAFE_PATH = "PYTHONSAFEPATH"
 """Python's switch for it, from 3.11."""
+WORKER_DAEMON = "snapshotter.worker_daemon"
+# A worker that has decoded large documents gives their memory back: what is larger than a megabyte is mapped by itself
+# (glibc moves that bound up to 32 MB otherwise), and Arrow keeps no pool of its own. The JVM's many threads share two
+# arenas instead of having one each. Decoding is as fast so (bench/README.md).
+FRUGAL = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
+}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are
 # "humongous" to it (bench/README.md).
@@ -81,7 +91,7 @@ def spark_builder(
     merged = session_settings(given, master)
     for name, value in merged.items():
         builder = builder.config(name, value)
-    with _safe_path():
+    with _environment():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
     _quieten(spark)
@@ -89,15 +99,15 @@ def spark_builder(
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    """A JVM that is started within hands it to every Python that it starts, also beside the executors."""
-    given = SAFE_PATH in os.environ
-    os.environ.setdefault(SAFE_PATH, "1")
+def _environment() -> Iterator[None]:
+    """A JVM that is started within has it, and hands it to every Python that it starts, also beside the executors."""
+    ours = {name: value for name, value in {SAFE_PATH: "1", **FRUGAL}.items() if name not in os.environ}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        if not given:
-            del os.environ[SAFE_PATH]
+        for name in ours:
+            del os.environ[name]
 
 
 def _quieten(spark: SparkSession) -> None:
@@ -161,6 +171,7 @@ def defaults(master: str | None) -> dict[str, str]:
         # Spark prints the options of sources; by itself it masks those whose names have "url" in them.
         "spark.sql.redaction.options.regex": "(?i)url|connection.string",
         f"spark.executorEnv.{SAFE_PATH}": "1",
+        **{f"spark.executorEnv.{name}": value for name, value in FRUGAL.items()},
         "spark.driver.memory": "2g",
         # Spark's own regular expressions overflow a thread's default stack on long plans and error texts.
         _JAVA_OPTIONS: "-Xss4m",
@@ -169,7 +180,11 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.log.level": "WARN",
     }
     if master and runs_here(master):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.daemon.module": WORKER_DAEMON,
+        }
     return settings
 
 

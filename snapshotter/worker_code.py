@@ -8,12 +8,18 @@ land rows by other rules than those that the driver counts on, so it is an error
 
 from __future__ import annotations
 
+import inspect
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from snapshotter.errors import DefiniteError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 PACKAGES = ("snapshotter", "streaming", "signals")
@@ -32,16 +38,44 @@ def check_workers(spark: SparkSession) -> None:
     application = str(context.applicationId), str(context.environment.get("PYTHONSAFEPATH"))
     if application in _checked:
         return
-    look = looker()
-    tasks = range(context.defaultParallelism)
-    found = context.parallelize(tasks, len(tasks)).mapPartitions(lambda _: [look(PACKAGES)]).collect()
-    if differing := sorted(set(differences(look(PACKAGES), found))):
+    try:
+        found = _in_workers(spark)
+    except Exception:
+        # One that is forked from the product's own daemon does not even start where it finds another product.
+        found = [_as_started(context.environment)]
+        if not any(differences(looker()(PACKAGES), found)):
+            raise
+    if differing := sorted(set(differences(looker()(PACKAGES), found))):
         raise DefiniteError(
             f"Spark's Python workers run other code than the driver: {'; '.join(differing)}",
             "install the same release for the Python of the workers (PYSPARK_PYTHON), and keep the folder they are "
             "started in off their search path (PYTHONSAFEPATH=1, spark.executorEnv.PYTHONSAFEPATH = 1)",
         )
     _checked.add(application)
+
+
+def _in_workers(spark: SparkSession) -> list[Places]:
+    look, cores = looker(), spark.sparkContext.defaultParallelism
+
+    def looked(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import json
+
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"places": [json.dumps(look(PACKAGES))]})
+
+    # As chunks and batches are read: so it finds, and leaves behind, the workers that these will have.
+    rows = spark.range(0, cores, 1, cores).mapInArrow(looked, "places string").collect()
+    return [json.loads(row["places"]) for row in rows]
+
+
+def _as_started(environment: Mapping[str, str]) -> Places:
+    """What a Python that is started here as workers are finds."""
+    lines = "from __future__ import annotations", inspect.getsource(looker), "import json"
+    asked = "\n".join([*lines, f"print(json.dumps(looker()({PACKAGES!r})))"])
+    command = [os.environ.get("PYSPARK_PYTHON", sys.executable), "-c", asked]
+    found: Places = json.loads(subprocess.check_output(command, env={**os.environ, **environment}, text=True))
+    return found
 
 
 def differences(here: Places, workers: Iterable[Places]) -> Iterator[str]:

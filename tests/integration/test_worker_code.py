@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from snapshotter.worker_code import PACKAGES, differences, looker
 
@@ -37,6 +40,19 @@ def test_the_folder_of_the_start_is_no_place_for_code(tmp_path: Path) -> None:
     assert str(tmp_path / "streaming.py") in found["refused"]
     assert str(checkout) in found["refused"]
     assert "PYTHONSAFEPATH" in found["next_step"]
+
+
+def test_workers_begin_with_what_they_use(spark: SparkSession) -> None:
+    """Imported before they were forked, and in shared pages."""
+
+    def known(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        there = [name in sys.modules for name in ("pyarrow", "bson", "snapshotter.reading.chunk_reader")]
+        yield pa.RecordBatch.from_pydict({"known": [all(there)]})
+
+    rows = spark.range(0, 2, 1, 2).mapInArrow(known, "known boolean").collect()
+    assert [row["known"] for row in rows] == [True, True]
 
 
 def test_any_file_that_differs_is_a_difference(tmp_path: Path) -> None:

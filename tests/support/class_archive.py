@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # Most of a short life is a cold JVM. Without its own size, the code cache of C1 alone is full after a minute.
-_C1 = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+C1 = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 _FOLDER = Path(__file__).parents[2] / ".pytest_cache" / "java"
 _SECONDS = 300
 
@@ -30,7 +30,7 @@ _SECONDS = 300
 @cache
 def quick_java() -> str:
     """Java's options for a life of a minute or two: one quick compiler, one thread that collects, known classes."""
-    return f"{_C1} -XX:SharedArchiveFile={_archive()} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    return f"{C1} -XX:SharedArchiveFile={_archive()} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def _archive() -> Path:
@@ -74,7 +74,7 @@ def _use_what_engines_use(archive: str, folder: str) -> None:
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.local.dir": f"{folder}/local",
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": f"{_C1} -XX:ArchiveClassesAtExit={archive} -Xlog:cds*=off",
+            "spark.driver.extraJavaOptions": f"{C1} -XX:ArchiveClassesAtExit={archive} -Xlog:cds*=off",
         },
         master="local[2]",
     )

@@ -81,6 +81,15 @@ def test_only_a_master_of_this_machine_binds_to_loopback() -> None:
     assert "spark.driver.bindAddress" not in spark_session.defaults(None)
 
 
+def test_workers_are_forked_from_our_daemon_where_they_share_the_drivers_environment() -> None:
+    """Elsewhere a job may bring the product along only once its workers run. Who sets another one gets that."""
+    name, ours = "spark.python.daemon.module", spark_session.WORKER_DAEMON
+    assert spark_session.defaults("local[2]")[name] == ours
+    assert name not in spark_session.defaults("spark://master.example:7077")
+    assert name not in spark_session.defaults(None)
+    assert spark_session.session_settings({name: "mine"}, "local[2]")[name] == "mine"
+
+
 @pytest.mark.usefixtures("nothing_chosen")
 def test_a_local_driver_collects_in_parallel() -> None:
     """G1 would mark the heap at every one of Spark's pages. The JVM of a real cluster's driver is left as it is."""
