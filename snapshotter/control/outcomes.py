@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from signals.actions import CustomAction
 from snapshotter.control.answers import DryRun
-from snapshotter.core.taking import Met
+from snapshotter.core.signal_batch import Affected
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class SignalOutcome:
-    """What became of a signal that is no request: ``met`` are the requests that a command made a difference to,
+    """What became of a signal that is no request: ``affected`` are the requests that a command made a difference to,
     ``unknown`` the ids that it named and that no request has. ``again``: it was handled before. ``answer`` is that to a
     dry run, ``message`` what is to be logged, ``custom`` what is to be carried out by another package."""
 
     id: str
     kind: str
-    met: Met = field(default_factory=Met)
+    affected: Affected = field(default_factory=Affected)
     unknown: tuple[str, ...] = ()
     again: bool = False
     answer: DryRun | None = None

@@ -17,7 +17,7 @@ from snapshotter.core.limits import Limits
 from snapshotter.core.namespace_changes import superseded
 from snapshotter.core.scan import Scan
 from snapshotter.core.tasks import TaskProgress
-from snapshotter.core.window import Sighting, WatermarkHidden, Window, WindowError, WindowId
+from snapshotter.core.window import WatermarkHidden, WatermarkObservation, Window, WindowError, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -30,8 +30,8 @@ class Failure(NamedTuple):
     definite: bool
 
 
-def sight(
-    windows: Mapping[WindowId, Window], sightings: Iterable[Sighting], end: ClusterTime
+def observe(
+    windows: Mapping[WindowId, Window], observations: Iterable[WatermarkObservation], end: ClusterTime
 ) -> tuple[dict[WindowId, Window], list[Failure]]:
     """Note the watermarks that a batch up to ``end`` showed, and find the windows it proves unusable.
 
@@ -39,12 +39,12 @@ def sight(
     """
     seen = dict(windows)
     failures: dict[WindowId, Failure] = {}
-    for sighting in sightings:
-        window = seen.get(sighting.window)
+    for observation in observations:
+        window = seen.get(observation.window)
         if window is None or window.id in failures:
             continue
         try:
-            seen[window.id] = window.sighted(sighting)
+            seen[window.id] = window.observed(observation)
         except WindowError as error:
             failures[window.id] = Failure(window, str(error), definite=False)
     for window in seen.values():

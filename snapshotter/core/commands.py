@@ -1,7 +1,7 @@
 """What operators tell the engine to do with requests: stop, pause, resume.
 
-A command is about the requests that exist when it is obeyed (`core.taking`). What it decides about them is kept as
-facts (`core.controls`), and only these reach the machine.
+A command is about the requests that exist when it is carried out (`core.signal_batch`). What it decides about them is
+kept as facts (`core.controls`), and only these reach the machine.
 
 Pure: standard library only.
 """

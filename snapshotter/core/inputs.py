@@ -13,7 +13,7 @@ from snapshotter.core.chunks import Bound
 from snapshotter.core.namespace_changes import Emptied
 from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.sharding import ShardKeys
-from snapshotter.core.window import Sighting, WindowId
+from snapshotter.core.window import WatermarkObservation, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SignalsTaken:
-    """What signals that came together have led to (`core.taking`), durable already: new requests, which change nothing
-    where their ids are known, and what operators have decided by now."""
+    """What signals that came together have led to (`core.signal_batch`), durable already: new requests, which change
+    nothing where their ids are known, and what operators have decided by now."""
 
     requests: tuple[SnapshotRequest, ...]
     controls: Controls
@@ -120,7 +120,7 @@ class BatchArrived:
     batch_id: int
     start: ClusterTime
     end: ClusterTime
-    sightings: tuple[Sighting, ...] = ()
+    observations: tuple[WatermarkObservation, ...] = ()
     incomplete: Mapping[Namespace, tuple[Bound, ...]] = field(default_factory=dict)
     empty_tables: frozenset[Namespace] = frozenset()
     recorded: frozenset[Namespace] = frozenset()

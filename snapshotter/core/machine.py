@@ -42,7 +42,7 @@ from snapshotter.core.effects import (
     Unreached,
     WriteHigh,
 )
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.limits import Limits
 from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Planned
@@ -132,13 +132,13 @@ class Machine:
         return self.scheduler.controls
 
     @property
-    def flight(self) -> Flight:
-        return self.scheduler.flight
+    def in_flight(self) -> InFlight:
+        return self.scheduler.in_flight
 
     @property
     def windows(self) -> dict[WindowId, Window]:
         """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
-        return self.scheduler.flight.windows
+        return self.scheduler.in_flight.windows
 
     @property
     def landing(self) -> LandBatch | None:
@@ -247,9 +247,9 @@ class Machine:
         self.scheduler.ask(happened.requests)
         self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
-        self.flight.note_emptied(happened.emptied)
+        self.in_flight.note_emptied(happened.emptied)
         self.scheduler.landed_upto = {**happened.landed_upto, **self.scheduler.landed_upto}
-        self.flight.windows, failed = batches.sight(self.windows, happened.sightings, happened.end)
+        self.in_flight.windows, failed = batches.observe(self.windows, happened.observations, happened.end)
         effects: list[Effect] = []
         for window, error, definite in failed:
             if window.id in self.windows:
@@ -263,17 +263,17 @@ class Machine:
             unreached,
             [task.namespace for task in self.first_loads()],
             self.scheduler.landed_upto,
-            self.flight.emptied_at,
+            self.in_flight.emptied_at,
             self.progress.left_out,
         )
         self._arrived, self.scheduler.behind, self.scheduler.ready = happened, happened.behind, True
         self.scheduler.streams = happened.streams
         self.scheduler.yields = happened.streams and self._lasts(happened)
-        self.scheduler.flight.floor = happened.end
+        self.scheduler.in_flight.floor = happened.end
         self.scheduler.rereads_rest.clear()
         for namespace, bounds in happened.incomplete.items():
             keys = frozenset(bound.key for bound in bounds)
-            for window in self.flight.reading_ids(namespace):
+            for window in self.in_flight.reading_ids(namespace):
                 self.scheduler.missed[window.id] = self.scheduler.missed.get(window.id, frozenset()) | keys
         return [*effects, landing]
 
@@ -311,7 +311,7 @@ class Machine:
         for namespace, keys in unreached.items():
             known = frozenset(filter(keys.holds, self.progress.rereads.of(namespace)))
             self.scheduler.progress = self.progress.without_rereads(namespace, known)
-            for window in self.flight.giving_way(namespace, keys.holds):
+            for window in self.in_flight.giving_way(namespace, keys.holds):
                 effects += self.scheduler.drop(window)
         return effects
 

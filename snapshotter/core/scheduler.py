@@ -36,7 +36,7 @@ from snapshotter.core.effects import (
     SaveControls,
     WriteLow,
 )
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.limits import Limits
 from snapshotter.core.pace import Pace
 from snapshotter.core.progress import Progress, RequestProgress
@@ -72,7 +72,7 @@ class Scheduler:
         self.progress = progress
         self.limits = limits
         self.controls = controls or Controls()
-        self.flight = Flight(run, in_stream)
+        self.in_flight = InFlight(run, in_stream)
         self.scans: dict[tuple[str, Namespace], Scan] = {}
         self.landed_upto: dict[Namespace, str] = {}
         self.landing: LandBatch | None = None
@@ -93,14 +93,14 @@ class Scheduler:
     @property
     def windows(self) -> dict[WindowId, Window]:
         """The windows in flight. Streamed keys are needed from the lowest ``floor`` of each collection on."""
-        return self.flight.windows
+        return self.in_flight.windows
 
     @property
     def holding(self) -> bool:
         """Whether the stream should wait: a blocking request has its turn, and nothing else is in flight that needs
         the stream in order to close. (One that is far behind goes on first: what is read now is its past.)"""
         alone = queue.blocking(self.progress)
-        return alone is not None and not self.behind and self.flight.only_of(alone.id)
+        return alone is not None and not self.behind and self.in_flight.only_of(alone.id)
 
     def beginning(self) -> tuple[Namespace, ...]:
         """Collections for which the next batch must say whether their table is empty."""
@@ -150,7 +150,7 @@ class Scheduler:
         self.opening.discard((request_id, namespace))
         self.scans.pop((request_id, namespace), None)
         effects: list[Effect] = []
-        for window in self.flight.of_task(request_id, namespace):
+        for window in self.in_flight.of_task(request_id, namespace):
             effects += self.drop(window)
         return effects
 
@@ -218,20 +218,22 @@ class Scheduler:
             key = (request.id, task.namespace)
             if task.state is TaskState.WAITING and not self.draining and key not in self.opening:
                 self.opening.add(key)
-                within, floor = task.range, self.flight.floor
+                within, floor = task.range, self.in_flight.floor
                 effects.append(OpenCollection(*key, task.filter, floor, within, task.reconcile))
         resting = self.draining or self.behind or queue.blocking(self.progress) is not None
         return effects if resting else effects + self._reread()
 
     def turns(self) -> list[Task]:
         """Tasks that have their turn, and their collection for themselves."""
-        return [(r, t) for r, t in queue.active(self.progress) if not self.flight.others(r.id, t.namespace)]
+        return [
+            (r, t) for r, t in queue.active(self.progress) if not self.in_flight.others(r.id, t.namespace)
+        ]
 
     def _let_go(self, turns: set[tuple[str, Namespace]]) -> list[Effect]:
         """Windows that would wait in flight for a chunk that gets no window now: they are read again in their turn."""
         effects: list[Effect] = []
         for key, scan in self.scans.items():
-            for window in self.flight.of_task(*key) if key not in turns else ():
+            for window in self.in_flight.of_task(*key) if key not in turns else ():
                 if scan.behind_a_gap(window.order) and not self._lands(window):
                     scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
                     effects += self.drop(window)
@@ -277,8 +279,8 @@ class Scheduler:
             if planned is None:
                 break
             exact = request.blocking
-            window = self.flight.chunk(request.id, task, planned, exact=exact)
-            for other in self.flight.giving_way(task.namespace, window.may_read):
+            window = self.in_flight.chunk(request.id, task, planned, exact=exact)
+            for other in self.in_flight.giving_way(task.namespace, window.may_read):
                 effects += self.drop(other)
             effects += self._low_of(window) if exact else [WriteLow(window.id, window.namespace)]
         return effects
@@ -287,7 +289,7 @@ class Scheduler:
         """Windows that are being landed take no place: the next ones are read meanwhile, but where that would hold up
         changes that land with them. A window takes as much of the room as its chunks are large: of small ones there may
         be more."""
-        flying = self.windows.values() if self.yields else self.flight.beside(self.landing)
+        flying = self.windows.values() if self.yields else self.in_flight.beside(self.landing)
         taken = Counter((w.request_id, w.namespace) for w in flying)
         load = sum(Fraction(count, self._slots_of(key, slots)) for key, count in taken.items())
         return taken[request.id, task.namespace] < share and load + Fraction(1, slots) <= 1
@@ -337,12 +339,12 @@ class Scheduler:
             unchanged = seen is not None and seen[0] is waiting and seen[1] == tuple(self.windows)
             if namespace in self.rereads_rest or unchanged:
                 continue
-            reading = len(self.flight.reading_ids(namespace))
+            reading = len(self.in_flight.reading_ids(namespace))
             while reading < self.limits.reread_windows:
-                ids = tuple(islice(self.flight.free_of(namespace, waiting), self.limits.reread_ids))
+                ids = tuple(islice(self.in_flight.free_of(namespace, waiting), self.limits.reread_ids))
                 if not ids or (reading and len(ids) < self.limits.reread_ids):
                     break
-                window = self.flight.single_ids(namespace, ids)
+                window = self.in_flight.single_ids(namespace, ids)
                 effects.append(WriteLow(window.id, namespace))
                 reading += 1
             self._looked[namespace] = waiting, tuple(self.windows)
@@ -359,7 +361,7 @@ class Scheduler:
                 request = rereads.reading(namespace, waiting, end)
                 self.progress = self.progress.asked([RequestProgress.accepted(request)])
             self.progress = self.progress.without_rereads(namespace, frozenset(waiting))
-            for window in self.flight.reading_ids(namespace):
+            for window in self.in_flight.reading_ids(namespace):
                 effects += self.drop(window)
         return effects
 

@@ -75,7 +75,7 @@ class WindowId:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class WatermarkObservation:
     """A watermark found in a batch."""
 
     window: WindowId
@@ -141,21 +141,21 @@ class Window:
         seen = self.high_seen if self.in_stream else time
         return replace(self, state=state, high_acknowledged=time, high_seen=seen)
 
-    def sighted(self, sighting: Sighting) -> Window:
+    def observed(self, observation: WatermarkObservation) -> Window:
         """Note a watermark that a batch showed."""
-        if sighting.edge is Edge.LOST:
+        if observation.edge is Edge.LOST:
             if self.high_seen is not None:
                 return self  # it has done its work
             raise WindowError(f"window {self.id}: its open document was deleted before the window closed")
-        if sighting.edge is Edge.LOW:
+        if observation.edge is Edge.LOW:
             if self.low_seen is not None:
-                raise WindowError(f"window {self.id}: a second low watermark at {sighting.time}")
-            return replace(self, low_seen=sighting.time)
+                raise WindowError(f"window {self.id}: a second low watermark at {observation.time}")
+            return replace(self, low_seen=observation.time)
         if self.low_seen is None:
-            raise WindowError(f"window {self.id}: a high watermark at {sighting.time} before any low one")
+            raise WindowError(f"window {self.id}: a high watermark at {observation.time} before any low one")
         if self.high_seen is not None:
-            raise WindowError(f"window {self.id}: a second high watermark at {sighting.time}")
-        return replace(self, high_seen=sighting.time)
+            raise WindowError(f"window {self.id}: a second high watermark at {observation.time}")
+        return replace(self, high_seen=observation.time)
 
     def check_passed(self, end: ClusterTime) -> None:
         """A batch up to ``end`` must have shown every watermark acknowledged up to there. A high one must not

@@ -268,7 +268,7 @@ class Engine:
         try:
             target = majority_time(self.client) if once else None
             self._hints.bump()
-            run.steer()
+            run.pace_source()
             query = start_query(world, since, run.foreach_batch)
             self._look_ahead(run)
             self._control(run, query, target)
@@ -293,7 +293,7 @@ class Engine:
             self._catalogue.check()
             self._tell()
             self._look_at_channels()
-            run.steer()
+            run.pace_source()
             self._report(EngineState.RUNNING)
             if target is not None and self._done(run, target):
                 return

@@ -49,7 +49,7 @@ class TablesThere(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Found:
     """What a start finds: captured collections, and tables with rows (``filled``), of these and of captured collections
     that are no more (``gone``), as far as they may hold what the stream has not followed."""
 
@@ -91,17 +91,17 @@ class FirstLoad:
         there = () if progress.batch_id < 0 else tuple(self.captured())
         return bool(self._newly_read(self._before(progress), progress, there))
 
-    def look(self, progress: Progress) -> Sight:
+    def look(self, progress: Progress) -> Found:
         """At the source and at the tables; it may take a while, and decides nothing."""
         there = tuple(self.captured())
         settled = frozenset() if progress.batch_id < 0 else self._before(progress).settled
         tables = self.tables()
         doubtful = [n for n in tables.there() if self.config.captures_data(n) and n not in settled]
         filled = tables.filled(doubtful)
-        return Sight(there, tuple(n for n in doubtful if n in filled and n not in there), filled)
+        return Found(there, tuple(n for n in doubtful if n in filled and n not in there), filled)
 
     def begin(
-        self, progress: Progress, generation: Generation, sight: Sight
+        self, progress: Progress, generation: Generation, found: Found
     ) -> tuple[Progress, list[SnapshotRequest]]:
         """The state that a run begins from, with the marks of this start; and the load that begins here, if one does.
         That is durable when this returns, or (where no batch has been saved yet) asked for again by the next start."""
@@ -109,15 +109,15 @@ class FirstLoad:
         if self._asked and not fresh:
             return progress.covering(self._again(progress)), []
         self._asked = True
-        decision = self._first(progress, generation, sight) if fresh else self._later(progress, sight)
-        self._decided, self._gone = decision.coverage, frozenset(sight.gone)
+        decision = self._first(progress, generation, found) if fresh else self._later(progress, found)
+        self._decided, self._gone = decision.coverage, frozenset(found.gone)
         for warning in _advice(decision.coverage.unread, self._gone):
             _log.warning(warning)
         if not decision.read:
             if not self._loading(progress):
                 self.skipped()
             return progress.covering(decision.coverage), []
-        wanted = tuple(self._wanted(n, n in sight.filled) for n in decision.read)
+        wanted = tuple(self._wanted(n, n in found.filled) for n in decision.read)
         load = SnapshotRequest(self._id(progress), wanted, Origin.INITIAL)
         if not fresh:
             self.journal.add(load)
@@ -137,18 +137,18 @@ class FirstLoad:
             return True
         return self.config.policy.should_snapshot_data(exists, self._loading(progress))
 
-    def _first(self, progress: Progress, generation: Generation, sight: Sight) -> Decision:
+    def _first(self, progress: Progress, generation: Generation, found: Found) -> Decision:
         reads = self._reads(progress, generation)
-        read = tuple(n for n in sight.all if self.config.loads_initially(n)) if reads else ()
-        left = [n for n in sight.filled if n not in read]
-        return Decision(read, Coverage(frozenset(sight.all)).leaving(left))
+        read = tuple(n for n in found.all if self.config.loads_initially(n)) if reads else ()
+        left = [n for n in found.filled if n not in read]
+        return Decision(read, Coverage(frozenset(found.all)).leaving(left))
 
-    def _later(self, progress: Progress, sight: Sight) -> Decision:
+    def _later(self, progress: Progress, found: Found) -> Decision:
         before = self._before(progress)
-        read = dict.fromkeys(self._newly_read(before, progress, sight.all))
+        read = dict.fromkeys(self._newly_read(before, progress, found.all))
         if self.config.policy.should_snapshot_data(True, self._loading(progress)):
-            read |= dict.fromkeys(n for n in sight.all if self.config.loads_initially(n))
-        left = [n for n in before.new(sight.all) if n not in read]
+            read |= dict.fromkeys(n for n in found.all if self.config.loads_initially(n))
+        left = [n for n in before.new(found.all) if n not in read]
         return Decision(tuple(read), before.settling(read).leaving(left))
 
     def _newly_read(

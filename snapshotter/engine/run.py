@@ -178,7 +178,7 @@ class Run:
             batch_id=batch.batch_id,
             start=machine.progress.position,
             end=end,
-            sightings=batch.sightings,
+            observations=batch.observations,
             incomplete={namespace: tuple(bounds.values()) for namespace, bounds in asked.again.items()},
             empty_tables=asked.empty,
             recorded=asked.recorded,
@@ -291,10 +291,10 @@ class Run:
             for effect in effects:
                 self._carry_out(effect)
             self.world.windows.note(happened, effects)
-            self.steer()
+            self.pace_source()
         return effects
 
-    def steer(self) -> None:
+    def pace_source(self) -> None:
         """Tell the source what is wanted now."""
         with self._lock:
             self.pacing.tell(self._machine)

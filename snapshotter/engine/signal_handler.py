@@ -4,7 +4,7 @@ However a signal came, it is handled here (`take_signals`), and once: its id is 
 said (how long: `core.memory`). Delivered again it changes nothing; another content under its id is refused, and that is
 said.
 
-    signals -> SignalHandler.decide: a SignalBatch -> Ledger.take: durable, then in effect -> SignalHandler.tell
+    signals -> SignalHandler.decide: a Delivery -> Ledger.take: durable, then in effect -> SignalHandler.tell
 
 Deciding changes nothing but the value that it returns. Whoever takes it, the run under way or, where there is none, the
 journal alone, makes it durable as a whole; only then is anybody told.
@@ -44,7 +44,7 @@ from snapshotter.core.controls import Controls
 from snapshotter.core.memory import KEPT, ROOM
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.taking import Met, Taking
+from snapshotter.core.signal_batch import Affected, SignalBatch
 from snapshotter.engine.signal_outcomes import SignalOutcomes
 from snapshotter.engine_config import EngineConfig
 from snapshotter.state.journal import Journal, text_of
@@ -105,12 +105,12 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class SignalBatch:
-    """Signals that came together, decided: ``taking`` is what is to be durable, the rest is told once it is. ``asked``:
-    what the server has said; ``size``: how many characters the open requests take; ``room``: for how many more ids
-    there is room."""
+class Delivery:
+    """Signals that came together, decided: ``signals`` is what is to be durable, the rest is told once it is.
+    ``asked``: what the server has said; ``size``: how many characters the open requests take; ``room``: for how many
+    more ids there is room."""
 
-    taking: Taking
+    signals: SignalBatch
     asked: Asked
     size: int
     room: int
@@ -127,33 +127,33 @@ def take_signals(
     is wrong with one is said where operators look. All of it is durable when this returns; where it raises, nothing is.
     """
     with handler.one_at_a_time:
-        batch = handler.decide(actions, ledger.standing())
-        batch.refused[:0] = refused
-        _take(batch, ledger)
-        handler.tell(batch)
+        delivery = handler.decide(actions, ledger.standing())
+        delivery.refused[:0] = refused
+        _take(delivery, ledger)
+        handler.tell(delivery)
 
 
 def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
     """Accept one request. Raises SignalError (IdReused, say)."""
     with handler.one_at_a_time:
-        batch = handler.begin(ledger.standing())
-        handler.carry_out(action, batch)
-        _take(batch, ledger)
-        handler.tell(batch)
+        delivery = handler.begin(ledger.standing())
+        handler.carry_out(action, delivery)
+        _take(delivery, ledger)
+        handler.tell(delivery)
 
 
 def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> None:
     """Carry out one command. Raises RequestRefused."""
     with handler.one_at_a_time:
-        batch = handler.begin(ledger.standing())
-        handler.command(command, batch)
-        _take(batch, ledger)
-        handler.tell(batch)
+        delivery = handler.begin(ledger.standing())
+        handler.command(command, delivery)
+        _take(delivery, ledger)
+        handler.tell(delivery)
 
 
-def _take(batch: SignalBatch, ledger: Ledger) -> None:
-    if batch.taking.new or batch.taking.commands:
-        ledger.take(batch.taking.new, batch.taking.controls)
+def _take(delivery: Delivery, ledger: Ledger) -> None:
+    if delivery.signals.new or delivery.signals.commands:
+        ledger.take(delivery.signals.new, delivery.signals.controls)
 
 
 class SignalHandler:
@@ -177,41 +177,41 @@ class SignalHandler:
         self._dry_runs = DryRuns()
         self._custom_actions = CustomActions()
 
-    def begin(self, standing: Standing) -> SignalBatch:
+    def begin(self, standing: Standing) -> Delivery:
         """Nothing is decided yet."""
         journal = self._journal
-        taking = Taking(standing.requests, journal.controls, journal.moment())
-        return SignalBatch(taking, Asked(self._captured), journal.size, journal.room, standing.position)
+        signals = SignalBatch(standing.requests, journal.controls, journal.moment())
+        return Delivery(signals, Asked(self._captured), journal.size, journal.room, standing.position)
 
-    def decide(self, actions: Iterable[Action], standing: Standing) -> SignalBatch:
+    def decide(self, actions: Iterable[Action], standing: Standing) -> Delivery:
         """What these signals lead to, in their order; what is wrong with one is among what is to be told."""
-        batch = self.begin(standing)
+        delivery = self.begin(standing)
         for action in actions:
             try:
-                self.carry_out(action, batch)
+                self.carry_out(action, delivery)
             except SignalError as error:
-                batch.refused.append(Refusal(action.id, str(error)))
-        return batch
+                delivery.refused.append(Refusal(action.id, str(error)))
+        return delivery
 
     def dry_run(self, action: ExecuteSnapshot, standing: Standing) -> DryRun:
         """What the request would read; nothing is accepted, and nothing read. Raises SignalError."""
         return self._estimate(self._asked(action, self.begin(standing)))
 
-    def tell(self, batch: SignalBatch) -> None:
+    def tell(self, delivery: Delivery) -> None:
         """What was decided is durable: say so, and begin what is done beside everything else."""
-        for refusal in batch.refused:
+        for refusal in delivery.refused:
             self._outcomes.refuse(refusal.id, refusal.why)
-        for request in batch.taking.new:
+        for request in delivery.signals.new:
             names = [str(wanted.namespace) for wanted in request.wanted]
             _log.info("request accepted", id=request.id, collections=names[:_SHOWN], of=len(names))
-        for outcome in batch.outcomes:
+        for outcome in delivery.outcomes:
             _say(outcome)
             if outcome.custom is None:
                 self._outcomes.tell(outcome)
             elif not outcome.again:  # what became of it then, only that life knew: nothing is said of it now
                 told = partial(self._outcomes.tell, outcome), partial(self._outcomes.refuse, outcome.id)
                 self._custom_actions.submit(outcome.custom, self._config.name, *told)
-        for request in batch.dry_runs:
+        for request in delivery.dry_runs:
             try:
                 self._dry_runs.submit(request, self._storage, self._estimate, self._answered)
             except RequestRefused as error:
@@ -219,83 +219,83 @@ class SignalHandler:
 
     # One signal
 
-    def carry_out(self, action: Action, batch: SignalBatch) -> None:
+    def carry_out(self, action: Action, delivery: Delivery) -> None:
         """Decide what it leads to. Raises SignalError."""
         match action:
             case ExecuteSnapshot(dry_run=True):
-                batch.dry_runs.append(self._asked(action, batch))
+                delivery.dry_runs.append(self._asked(action, delivery))
             case ExecuteSnapshot():
-                self._accept(action, batch)
+                self._accept(action, delivery)
             case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
-                self.command(self._command_of(action, batch), batch)
+                self.command(self._command_of(action, delivery), delivery)
             case Log():
-                self._log(action, batch)
+                self._log(action, delivery)
             case CustomAction():
-                self._custom(action, batch)
+                self._custom(action, delivery)
             case _:
                 assert_never(action)
 
-    def _accept(self, action: ExecuteSnapshot, batch: SignalBatch) -> None:
-        if self._is_known(action.id, digest_of(action), batch):
+    def _accept(self, action: ExecuteSnapshot, delivery: Delivery) -> None:
+        if self._is_known(action.id, digest_of(action), delivery):
             return
         most = self._config.requests_max
-        if batch.taking.open >= most:
+        if delivery.signals.open >= most:
             raise RequestRefused(
                 f"signal {action.id!r}: {most} requests wait already (engine.requests.max); stop some, or send it "
                 f"again when some have ended"
             )
-        request = self._resolve(action, batch)
-        size = batch.size + len(text_of(request))
+        request = self._resolve(action, delivery)
+        size = delivery.size + len(text_of(request))
         if size > SIZE_MAX:
             raise RequestRefused(
                 f"signal {action.id!r}: with the requests that wait it would take {size:,} characters of state, of "
                 f"{SIZE_MAX:,} at most; ask for fewer keys or collections, or with a shorter filter"
             )
-        _make_room(action.id, batch, kept=ROOM_OF_COMMANDS)
-        batch.size = size
-        batch.taking.accept(request)
+        _make_room(action.id, delivery, kept=ROOM_OF_COMMANDS)
+        delivery.size = size
+        delivery.signals.accept(request)
 
-    def _resolve(self, action: ExecuteSnapshot, batch: SignalBatch) -> SnapshotRequest:
-        asked, allowed = batch.asked, self._config.allow_code
+    def _resolve(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
+        asked, allowed = delivery.asked, self._config.allow_code
         return resolve(action, self._client, asked.captured, allow_code=allowed, filters=asked.filters)
 
-    def command(self, command: Command, batch: SignalBatch) -> None:
+    def command(self, command: Command, delivery: Delivery) -> None:
         """Decide what it changes. Raises RequestRefused."""
-        again = self._again(command.id, command.digest, batch)
-        met = Met() if again else batch.taking.obey(command)
-        unknown = () if again else batch.taking.nobody(command)
-        batch.outcomes.append(SignalOutcome(command.id, _KINDS[type(command)], met, unknown, again))
+        again = self._again(command.id, command.digest, delivery)
+        affected = Affected() if again else delivery.signals.apply(command)
+        unknown = () if again else delivery.signals.nobody(command)
+        delivery.outcomes.append(SignalOutcome(command.id, _KINDS[type(command)], affected, unknown, again))
 
-    def _log(self, action: Log, batch: SignalBatch) -> None:
-        again = self._remembered(action, batch)
-        message = action.message.replace("{}", str(batch.position))
-        batch.outcomes.append(SignalOutcome(action.id, TYPE_NAMES[Log], again=again, message=message))
+    def _log(self, action: Log, delivery: Delivery) -> None:
+        again = self._remembered(action, delivery)
+        message = action.message.replace("{}", str(delivery.position))
+        delivery.outcomes.append(SignalOutcome(action.id, TYPE_NAMES[Log], again=again, message=message))
 
-    def _custom(self, action: CustomAction, batch: SignalBatch) -> None:
-        again = self._remembered(action, batch)
-        batch.outcomes.append(SignalOutcome(action.id, action.type, again=again, custom=action))
+    def _custom(self, action: CustomAction, delivery: Delivery) -> None:
+        again = self._remembered(action, delivery)
+        delivery.outcomes.append(SignalOutcome(action.id, action.type, again=again, custom=action))
 
-    def _remembered(self, action: Log | CustomAction, batch: SignalBatch) -> bool:
+    def _remembered(self, action: Log | CustomAction, delivery: Delivery) -> bool:
         """Whether a signal that decides nothing about requests came before; from now on it has."""
         digest = digest_of(action)
-        again = self._again(action.id, digest, batch, decides=False)
+        again = self._again(action.id, digest, delivery, decides=False)
         if not again:
-            batch.taking.remember(action.id, digest)
+            delivery.signals.remember(action.id, digest)
         return again
 
-    def _again(self, signal_id: str, digest: str, batch: SignalBatch, *, decides: bool = True) -> bool:
+    def _again(self, signal_id: str, digest: str, delivery: Delivery, *, decides: bool = True) -> bool:
         """Whether a signal that is no request has been obeyed before; if not, there is room for it."""
-        again = self._is_known(signal_id, digest, batch)
-        if not again and batch.taking.commands >= COMMANDS_AT_ONCE:
+        again = self._is_known(signal_id, digest, delivery)
+        if not again and delivery.signals.commands >= COMMANDS_AT_ONCE:
             raise RequestRefused(
                 f"signal {signal_id!r}: it came with more than {COMMANDS_AT_ONCE} other commands; send it again"
             )
         if not again:
-            _make_room(signal_id, batch, kept=0 if decides else ROOM_OF_COMMANDS)
+            _make_room(signal_id, delivery, kept=0 if decides else ROOM_OF_COMMANDS)
         return again
 
     def _command_of(
-        self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, batch: SignalBatch
+        self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, delivery: Delivery
     ) -> Command:
         """Where no request is named, all are meant."""
         requests, digest = frozenset(action.requests) or None, digest_of(action)
@@ -314,12 +314,12 @@ class SignalHandler:
                 command = Stop(action.id, requests, digest=digest)
                 if not action.data_collections:
                     return command
-                return replace(command, namespaces=_meant(action.data_collections, batch.taking.names))
+                return replace(command, namespaces=_meant(action.data_collections, delivery.signals.names))
 
-    def _is_known(self, signal_id: str, digest: str, batch: SignalBatch) -> bool:
+    def _is_known(self, signal_id: str, digest: str, delivery: Delivery) -> bool:
         known = self._journal.digest_of(signal_id)
         if known is None:
-            known = batch.taking.digest_of(signal_id)
+            known = delivery.signals.digest_of(signal_id)
         if known is not None and known != digest:
             raise IdReused(
                 f"signal {signal_id!r}: another signal with this id has been obeyed, and this one says something else. "
@@ -329,10 +329,10 @@ class SignalHandler:
 
     # Dry runs
 
-    def _asked(self, action: ExecuteSnapshot, batch: SignalBatch) -> SnapshotRequest:
+    def _asked(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
         """Refused for the same reasons as the request itself; so is the id of something that has been obeyed."""
-        self._is_known(action.id, digest_of(action), batch)
-        return self._resolve(action, batch)
+        self._is_known(action.id, digest_of(action), delivery)
+        return self._resolve(action, delivery)
 
     def _estimate(self, request: SnapshotRequest) -> DryRun:
         answer = estimate(request, self._client, self._speed.newest)
@@ -350,16 +350,16 @@ class SignalHandler:
         self._outcomes.tell(SignalOutcome(answer.id, DRY_RUN, answer=answer))
 
 
-def _make_room(signal_id: str, batch: SignalBatch, kept: int = 0) -> None:
+def _make_room(signal_id: str, delivery: Delivery, kept: int = 0) -> None:
     """For the id of a new signal, beside places that are ``kept`` for others: no other one is forgotten for it before
     its time."""
-    if batch.room <= kept:
+    if delivery.room <= kept:
         raise RequestRefused(
             f"signal {signal_id!r}: {ROOM - kept:,} signals are remembered already, so that none is obeyed twice. Send "
             f"it again when some of them are old enough to be forgotten, or shorten that time "
             f"(engine.signals.remember.ms)"
         )
-    batch.room -= 1
+    delivery.room -= 1
 
 
 def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[Namespace]:
@@ -384,6 +384,6 @@ def _say(outcome: SignalOutcome) -> None:
         "command obeyed",
         id=outcome.id,
         command=outcome.kind,
-        requests=list(outcome.met.requests[:_SHOWN]),
-        of=outcome.met.count,
+        requests=list(outcome.affected.requests[:_SHOWN]),
+        of=outcome.affected.count,
     )

@@ -31,4 +31,4 @@ class SignalOutcomes:
 
     def tell(self, outcome: SignalOutcome) -> None:
         """Say what became of a signal that is no request."""
-        self._collection.obeyed(outcome)
+        self._collection.handled(outcome)

@@ -5,7 +5,7 @@ for a blocking request, would let an operator's stop or pause wait until it gets
 the signal collection alone, opened where the engine's position is, gives them as they come. All of them, in their
 order: a stop may name a request that was asked for a moment before.
 
-Obeying is idempotent, so the stream may show them again. A document that was obeyed here is left out there, once that
+Taking them is idempotent, so the stream may show them again. A document that was taken here is left out there once that
 is durable: what a signal leaves in logs and statuses, a refusal for example, is said once.
 
 It has a thread of its own: where the backlog is long, the server goes through all of it before it answers.
@@ -36,10 +36,10 @@ _log = structlog.get_logger("snapshotter.signals")
 BEHIND_SECONDS = 5
 """A stream that lags by more is not waited for."""
 _AT_ONCE = 1_000
-_OBEYED_MAX = 20_000
+_TAKEN_MAX = 20_000
 _RESUMED_BEHIND_A_DROP = 260
 """InvalidResumeToken: what the driver gets where the drop was in the first reply."""
-# Anybody may write there, also strings that are no UTF-8 and dates that Python has not. What is obeyed are the bytes.
+# Anybody may write there, also strings that are no UTF-8 and dates that Python has not. What is taken are the bytes.
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(
     RawBSONDocument,
     unicode_decode_error_handler="replace",
@@ -62,7 +62,7 @@ class Stream(Protocol):
 
 
 class SignalsAhead:
-    """Looks from ``start`` to ``close``, ``every`` so many seconds. ``obey`` gets documents as BSON; what it is given
+    """Looks from ``start`` to ``close``, ``every`` so many seconds. ``take`` gets documents as BSON; what it is given
     is durable when it returns."""
 
     def __init__(
@@ -70,15 +70,15 @@ class SignalsAhead:
         client: MongoClient[Any],
         signals: Namespace,
         stream: Stream,
-        obey: Callable[[Sequence[bytes]], None],
+        take: Callable[[Sequence[bytes]], None],
         *,
         every: float,
     ) -> None:
         self._collection = client[signals.database].get_collection(signals.collection, codec_options=_RAW)
-        self._stream, self._obey, self._every = stream, obey, every
+        self._stream, self._take, self._every = stream, take, every
         self._changes: Changes | None = None
         self._from = self._over = ORIGIN
-        self._obeyed: dict[bytes, None] = {}
+        self._taken: dict[bytes, None] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="signals-ahead", daemon=True)
 
@@ -86,15 +86,15 @@ class SignalsAhead:
         self._thread.start()
 
     def close(self) -> None:
-        """Nothing is obeyed from here on, save what is being obeyed now."""
+        """Nothing is taken from here on, save what is being taken now."""
         self._stopped.set()
         self._thread.join(self._every)
 
     def not_yet(self, documents: Sequence[bytes]) -> list[bytes]:
-        """Of the documents that the stream shows, those that have not been obeyed ahead of it."""
-        known = {document for document in documents if document in self._obeyed}
+        """Of the documents that the stream shows, those that have not been taken ahead of it."""
+        known = {document for document in documents if document in self._taken}
         for document in known:
-            del self._obeyed[document]
+            del self._taken[document]
         return [document for document in documents if document not in known]
 
     def _work(self) -> None:
@@ -109,8 +109,8 @@ class SignalsAhead:
         try:
             documents = self._new()
             if documents and not self._stopped.is_set():
-                self._obey(documents)
-                self._obeyed |= dict.fromkeys(documents)
+                self._take(documents)
+                self._taken |= dict.fromkeys(documents)
         except Exception as error:  # noqa: BLE001 - see above
             self._end()
             if isinstance(error, PyMongoError) and classify(error).kind.definite:
@@ -131,12 +131,12 @@ class SignalsAhead:
                 max_await_time_ms=1,
             )
         found: list[bytes] = []
-        while len(found) < _AT_ONCE and len(self._obeyed) < _OBEYED_MAX:
+        while len(found) < _AT_ONCE and len(self._taken) < _TAKEN_MAX:
             document = self._next(self._changes)
             if document is None:
                 break
             raw = bytes(document.raw)
-            if not is_watermark(document["_id"]) and raw not in self._obeyed:
+            if not is_watermark(document["_id"]) and raw not in self._taken:
                 found.append(raw)
         return found
 

@@ -52,7 +52,7 @@ class SourcePacing:
             return
         # Without events a batch is as cheap as its READs, and the sooner the better.
         enough = machine.limits.commit_rows_target
-        waits = machine.flight.worth_waiting(machine.landing, enough) and not machine.scheduler.draining
+        waits = machine.in_flight.worth_waiting(machine.landing, enough) and not machine.scheduler.draining
         # The source counts from the end of the newest batch, so from the moment when that began.
         longest = self.wait_seconds + math.ceil(self.times.seconds)
         self.hints.wait(longest if waits and self.streams and self.wait_seconds else 0)

@@ -34,7 +34,7 @@ from signals.outcomes import COMPLETED, ENDED, FAILED, REJECTED, CollectionStatu
 from snapshotter.control.answers import DryRun
 from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.taking import MET_SHOWN
+from snapshotter.core.signal_batch import AFFECTED_SHOWN
 from snapshotter.engine.request_states import AFTER_REFUSAL, STATES, after_failure, state_of
 from snapshotter.errors import cause_of, redact
 from snapshotter.status import RequestState
@@ -113,10 +113,10 @@ class StatusCollection:
         if self.on and signal_id != _UNREADABLE:
             self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
 
-    def obeyed(self, outcome: SignalOutcome) -> None:
+    def handled(self, outcome: SignalOutcome) -> None:
         """Tell what became of a command, of a message for the log, or of a dry run."""
         if self.on:
-            self._offer(("obeyed", outcome.id), _obeyed(outcome, self._engine), newer=not outcome.again)
+            self._offer(("obeyed", outcome.id), _handled(outcome, self._engine), newer=not outcome.again)
 
     def open(self) -> None:
         """Begin to write."""
@@ -259,7 +259,7 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
     )
 
 
-def _obeyed(outcome: SignalOutcome, engine: str) -> UpdateOne:
+def _handled(outcome: SignalOutcome, engine: str) -> UpdateOne:
     """A command that was obeyed, or a dry run that was answered. One that was obeyed before,
     perhaps in a life that could not tell, is told of where nothing stands yet."""
     name = _text(outcome.id, _ID_MAX)
@@ -268,9 +268,9 @@ def _obeyed(outcome: SignalOutcome, engine: str) -> UpdateOne:
         COMPLETED,
         engine=engine,
         command=outcome.kind,
-        requests=tuple(_text(i, _ID_MAX) for i in outcome.met.requests),
-        requests_met=None if outcome.again else outcome.met.count,
-        unknown=tuple(_text(i, _ID_MAX) for i in outcome.unknown[:MET_SHOWN]),
+        requests=tuple(_text(i, _ID_MAX) for i in outcome.affected.requests),
+        requests_met=None if outcome.again else outcome.affected.count,
+        unknown=tuple(_text(i, _ID_MAX) for i in outcome.unknown[:AFFECTED_SHOWN]),
     )
     if outcome.answer is not None:
         status = _answered(status, outcome.answer)
@@ -310,7 +310,7 @@ def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> 
         ),
         next_step=after_failure(request) if request.failed else None,
         engine=engine,
-        unknown=request.unknown[:MET_SHOWN],
+        unknown=request.unknown[:AFFECTED_SHOWN],
     )
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
 from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
-from snapshotter.core.window import Sighting
+from snapshotter.core.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.incomplete import bare, collection_of, events_of, moves
 from snapshotter.reading.chunk_reader import free_checkpoint, held
@@ -56,7 +56,7 @@ class BatchContents:
     trailer: BatchTrailer
     events: DataFrame
     rows: Sequence[Row]
-    sightings: tuple[Sighting, ...]
+    observations: tuple[WatermarkObservation, ...]
     signals: tuple[bytes, ...]
     changed: Upshot
     streamed: frozenset[Namespace]
@@ -105,13 +105,13 @@ def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
     rows = _driver_rows(frame, scope.signals)
     trailer = BatchTrailer.from_texts([row["trailer"] for row in rows if row["kind"] == "trailer"], batch_id)
     named = {n for n, count in trailer.namespaces.items() if count and n != scope.signals}
-    sightings, signals = _signalled(rows, scope)
+    observations, signals = _signalled(rows, scope)
     return BatchContents(
         batch_id=batch_id,
         trailer=trailer,
         events=frame.where(F.col("kind") == "event"),
         rows=rows,
-        sightings=sightings,
+        observations=observations,
         signals=signals,
         changed=_namespace_changes(rows, scope),
         streamed=frozenset(filter(scope.captures, named)),
@@ -129,9 +129,11 @@ def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
     return sorted(rows, key=lambda row: row["ord"])
 
 
-def _signalled(rows: Sequence[Row], scope: StreamScope) -> tuple[tuple[Sighting, ...], tuple[bytes, ...]]:
+def _signalled(
+    rows: Sequence[Row], scope: StreamScope
+) -> tuple[tuple[WatermarkObservation, ...], tuple[bytes, ...]]:
     """Watermarks of this engine, and documents that are none, in their order."""
-    sightings, signals = [], []
+    observations, signals = [], []
     for row in rows:
         if row["op"] is None or scope.signals != collection_of(row):
             continue
@@ -139,10 +141,10 @@ def _signalled(rows: Sequence[Row], scope: StreamScope) -> tuple[tuple[Sighting,
         seen = edge_of(scope.engine, scope.strategy, document_id, row["op"])
         if seen is not None:
             window, edge = seen
-            sightings.append(Sighting(window, edge, ClusterTime.from_int(row["cluster_time"])))
+            observations.append(WatermarkObservation(window, edge, ClusterTime.from_int(row["cluster_time"])))
         elif row["op"] == "c" and not is_watermark(document_id):
             signals.append(bytes(row["document"]))
-    return tuple(sightings), tuple(signals)
+    return tuple(observations), tuple(signals)
 
 
 def _namespace_changes(rows: Sequence[Row], scope: StreamScope) -> Upshot:

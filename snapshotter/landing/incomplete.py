@@ -1,4 +1,4 @@
-"""Ids that a batch leaves to be read again, in windows of their own (`core.flight`).
+"""Ids that a batch leaves to be read again, in windows of their own (`core.in_flight`).
 
 - The last event of a document is an update that came without its full document (`capture.mode=change_streams`, a
   post-image that the server has not, a lookup in vain), and nothing full follows, nor a drop.

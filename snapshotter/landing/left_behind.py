@@ -5,8 +5,8 @@ here. One that stays is updated or replaced under its new documentKey, and nothi
 stay for ever. An update says which fields it changes (`streaming.change_events`), a replacement does not: so where one
 comes, other keys of its `_id` are looked for, in the table and in the batch. Usually there are none.
 
-The ids that are found are read again, with reconcile (`core.flight`): two documents may well share an `_id`, and only
-the source knows which of them are there.
+The ids that are found are read again, with reconcile (`core.in_flight`): two documents may well share an `_id`, and
+only the source knows which of them are there.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import Origin
 from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.errors import redact
-from snapshotter.notifying.notification_outlet import Outlet
+from snapshotter.notifying.delivery_queue import DeliveryQueue
 from snapshotter.status import NotificationReport
 
 _log = structlog.get_logger("snapshotter.notifications")
@@ -131,7 +131,7 @@ class Notifier:
         self._last_ms = 0
         self._mutex = threading.Lock()
         self._listeners: list[NotificationChannel] = []
-        self._outlets: tuple[Outlet, ...] = ()
+        self._queues: tuple[DeliveryQueue, ...] = ()
         self._open = False
 
     def listen(self, listener: Callable[[Notification], None]) -> None:
@@ -140,21 +140,21 @@ class Notifier:
         with self._mutex:
             self._listeners.append(channel)
             if self._open:
-                self._outlets = (*self._outlets, Outlet(channel, self._config.capacity))
+                self._queues = (*self._queues, DeliveryQueue(channel, self._config.capacity))
 
     def open(self, channels: Iterable[NotificationChannel]) -> None:
         """Begin to send: to these, and to the listeners."""
         with self._mutex:
             self._open = True
-            self._outlets = tuple(
-                Outlet(channel, self._config.capacity) for channel in [*channels, *self._listeners]
+            self._queues = tuple(
+                DeliveryQueue(channel, self._config.capacity) for channel in [*channels, *self._listeners]
             )
 
     def announce(
         self, announced: Announce, request: RequestProgress | None, data: Mapping[str, str] = _NO_DATA
     ) -> None:
         """Tell every channel of it."""
-        if not self._outlets:
+        if not self._queues:
             return
         try:
             self.send(notification_of(announced, request, self._config.connector, self._moment(), data))
@@ -163,29 +163,29 @@ class Notifier:
 
     def send(self, notification: Notification) -> None:
         """Put it in the queue of every channel."""
-        for outlet in self._outlets:
-            outlet.offer(notification)
+        for queue in self._queues:
+            queue.offer(notification)
 
     def close(self) -> None:
         """Send what waits, within ``flush_seconds`` for all channels together, and end."""
         with self._mutex:
-            outlets, self._outlets, self._open = self._outlets, (), False
+            queues, self._queues, self._open = self._queues, (), False
         deadline = time.monotonic() + self._config.flush_seconds
-        for outlet in outlets:
-            outlet.closing()
-        for outlet in outlets:
-            outlet.await_end(deadline)
+        for queue in queues:
+            queue.closing()
+        for queue in queues:
+            queue.await_end(deadline)
 
     @property
-    def outlets(self) -> tuple[Outlet, ...]:
+    def queues(self) -> tuple[DeliveryQueue, ...]:
         """Each channel with what waits for it, what was dropped, and its last error."""
-        return self._outlets
+        return self._queues
 
     def reports(self) -> tuple[NotificationReport, ...]:
         """As the status shows them."""
         return tuple(
             NotificationReport(name=o.name, waiting=o.left, dropped=o.dropped, trouble=o.error)
-            for o in self._outlets
+            for o in self._queues
         )
 
     def _moment(self) -> int:

@@ -13,8 +13,8 @@ from signals.notification_kafka import KafkaNotificationOptions, KafkaNotificati
 from signals.notifications import Aggregate, Subject
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.effects import Announce
+from snapshotter.notifying.delivery_queue import DeliveryQueue
 from snapshotter.notifying.notices import Notifier
-from snapshotter.notifying.notification_outlet import Outlet
 from tests.support.kafka_records import consumed, records_of
 
 pytest.importorskip("snapshotter.testing.kafka", reason="no broker for tests here")
@@ -62,11 +62,11 @@ def test_what_a_dead_broker_did_not_take_is_sent_once_when_it_is_back(kafka: Any
             channel.send([subject.paused(2), subject.resumed(3)])
     finally:
         kafka.start()
-    outlet = Outlet(channel, capacity=10, retry_seconds=0.1)
+    queue = DeliveryQueue(channel, capacity=10, retry_seconds=0.1)
     for notification in [subject.paused(2), subject.resumed(3), subject.completed(4)]:
-        outlet.offer(notification)
+        queue.offer(notification)
     types = [json.loads(r.value())["type"] for r in consumed(kafka, topic, 4)]
-    outlet.closing()
-    outlet.await_end(time.monotonic() + 60)
+    queue.closing()
+    queue.await_end(time.monotonic() + 60)
     assert types == ["STARTED", "PAUSED", "RESUMED", "COMPLETED"]
     assert records_of(kafka, topic) == 4

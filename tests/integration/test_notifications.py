@@ -164,10 +164,10 @@ def test_a_channel_that_blocks_for_ever_does_not_hold_up_the_data(lab: Lab, stuc
         engine.catch_up(SECONDS)
         assert stuck.reached.is_set()
         assert completed.wait(SECONDS)
-        (outlet,) = (o for o in engine.engine.notifier.outlets if o.name == "stuck")
+        (queue,) = (o for o in engine.engine.notifier.queues if o.name == "stuck")
         # The stuck one was told besides that nothing is loaded at this start, before anybody listened.
-        assert outlet.left >= len(heard), "it has taken none"
-        engine.until("the status to say so", lambda: waiting(lab).get("stuck") == outlet.left, SECONDS)
+        assert queue.left >= len(heard), "it has taken none"
+        engine.until("the status to say so", lambda: waiting(lab).get("stuck") == queue.left, SECONDS)
     lab.assert_equal("orders")
     assert heard[-1].type == "COMPLETED"
     assert any("left behind" in log["event"] and log["channel"] == "stuck" for log in logs)

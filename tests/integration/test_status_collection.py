@@ -17,7 +17,7 @@ from snapshotter.control.answers import CollectionEstimate, DryRun
 from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import Origin
-from snapshotter.core.taking import Met
+from snapshotter.core.signal_batch import Affected
 from snapshotter.core.tasks import TaskProgress, TaskState
 from snapshotter.engine.status_collection import StatusCollection
 from snapshotter.testing.mongodb import start_mongodb
@@ -171,11 +171,11 @@ def test_a_refusal_hides_no_request(mongo_client: Client, database: str) -> None
 def test_a_command_has_its_outcome(mongo_client: Client, database: str) -> None:
     """Which requests it met, and which it named in vain. Told once more by a later life, it keeps what stands there; a
     life that could not tell is made up for."""
-    met = Met(("q1", "q2"), 2)
+    met = Affected(("q1", "q2"), 2)
     with writing(mongo_client, database) as status:
-        status.obeyed(SignalOutcome("p", "pause-snapshot", met, ("$nobody",)))
-        status.obeyed(SignalOutcome("p", "pause-snapshot", again=True))
-        status.obeyed(SignalOutcome("l", "log"))
+        status.handled(SignalOutcome("p", "pause-snapshot", met, ("$nobody",)))
+        status.handled(SignalOutcome("p", "pause-snapshot", again=True))
+        status.handled(SignalOutcome("l", "log"))
         status.refused("p", "it says something else")
     found = document(mongo_client, database, "p")
     assert (found["state"], found["command"], found["requests"]) == (
@@ -185,8 +185,8 @@ def test_a_command_has_its_outcome(mongo_client: Client, database: str) -> None:
     )
     assert (found["requests_met"], found["unknown"], found["engine"]) == (2, ["$nobody"], "shop")
     with writing(mongo_client, database) as status:
-        status.obeyed(SignalOutcome("p", "pause-snapshot", again=True))
-        status.obeyed(SignalOutcome("untold", "stop-snapshot", again=True))
+        status.handled(SignalOutcome("p", "pause-snapshot", again=True))
+        status.handled(SignalOutcome("untold", "stop-snapshot", again=True))
         status.refused("p", "it says something else")
     after = document(mongo_client, database, "p")
     assert after == {**found, "id_reused": "it says something else"}
@@ -267,8 +267,8 @@ def test_a_dry_run_has_its_answer(mongo_client: Client, database: str) -> None:
     part = CollectionEstimate(name="shop.orders", first='{"$numberInt": "1"}', documents=7, notes=("so",))
     answer = DryRun(id="q", answered_at=datetime.now(UTC), collections=(part,), documents=7, bytes=2**40)
     with writing(mongo_client, database) as status:
-        status.obeyed(SignalOutcome("q", "dry-run", answer=answer))
-        status.obeyed(
+        status.handled(SignalOutcome("q", "dry-run", answer=answer))
+        status.handled(
             SignalOutcome(
                 "bad", "dry-run", answer=DryRun(id="bad", answered_at=answer.answered_at, error="no")
             )

@@ -23,7 +23,7 @@ from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
 from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import Edge, Sighting, WindowId
+from snapshotter.core.window import Edge, WatermarkObservation, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.taken import taken
@@ -64,7 +64,7 @@ class MachineBesideModel(RuleBasedStateMachine):
             f"r{self.run}", progress, self.limits, in_stream=self.in_stream, controls=self.controls
         )
         self.asked: list[eff.Effect] = []
-        self.marks: list[Sighting] = []
+        self.marks: list[WatermarkObservation] = []
         self.landing: eff.LandBatch | None = None
         self.failed: set[WindowId] = set()
         self.listed = {b.key for _, b in progress.rereads}
@@ -123,14 +123,14 @@ class MachineBesideModel(RuleBasedStateMachine):
                 self.step(inp.ChunksPlanned("q1", ORDERS, tuple(ends), exhausted=False))
             case eff.WriteLow():
                 time = self.now()
-                self.marks.append(Sighting(asked.window, Edge.LOW, time))
+                self.marks.append(WatermarkObservation(asked.window, Edge.LOW, time))
                 self.answers(eff.ReadChunk, self.step(inp.LowWritten(asked.window, time)), asked.window)
             case eff.ReadChunk():
                 said = self.step(inp.ChunkRead(asked.window, self.now(), 1))
                 self.answers(eff.WriteHigh, said, asked.window)
             case eff.WriteHigh():
                 time = self.now()
-                self.marks.append(Sighting(asked.window, Edge.HIGH, time))
+                self.marks.append(WatermarkObservation(asked.window, Edge.HIGH, time))
                 self.step(inp.HighWritten(asked.window, time))
 
     @precondition(lambda self: any(isinstance(e, eff.ReadChunk) for e in self.asked))

@@ -151,14 +151,14 @@ def keys_are_kept_only_once_the_chunk_is_read(patch: pytest.MonkeyPatch) -> None
 
 @mutation("6", strategy="insert_insert", crash=0.03, restart=0.03, zombie=1.0, read_fails=0.0, attempts=1)
 def watermarks_of_another_run_count(patch: pytest.MonkeyPatch) -> None:
-    original = batches.sight
+    original = batches.observe
 
-    def sight(windows: Any, sightings: Any, end: Any) -> Any:
+    def observe(windows: Any, observations: Any, end: Any) -> Any:
         runs = {w.run for w in windows}
-        mine = [replace(s, window=WindowId(run, s.window.number)) for s in sightings for run in runs]
+        mine = [replace(s, window=WindowId(run, s.window.number)) for s in observations for run in runs]
         return original(windows, mine, end)
 
-    patch.setattr(batches, "sight", sight)
+    patch.setattr(batches, "observe", observe)
 
 
 @mutation("6", hidden=0.2, strategy="insert_insert")

@@ -9,7 +9,7 @@ import pytest
 
 from snapshotter.core import effects as eff
 from snapshotter.core import queue
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.machine import Machine
 from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.window import Window
@@ -28,7 +28,7 @@ def others_are_read_beside_a_blocking_request(patch: pytest.MonkeyPatch) -> None
 @mutation("blocking", **_OFTEN, impatient=0.0)
 def the_stream_waits_though_others_need_it(patch: pytest.MonkeyPatch) -> None:
     """Windows in flight of another request never close, and the blocking one never gets its turn."""
-    patch.setattr(Flight, "only_of", lambda self, request_id: True)
+    patch.setattr(InFlight, "only_of", lambda self, request_id: True)
 
 
 @mutation("blocking", **_OFTEN, writes=0.5)

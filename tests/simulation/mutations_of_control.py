@@ -10,11 +10,11 @@ import pytest
 from snapshotter.core import announcements, queue
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.controls import Controls
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.progress import Progress
 from snapshotter.core.scan import Scan
 from snapshotter.core.scheduler import Scheduler
-from snapshotter.core.taking import Taking
+from snapshotter.core.signal_batch import SignalBatch
 from snapshotter.core.tasks import TaskProgress
 
 from .mutations import MUTATIONS, mutation
@@ -69,16 +69,16 @@ def a_stop_reaches_requests_that_come_later(patch: pytest.MonkeyPatch) -> None:
 @mutation("control", again=0.1, pauses=0.04, resumes=0.1, stops=0.02)
 def a_command_that_comes_twice_is_obeyed_twice(patch: pytest.MonkeyPatch) -> None:
     """Only the ids of requests are known."""
-    original = Taking.digest_of
+    original = SignalBatch.digest_of
     patch.setattr(
-        Taking, "digest_of", lambda self, name: original(self, name) if name in self._known else None
+        SignalBatch, "digest_of", lambda self, name: original(self, name) if name in self._known else None
     )
 
 
 @mutation("control", together=0.9, requests=4)
 def a_signal_that_comes_twice_at_once_is_taken_twice(patch: pytest.MonkeyPatch) -> None:
     """As often as it comes its request is in the queue."""
-    patch.setattr(Taking, "digest_of", lambda self, signal_id: None)
+    patch.setattr(SignalBatch, "digest_of", lambda self, signal_id: None)
     patch.setattr(Progress, "asked", lambda self, new: replace(self, requests=(*self.requests, *new)))
 
 
@@ -110,7 +110,7 @@ def a_request_is_forgotten_as_soon_as_it_has_ended(patch: pytest.MonkeyPatch) ->
 
 @mutation("control", urgent=0.6, requests=4, chunk_docs=1, windows_in_flight=4)
 def two_requests_read_one_collection_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Flight, "others", lambda self, request_id, namespace: False)
+    patch.setattr(InFlight, "others", lambda self, request_id, namespace: False)
 
 
 @mutation("control", urgent=0.8, requests=4)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapshotter.core import batches, namespace_changes
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.inputs import SignalsTaken
 
 from .mutations import MUTATIONS, mutation
@@ -26,7 +26,7 @@ def reads_from_before_a_drop_land(patch: pytest.MonkeyPatch) -> None:
 def a_drop_is_known_in_its_own_batch_only(patch: pytest.MonkeyPatch) -> None:
     """Windows that close later land what they read before."""
     times = lambda self, now: setattr(self, "emptied_at", {n: e.time for n, e in now.items()})  # noqa: E731
-    patch.setattr(Flight, "note_emptied", times)
+    patch.setattr(InFlight, "note_emptied", times)
 
 
 @mutation("drops", fills=0.1, missing=0.0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapshotter.core.chunks import Bound
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import Origin
 from streaming.namespaces import Namespace
@@ -31,12 +31,12 @@ def too_many_ids_to_read_again_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("3", missing=0.3, writes=0.5)
 def single_ids_are_read_beside_a_range_that_holds_them(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Flight, "free_of", _beside_ranges)
-    patch.setattr(Flight, "giving_way", lambda self, namespace, taken: [])
+    patch.setattr(InFlight, "free_of", _beside_ranges)
+    patch.setattr(InFlight, "giving_way", lambda self, namespace, taken: [])
     patch.setattr("tests.simulation.oracles.Oracles.disjoint", lambda self, one, two: None)
 
 
-def _beside_ranges(self: Flight, namespace: Namespace, bounds: Mapping[str, Bound]) -> Iterator[Bound]:
+def _beside_ranges(self: InFlight, namespace: Namespace, bounds: Mapping[str, Bound]) -> Iterator[Bound]:
     """All ids that no window of single ids reads already."""
     reading = self.reading_ids(namespace)
     yield from (b for key, b in bounds.items() if not any(w.target.holds(key) for w in reading))

@@ -19,7 +19,7 @@ from snapshotter.core.machine import Machine
 from snapshotter.core.namespace_changes import NamespaceChange
 from snapshotter.core.progress import Progress
 from snapshotter.core.streamed_keys import StreamedKeys
-from snapshotter.core.window import Sighting, Window, WindowId
+from snapshotter.core.window import WatermarkObservation, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.table_identity import TableMark
@@ -231,7 +231,7 @@ class Process(Reading):
             batch_id,
             at(start),
             at(end),
-            sightings=tuple(self.sightings(start, end)),
+            observations=tuple(self.observations(start, end)),
             incomplete={n: tuple(bound(k) for k, is_ in ks.items() if is_) for n, ks in incomplete.items()},
             empty_tables=frozenset(n for n in self.machine.beginning() if not self.world.tables[n].rows),
             recorded=frozenset(n for n, t in self.world.tables.items() if t.recorded >= batch_id),
@@ -243,9 +243,9 @@ class Process(Reading):
             streamed=frozenset(events),
         )
 
-    def sightings(self, start: int, end: int) -> list[Sighting]:
+    def observations(self, start: int, end: int) -> list[WatermarkObservation]:
         return [
-            Sighting(*entry.mark, at(entry.time))
+            WatermarkObservation(*entry.mark, at(entry.time))
             for entry in self.source.between(start, end)
             if entry.mark is not None and entry.mark[0] not in self.world.hidden
         ]

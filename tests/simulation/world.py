@@ -17,7 +17,7 @@ from snapshotter.core.inputs import Draining, SignalsTaken
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.taking import Taking
+from snapshotter.core.signal_batch import SignalBatch
 from snapshotter.core.window import WindowId
 from streaming.namespaces import Namespace
 from tests.support.taken import after
@@ -288,7 +288,7 @@ class World(Strangers):
         """The engine looks into the channels: all that waits there is made durable at once, and the machine hears of
         it. In between it may crash, and the channels show it all once more."""
         known, controls = self.known(), self.machine.controls if self.machine else self.sink.controls
-        taking = Taking(map(controls.applied, known), controls)
+        taking = SignalBatch(map(controls.applied, known), controls)
         for signal in self.waiting:
             if taking.digest_of(signal.id) is not None:
                 continue
@@ -300,7 +300,7 @@ class World(Strangers):
             self.commands.append(signal)
             self.oracles.decided(signal, known)
             controls = after(controls, signal, known)
-            taking.obey(signal)
+            taking.apply(signal)
         taken = SignalsTaken(tuple(taking.new), taking.controls)
         self.sink.journal += taken.requests
         self.sink.decide(taken.controls)

@@ -10,7 +10,7 @@ from snapshotter.core.inputs import SignalsTaken
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import RequestProgress
 from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.taking import Taking
+from snapshotter.core.signal_batch import SignalBatch
 
 Signal = SnapshotRequest | Command
 
@@ -28,12 +28,12 @@ def after(controls: Controls, command: Command, requests: Iterable[RequestProgre
 def _taken(
     requests: Iterable[RequestProgress], controls: Controls, signals: Iterable[Signal]
 ) -> SignalsTaken:
-    taking = Taking(map(controls.applied, requests), controls)
+    taking = SignalBatch(map(controls.applied, requests), controls)
     for signal in signals:
         if taking.digest_of(signal.id) is not None:
             continue
         if isinstance(signal, SnapshotRequest):
             taking.accept(signal)
         else:
-            taking.obey(signal)
+            taking.apply(signal)
     return SignalsTaken(tuple(taking.new), taking.controls)

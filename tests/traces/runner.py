@@ -20,7 +20,7 @@ from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Edge, Sighting, WindowId, WindowMisuse
+from snapshotter.core.window import Edge, WatermarkObservation, WindowId, WindowMisuse
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.taken import taken
@@ -156,18 +156,18 @@ class Trace:
 
     def do_batch(self, number: str, end: str, *seen: str, **told: str) -> Iterator[str]:
         """``low:1@5``, ``high:1@7``, ``lost:1@6`` are watermarks seen; options say what the engine found out."""
-        sightings = []
+        observations = []
         for word in seen:
             if ":" in word:
                 edge, _, where = word.partition(":")
                 window, _, time = where.partition("@")
-                sightings.append(Sighting(self.window(window), Edge(edge), at(time)))
+                observations.append(WatermarkObservation(self.window(window), Edge(edge), at(time)))
         yield from self.step(
             inp.BatchArrived(
                 int(number),
-                self.machine.flight.floor,
+                self.machine.in_flight.floor,
                 at(end),
-                tuple(sightings),
+                tuple(observations),
                 incomplete={n: tuple(map(bound, keys)) for n, keys in self.keys(told.get("incomplete"))},
                 empty_tables=frozenset(n for n, _ in self.keys(told.get("empty"))),
                 recorded=frozenset(n for n, _ in self.keys(told.get("recorded"))),

@@ -18,7 +18,7 @@ from snapshotter.control.outcomes import SignalOutcome
 from snapshotter.core.memory import ROOM
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.taking import Met
+from snapshotter.core.signal_batch import Affected
 from snapshotter.engine.signal_handler import COMMANDS_AT_ONCE, ROOM_OF_COMMANDS
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
@@ -100,7 +100,7 @@ def test_commands_about_named_requests(around: Around, handling: Handling) -> No
     with capture_logs() as logs:
         handling.take(PauseSnapshot("p1", ("q1", "nobody")))
     assert [line.get("unknown") for line in logs] == [["nobody"], None]
-    assert around.outcomes == [SignalOutcome("p1", "pause-snapshot", Met(("q1",), 1), ("nobody",))]
+    assert around.outcomes == [SignalOutcome("p1", "pause-snapshot", Affected(("q1",), 1), ("nobody",))]
     assert states(around) == [(True, waiting), (False, ["waiting"])]
     handling.take(PauseSnapshot("p2"))
     handling.take(ResumeSnapshot("r", ("q2",)))
@@ -182,7 +182,9 @@ def test_signals_that_come_together_are_durable_at_once(around: Around, handling
         *[(False, ["waiting"])] * 20,
     ]
     assert list(around.refused) == ["early-1"]
-    assert around.outcomes == [SignalOutcome("s", "stop-snapshot", Met(("q1", *(a.id for a in early)), 21))]
+    assert around.outcomes == [
+        SignalOutcome("s", "stop-snapshot", Affected(("q1", *(a.id for a in early)), 21))
+    ]
 
 
 def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, handling: Handling) -> None:
@@ -201,7 +203,10 @@ def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, handling: Handli
     for _ in range(2):
         handling.take(*together)
     assert [state for _, state in states(around)] == [["stopped", "stopped"], ["stopped"], ["waiting"]]
-    assert [(o.met, o.again) for o in around.outcomes] == [(Met(("q1", "q2"), 2), False), (Met(), True)]
+    assert [(o.affected, o.again) for o in around.outcomes] == [
+        (Affected(("q1", "q2"), 2), False),
+        (Affected(), True),
+    ]
 
 
 def test_no_more_requests_wait_than_are_allowed(around: Around, handling: Handling) -> None:
@@ -244,7 +249,7 @@ def test_commands_have_a_limit(around: Around, handling: Handling) -> None:
     handling.take(*(PauseSnapshot(f"p{n}") for n in range(COMMANDS_AT_ONCE + 1)))
     assert list(around.refused) == [f"p{COMMANDS_AT_ONCE}"]
     assert len(around.journal.controls.taken) == COMMANDS_AT_ONCE
-    assert {o.met for o in around.outcomes} == {Met(("q1",), 1)}
+    assert {o.affected for o in around.outcomes} == {Affected(("q1",), 1)}
 
 
 def test_where_all_that_is_remembered_is_young_more_is_refused(around: Around, handling: Handling) -> None:

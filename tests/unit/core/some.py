@@ -11,7 +11,7 @@ from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress
 from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Edge, Sighting, Window, WindowId
+from snapshotter.core.window import Edge, WatermarkObservation, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -77,5 +77,7 @@ def closing(it: Machine, *windows: WindowId) -> None:
         it.step(inp.HighWritten(window, at(14)))
 
 
-def seen(*windows: WindowId) -> tuple[Sighting, ...]:
-    return tuple(Sighting(w, edge, at(t)) for w in windows for edge, t in ((Edge.LOW, 12), (Edge.HIGH, 14)))
+def seen(*windows: WindowId) -> tuple[WatermarkObservation, ...]:
+    return tuple(
+        WatermarkObservation(w, edge, at(t)) for w in windows for edge, t in ((Edge.LOW, 12), (Edge.HIGH, 14))
+    )

@@ -10,7 +10,7 @@ from snapshotter.core.effects import Unreached
 from snapshotter.core.limits import Limits
 from snapshotter.core.scan import Scan
 from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Edge, Sighting, Window, WindowId, WindowState
+from snapshotter.core.window import Edge, WatermarkObservation, Window, WindowId, WindowState
 from streaming.namespaces import Namespace
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, ids, window
@@ -49,12 +49,12 @@ def closable(*windows: Window, next_close: int = 0, end: int = 20, rows: int = 9
 
 def test_sightings_go_to_their_windows() -> None:
     """Those of other runs, and of windows given up, are passed over."""
-    seen, failed = batches.sight(
+    seen, failed = batches.observe(
         by_id(window(1)),
         [
-            Sighting(WindowId("old", 1), Edge.LOW, at(11)),
-            Sighting(WindowId("a", 1), Edge.LOW, at(12)),
-            Sighting(WindowId("a", 7), Edge.HIGH, at(12)),
+            WatermarkObservation(WindowId("old", 1), Edge.LOW, at(11)),
+            WatermarkObservation(WindowId("a", 1), Edge.LOW, at(12)),
+            WatermarkObservation(WindowId("a", 7), Edge.HIGH, at(12)),
         ],
         at(13),
     )
@@ -64,19 +64,19 @@ def test_sightings_go_to_their_windows() -> None:
 
 def test_a_window_that_a_batch_proves_useless_fails_once() -> None:
     """With the first reason; a hidden watermark is definite, anything else is worth another attempt."""
-    lost = [Sighting(WindowId("a", 1), edge, at(12)) for edge in (Edge.LOST, Edge.LOST)]
+    lost = [WatermarkObservation(WindowId("a", 1), edge, at(12)) for edge in (Edge.LOST, Edge.LOST)]
     windows = by_id(window(1), window(2, state=WindowState.OPEN, low_acknowledged=at(12)))
-    _, failed = batches.sight(windows, lost, at(13))
+    _, failed = batches.observe(windows, lost, at(13))
     assert [(f.window.id.number, f.definite) for f in failed] == [(1, False), (2, True)]
     early = done(3, high=11)
-    _, failed = batches.sight(by_id(early), [], at(13))
+    _, failed = batches.observe(by_id(early), [], at(13))
     assert [(f.window, f.definite) for f in failed] == [(early, False)]
 
 
 def test_with_cluster_time_nothing_is_hidden() -> None:
     """No watermark travels, so none can be missing."""
     silent = window(1, in_stream=False, state=WindowState.OPEN, low_acknowledged=at(12), low_seen=at(12))
-    assert batches.sight(by_id(silent), [], at(99))[1] == []
+    assert batches.observe(by_id(silent), [], at(99))[1] == []
 
 
 def test_chunks_close_in_an_unbroken_run() -> None:

@@ -88,6 +88,6 @@ def test_a_first_load_settles_too() -> None:
     it.step(inp.LowWritten(window.id, at(12)))
     it.step(inp.ChunkRead(window.id, at(13), 2))
     it.step(inp.HighWritten(window.id, at(14)))
-    it.step(arrived(2, 15, sightings=seen(window.id)))
+    it.step(arrived(2, 15, observations=seen(window.id)))
     (saved,) = only(eff.SaveProgress, it.step(inp.BatchLanded(2, {window.id: inp.Outcome(2, 0)})))
     assert saved.progress.coverage == MARKS.settling([ITEMS])

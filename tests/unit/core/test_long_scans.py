@@ -11,7 +11,7 @@ from snapshotter.core import inputs as inp
 from snapshotter.core.chunks import KeyRange
 from snapshotter.core.machine import Machine
 from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import Edge, Sighting, WindowId
+from snapshotter.core.window import Edge, WatermarkObservation, WindowId
 from tests.support.taken import taken
 
 from .some import ORDERS, arrived, at, bound, machine, request
@@ -26,7 +26,7 @@ class Answers:
     def __init__(self, it: Machine, in_stream: bool) -> None:
         self.it, self.in_stream, self.time, self.batch = it, in_stream, 10, -1
         self.waiting: deque[eff.Effect] = deque()
-        self.seen: list[Sighting] = []
+        self.seen: list[WatermarkObservation] = []
         self.landed: list[KeyRange] = []
         self.most_windows = self.most_effects = 0
 
@@ -39,14 +39,14 @@ class Answers:
     def next_batch(self) -> None:
         self.batch, self.time = self.batch + 1, self.time + 1
         seen, self.seen = tuple(self.seen), []
-        self.step(arrived(self.batch, self.time, sightings=seen))
+        self.step(arrived(self.batch, self.time, observations=seen))
         while self.waiting:
             self.answer(self.waiting.popleft())
 
     def watermark(self, window: WindowId, edge: Edge) -> None:
         self.time += 1
         if self.in_stream:
-            self.seen.append(Sighting(window, edge, at(self.time)))
+            self.seen.append(WatermarkObservation(window, edge, at(self.time)))
 
     def answer(self, effect: eff.Effect) -> None:
         match effect:

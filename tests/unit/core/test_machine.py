@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[Callable[[], Machine], inp.Input, str]] = {
         "batch 2 is being landed",
     ),
     "a landing without an outcome": (
-        lambda: _after(_with_closing(), arrived(2, 20, sightings=seen(W1))),
+        lambda: _after(_with_closing(), arrived(2, 20, observations=seen(W1))),
         inp.BatchLanded(2),
         "without an outcome of a/1",
     ),
@@ -173,7 +173,7 @@ def test_far_behind_no_window_is_opened() -> None:
     """Its streamed keys would pile up; planning goes on, and catching up opens them."""
     it = scanning(windows_in_flight=1)
     closing(it, W1)
-    it.step(arrived(2, 20, sightings=seen(W1), behind=True))
+    it.step(arrived(2, 20, observations=seen(W1), behind=True))
     assert only(eff.WriteLow, it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))) == []
     assert [e.window for e in only(eff.WriteLow, it.step(arrived(3, 30)))] == [W2]
 
@@ -181,7 +181,7 @@ def test_far_behind_no_window_is_opened() -> None:
 def test_land_save_announce() -> None:
     """In this order, in one tuple, and buffers are dropped last."""
     it = _with_closing()
-    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(arrived(2, 20, observations=seen(W1)))
     said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(1, 1)}))
     kinds = [type(effect) for effect in said]
     assert kinds[:3] == [eff.SaveProgress, eff.Announce, eff.Discard]
@@ -206,7 +206,7 @@ def test_attempts_are_counted_and_then_the_task_fails() -> None:
 def test_the_buffer_of_a_window_that_is_being_landed_stays() -> None:
     """Its task may fail meanwhile: the rows land, the frontier does not move, and then the buffer is dropped."""
     it = _with_closing()
-    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(arrived(2, 20, observations=seen(W1)))
     said = it.step(inp.WindowFailed(W2, "not allowed", definite=True))
     assert [e.window for e in only(eff.Discard, said)] == [W2, W3]
     said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
@@ -219,12 +219,12 @@ def test_a_window_that_could_have_closed_already_asks_for_a_batch() -> None:
     it = scanning()
     it.step(inp.LowWritten(W1, at(12)))
     it.step(inp.ChunkRead(W1, at(13), 2))
-    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(arrived(2, 20, observations=seen(W1)))
     it.step(inp.BatchLanded(2))
     assert only(eff.MakeBatch, it.step(inp.HighWritten(W1, at(14))))
     it = scanning(commit_rows_target=1)
     closing(it, W1, W2)
-    it.step(arrived(2, 20, sightings=seen(W1, W2)))
+    it.step(arrived(2, 20, observations=seen(W1, W2)))
     said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
     assert only(eff.MakeBatch, said)
 
@@ -233,7 +233,7 @@ def test_a_lost_window_takes_its_task_with_it_when_it_was_the_last_attempt() -> 
     """Several windows lost at once are no problem then."""
     it = scanning(attempts=1)
     closing(it, W1, W2)
-    it.step(arrived(2, 20, sightings=seen(W1, W2)))
+    it.step(arrived(2, 20, observations=seen(W1, W2)))
     said = it.step(inp.BuffersLost(2, frozenset({W1, W2})))
     assert only(eff.LandBatch, said)[0].closings == ()
     assert sorted(e.window for e in only(eff.Discard, said)) == [W1, W2, W3]
@@ -245,7 +245,7 @@ def test_a_second_landing_of_a_batch_takes_in_nothing_new() -> None:
     """Windows registered since have their floor at its end; the unreached range of the first plan holds."""
     it = scanning(windows_in_flight=1, empty_tables=frozenset({ORDERS}))
     closing(it, W1)
-    first = only(eff.LandBatch, it.step(arrived(2, 20, sightings=seen(W1))))[0]
+    first = only(eff.LandBatch, it.step(arrived(2, 20, observations=seen(W1))))[0]
     second = only(eff.LandBatch, it.step(inp.BuffersLost(2, frozenset({W1}))))[0]
     assert first.closings[0].proven_new
     assert (second.closings, second.unreached, second.keep) == ((), first.unreached, first.keep)
@@ -256,7 +256,7 @@ def test_a_second_attempt_is_not_proven_new() -> None:
     it = scanning(empty_tables=frozenset({ORDERS}))
     it.step(inp.WindowFailed(W1, "reset"))
     closing(it, W2, W3)
-    landing = only(eff.LandBatch, it.step(arrived(2, 20, sightings=seen(W2, W3))))[0]
+    landing = only(eff.LandBatch, it.step(arrived(2, 20, observations=seen(W2, W3))))[0]
     assert [(c.window.id, c.proven_new) for c in landing.closings] == [(W3, False), (W2, True)]
 
 
@@ -296,7 +296,7 @@ def test_what_is_in_flight_closes_at_once_when_the_engine_stops() -> None:
     it = scanning(commit_rows_target=2, rows_in_flight=6)
     closing(it, W1, W2, W3)
     it.step(inp.Draining())
-    landing = only(eff.LandBatch, it.step(arrived(2, 20, sightings=seen(W1, W2, W3))))[0]
+    landing = only(eff.LandBatch, it.step(arrived(2, 20, observations=seen(W1, W2, W3))))[0]
     assert [c.window.id for c in landing.closings] == [W1, W2, W3]
 
 
@@ -326,7 +326,7 @@ def test_a_first_load_that_goes_on_after_its_failure_appends_nothing() -> None:
     """What streamed meanwhile has landed ahead of it, and lands from here on."""
     it = scanning(empty_tables=frozenset({ORDERS}), attempts=1)
     closing(it, W1)
-    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(arrived(2, 20, observations=seen(W1)))
     it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
     it.step(inp.WindowFailed(W2, "reset"))
     assert only(eff.LandBatch, it.step(arrived(3, 21)))[0].unreached == {}
@@ -342,7 +342,7 @@ def test_a_plan_from_before_a_failure_answers_nobody() -> None:
     """The scan was begun anew, and has asked for a plan of its own."""
     it = scanning(attempts=1, windows_in_flight=2)
     closing(it, W1)
-    it.step(arrived(2, 20, sightings=seen(W1)))
+    it.step(arrived(2, 20, observations=seen(W1)))
     it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
     it.step(inp.WindowFailed(W2, "reset"))
     (asked,) = only(eff.PlanChunks, it.step(taken(it, Resume("r1", frozenset({"q1"})))))
@@ -377,7 +377,7 @@ def test_what_reconciles_says_so_when_it_closes() -> None:
     it.step(arrived(1, 11))
     it.step(inp.BatchLanded(1))
     closing(it, W1)
-    landing = only(eff.LandBatch, it.step(arrived(2, 20, sightings=seen(W1))))[0]
+    landing = only(eff.LandBatch, it.step(arrived(2, 20, observations=seen(W1))))[0]
     assert [(c.window.target, c.reconcile, c.proven_new) for c in landing.closings] == [
         (ids("k1"), True, False)
     ]

@@ -20,7 +20,7 @@ def test_the_next_chunks_are_read_while_windows_land() -> None:
     or those behind it, which hold all places, would wait for it for ever."""
     it = scanning(windows_in_flight=2)
     closing(it, W1, W2)
-    said = it.step(arrived(2, 20, sightings=seen(W1, W2)))
+    said = it.step(arrived(2, 20, observations=seen(W1, W2)))
     assert len(only(eff.WriteLow, said)) == 1  # the scan has three chunks
     lost = it.step(inp.BuffersLost(2, frozenset({W1, W2})))
     assert len(only(eff.WriteLow, lost)) == 2
@@ -33,7 +33,7 @@ def test_fewer_windows_where_changes_wait_long(waited: float, streams: bool, ope
     limits = {"windows_in_flight": 3, "rows_in_flight": 6, "target_lag_seconds": 8, "yield_seconds": 0}
     it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), **limits)
     closing(it, W1, W2, W3)
-    it.step(arrived(2, 20, sightings=seen(W1, W2, W3), streams=streams))
+    it.step(arrived(2, 20, observations=seen(W1, W2, W3), streams=streams))
     outcomes = {window: inp.Outcome(2, 0) for window in (W1, W2, W3)}
     it.step(inp.BatchLanded(2, outcomes, waited))
     assert len(it.windows) == opened
@@ -53,7 +53,7 @@ def test_more_windows_where_what_lands_is_among_them(streams: bool, yields: int 
     }
     it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), **limits)
     closing(it, W1, W2)
-    it.step(arrived(2, 20, sightings=seen(W1, W2), streams=streams))
+    it.step(arrived(2, 20, observations=seen(W1, W2), streams=streams))
     it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0), W2: inp.Outcome(2, 0)}, 1e9))
     assert len(it.windows) == opened
 
@@ -82,7 +82,7 @@ def test_where_reading_makes_way_no_window_is_left_for_a_commit_of_its_own(targe
     limits = {"windows_in_flight": 1, "rows_in_flight": 4, "target_lag_seconds": None, "yield_seconds": 0}
     it = scanning(ends=("k1", "k2", "k3", "k4", "k5", "k6"), commit_rows_target=target, **limits)
     closing(it, W1)
-    it.step(arrived(2, 20, sightings=seen(W1), streams=True))
+    it.step(arrived(2, 20, observations=seen(W1), streams=True))
     it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}, 1.0))
     assert len(it.windows) == opened
 
@@ -93,7 +93,9 @@ def test_reading_makes_way_for_changes(streams: bool, seconds: int, opened: list
     read beside a landing makes it longer, and changes wait for that of the batch before and for their own."""
     it = scanning(windows_in_flight=2, yield_seconds=2)
     closing(it, W1, W2)
-    batch = replace(arrived(2, 20, sightings=seen(W1, W2), streams=streams), end=ClusterTime(1 + seconds, 20))
+    batch = replace(
+        arrived(2, 20, observations=seen(W1, W2), streams=streams), end=ClusterTime(1 + seconds, 20)
+    )
     assert [e.window for e in only(eff.WriteLow, it.step(batch))] == opened
     said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0), W2: inp.Outcome(2, 0)}))
     assert [e.window for e in only(eff.WriteLow, said)] == ([] if opened else [W3])

@@ -120,7 +120,7 @@ def test_a_backfill_goes_on_over_a_drop() -> None:
         superseded_ += [c.superseded for c in landing.closings]
         it.step(inp.BatchLanded(batch + 1, {window_id: inp.Outcome(0, 2)}))
     assert superseded_ == [True, False]
-    assert it.flight.emptied_at == {}, "no window in flight can ask any more"
+    assert it.in_flight.emptied_at == {}, "no window in flight can ask any more"
     assert it.progress.requests[0].tasks[0].state is TaskState.DONE
 
 

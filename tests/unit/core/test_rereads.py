@@ -9,7 +9,7 @@ import pytest
 from snapshotter.core.chunks import Bound, KeyList
 from snapshotter.core.commands import Pause, Stop
 from snapshotter.core.effects import Discard, OpenCollection, SaveProgress, WriteLow
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.inputs import (
     BatchLanded,
     CollectionOpened,
@@ -55,7 +55,7 @@ def test_many_ids_are_read_in_several_windows() -> None:
     assert len(set(keys)) == 30
     first, second, third = it.windows
     closing(it, first, second, third)
-    it.step(arrived(3, 40, sightings=seen(first, second, third)))
+    it.step(arrived(3, 40, observations=seen(first, second, third)))
     it.step(BatchLanded(3, {w: _outcome() for w in (first, second, third)}))
     assert len(it.progress.rereads) == 28
     assert sizes(it) == [10, 10]
@@ -68,13 +68,13 @@ def _outcome() -> Outcome:
 def test_nothing_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that changes neither the list nor the windows looks at none of the ids, however many wait."""
     looked: list[int] = []
-    original = Flight.free_of
+    original = InFlight.free_of
 
-    def free_of(self: Flight, namespace: Namespace, bounds: Mapping[str, Bound]) -> Iterator[Bound]:
+    def free_of(self: InFlight, namespace: Namespace, bounds: Mapping[str, Bound]) -> Iterator[Bound]:
         looked.append(len(bounds))
         return original(self, namespace, bounds)
 
-    monkeypatch.setattr(Flight, "free_of", free_of)
+    monkeypatch.setattr(InFlight, "free_of", free_of)
     it = machine(reread_ids=10, reread_windows=2)
     missing(it, 0, some(0, 15))
     looked.clear()

@@ -81,7 +81,7 @@ def test_an_id_to_read_again_is_read_with_all_its_documents() -> None:
     it.step(BatchLanded(0))
     assert {w.namespace: w.reconcile for w in it.windows.values()} == {ORDERS: True, ITEMS: False}
     closing(it, *it.windows)
-    it.step(arrived(1, 20, sightings=seen(*it.windows)))
+    it.step(arrived(1, 20, observations=seen(*it.windows)))
 
 
 def test_a_scan_ends_behind_the_last_id() -> None:

@@ -33,7 +33,7 @@ def two_scans(urgent: int) -> list[list[str]]:
     ]
     flying = list(it.windows)
     closing(it, *flying)
-    got.append(it.step(arrived(2, 20, sightings=seen(*flying))))
+    got.append(it.step(arrived(2, 20, observations=seen(*flying))))
     return [[low.namespace.collection for low in only(eff.WriteLow, said)] for said in got]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from snapshotter.core.window import (
     Edge,
-    Sighting,
     WatermarkHidden,
+    WatermarkObservation,
     Window,
     WindowError,
     WindowId,
@@ -24,8 +24,8 @@ REGISTERED = window()
 OPEN = REGISTERED.low_written(at(12))
 READ = OPEN.chunk_read(at(14), rows=2)
 CLOSING = READ.high_written(at(16))
-SEEN = CLOSING.sighted(Sighting(CLOSING.id, Edge.LOW, at(11))).sighted(
-    Sighting(CLOSING.id, Edge.HIGH, at(15))
+SEEN = CLOSING.observed(WatermarkObservation(CLOSING.id, Edge.LOW, at(11))).observed(
+    WatermarkObservation(CLOSING.id, Edge.HIGH, at(15))
 )
 
 STEPS: dict[str, Callable[[Window], Window]] = {
@@ -66,9 +66,9 @@ def test_the_table_of_sightings(edge: Edge, seen: str) -> None:
     }.get((seen, edge))
     if after is None:
         with pytest.raises(WindowError):
-            before.sighted(Sighting(before.id, edge, at(13)))
+            before.observed(WatermarkObservation(before.id, edge, at(13)))
     else:
-        assert before.sighted(Sighting(before.id, edge, at(13))) == after
+        assert before.observed(WatermarkObservation(before.id, edge, at(13))) == after
 
 
 def test_a_high_watermark_before_a_readers_end_is_none() -> None:

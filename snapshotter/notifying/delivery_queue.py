@@ -30,7 +30,7 @@ _RETRY_SECONDS = 0.5
 _RETRY_SECONDS_MAX = 60.0
 
 
-class Outlet:
+class DeliveryQueue:
     """Begins at once. ``retry_seconds`` is the first pause after a failure; each further one is twice as long."""
 
     def __init__(

@@ -1,8 +1,8 @@
-"""`core.flight`: windows are numbered, and none shares an id with another."""
+"""`core.in_flight`: windows are numbered, and none shares an id with another."""
 
 from __future__ import annotations
 
-from snapshotter.core.flight import Flight
+from snapshotter.core.in_flight import InFlight
 from snapshotter.core.scan import Planned
 from snapshotter.core.tasks import TaskProgress
 
@@ -11,7 +11,7 @@ from .some import ITEMS, ORDERS, at, bound, chunk
 
 def test_a_window_takes_the_floor_of_its_moment() -> None:
     """The end of the newest batch: what streamed before was not kept for it."""
-    flight = Flight("a", in_stream=True)
+    flight = InFlight("a", in_stream=True)
     one = flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
     flight.floor = at(20)
     two = flight.single_ids(ITEMS, (bound("k7"),))
@@ -22,7 +22,7 @@ def test_a_window_takes_the_floor_of_its_moment() -> None:
 
 def test_an_id_is_free_while_no_window_may_read_it() -> None:
     """In its own collection; under a collation a range may hold any."""
-    flight = Flight("a", in_stream=True)
+    flight = InFlight("a", in_stream=True)
     flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
     flight.single_ids(ORDERS, (bound("k4"),))
     waiting = {key: bound(key) for key in ("k1", "k2", "k3", "k4")}
@@ -34,7 +34,7 @@ def test_an_id_is_free_while_no_window_may_read_it() -> None:
 
 def test_windows_of_single_ids_give_way() -> None:
     """Those that hold one of the ids taken, of the same collection, and no ranges."""
-    flight = Flight("a", in_stream=True)
+    flight = InFlight("a", in_stream=True)
     flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
     mine = flight.single_ids(ORDERS, (bound("k7"), bound("k8")))
     flight.single_ids(ITEMS, (bound("k7"),))
@@ -47,7 +47,7 @@ def test_windows_of_single_ids_give_way() -> None:
 def test_a_batch_waits_for_windows_that_are_about_to_be_ready() -> None:
     """While one is being read and those that are ready make no commit worth its while; what is being landed does not
     count, and nothing in flight is nothing to wait for."""
-    flight = Flight("a", in_stream=False)
+    flight = InFlight("a", in_stream=False)
     assert not flight.worth_waiting(None, 5)
     one = flight.chunk("q1", TaskProgress(ORDERS), Planned(0, chunk(None, "k2")))
     two = flight.chunk("q1", TaskProgress(ORDERS), Planned(1, chunk("k2", "k4")))

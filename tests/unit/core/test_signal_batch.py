@@ -1,4 +1,4 @@
-"""`core.taking`: signals that come together lead to what they would have led to one by one."""
+"""`core.signal_batch`: signals that come together lead to what they would have led to one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
 from snapshotter.core.progress import Progress, RequestProgress
 from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.taking import MET_SHOWN, Met, Taking
+from snapshotter.core.signal_batch import AFFECTED_SHOWN, Affected, SignalBatch
 from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, bound, request
@@ -91,7 +91,7 @@ def test_together_is_as_one_by_one(several: list[object]) -> None:
 def test_what_a_command_met_is_what_it_changed(several: list[object]) -> None:
     """Judged by the states before and after it, one by one."""
     said = named(several)
-    taking = Taking(EXISTING, Controls())
+    taking = SignalBatch(EXISTING, Controls())
     for number, signal in enumerate(said):
         if isinstance(signal, SnapshotRequest):
             taking.accept(signal)
@@ -99,29 +99,29 @@ def test_what_a_command_met_is_what_it_changed(several: list[object]) -> None:
         before = {r.id: r for r in one_by_one(said[:number]).progress.requests}
         after = one_by_one(said[: number + 1]).progress.requests
         changed = {r.id for r in after if before[r.id] != r}
-        met = set(taking.obey(signal).requests)
+        met = set(taking.apply(signal).requests)
         paused = {r.id for r in before.values() if isinstance(signal, Pause) and r.paused}
         assert changed <= met <= changed | paused
 
 
 def test_ids_that_nobody_has() -> None:
     """Are said of the command that names them, in order."""
-    taking = Taking(EXISTING, Controls())
+    taking = SignalBatch(EXISTING, Controls())
     assert taking.nobody(Stop("s", frozenset({"q9", "q1", "q8"}))) == ("q8", "q9")
     assert taking.nobody(Stop("s")) == ()
 
 
 def test_a_repeated_command_costs_nothing() -> None:
     """A thousand stops in a row are a thousand ids to remember, and one stop; each pause met what the first one did."""
-    taking = Taking(EXISTING, Controls())
-    met = {taking.obey(Pause(f"p{n}")) for n in range(1_000)}
-    assert met == {Met(("q1",), 1)}
-    assert [taking.obey(Stop(f"s{n}")).count for n in range(3)] == [1, 0, 0]
+    taking = SignalBatch(EXISTING, Controls())
+    met = {taking.apply(Pause(f"p{n}")) for n in range(1_000)}
+    assert met == {Affected(("q1",), 1)}
+    assert [taking.apply(Stop(f"s{n}")).count for n in range(3)] == [1, 0, 0]
     assert (taking.open, taking.names, taking.commands) == (0, frozenset(), 1_003)
 
 
 def test_of_very_many_some_are_named() -> None:
     """All are met and counted."""
-    many = [RequestProgress.accepted(request(f"q{n}", ORDERS)) for n in range(2 * MET_SHOWN)]
-    met = Taking(many, Controls()).obey(Stop("s"))
-    assert (len(met.requests), met.count) == (MET_SHOWN, 2 * MET_SHOWN)
+    many = [RequestProgress.accepted(request(f"q{n}", ORDERS)) for n in range(2 * AFFECTED_SHOWN)]
+    met = SignalBatch(many, Controls()).apply(Stop("s"))
+    assert (len(met.requests), met.count) == (AFFECTED_SHOWN, 2 * AFFECTED_SHOWN)

@@ -24,22 +24,22 @@ from snapshotter.core.requests import SnapshotRequest
 from snapshotter.core.tasks import TaskState
 from streaming.namespaces import Namespace
 
-MET_SHOWN = 100
+AFFECTED_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class Affected:
     """The requests that a command makes a difference to: the first of them, and how many they are."""
 
     requests: tuple[str, ...] = ()
     count: int = 0
 
     @classmethod
-    def of(cls, ids: Collection[str]) -> Met:
-        return cls(tuple(islice(ids, MET_SHOWN)), len(ids))
+    def of(cls, ids: Collection[str]) -> Affected:
+        return cls(tuple(islice(ids, AFFECTED_SHOWN)), len(ids))
 
 
-class Taking:
+class SignalBatch:
     """``requests`` and ``controls`` as they are at this ``moment``; ``new`` and the property ``controls`` are the
     outcome."""
 
@@ -56,7 +56,7 @@ class Taking:
         self._known = {request.id: request for request in requests}
         self._open = {request.id: request for request in self._known.values() if not request.ended}
         self._names: frozenset[Namespace] | None = None
-        self._last: tuple[Command, Met] | None = None
+        self._last: tuple[Command, Affected] | None = None
 
     @property
     def controls(self) -> Controls:
@@ -95,17 +95,17 @@ class Taking:
         self._put(self._controls.applied(RequestProgress.accepted(request)))
         self._last = None
 
-    def obey(self, command: Command) -> Met:
+    def apply(self, command: Command) -> Affected:
         """A command whose id is new."""
         self._taken[command.id] = command.digest
         what = replace(command, id="", digest="")
         if self._last is not None and self._last[0] == what:
             # Said twice in a row, it decides nothing more.
-            return self._last[1] if isinstance(what, Pause) else Met()
+            return self._last[1] if isinstance(what, Pause) else Affected()
         every = command.requests is None and not isinstance(command, Stop)
-        met = self._all(command) if every else self._some(command)
-        self._last = what, met
-        return met
+        affected = self._all(command) if every else self._some(command)
+        self._last = what, affected
+        return affected
 
     def remember(self, signal_id: str, digest: str) -> None:
         """A signal whose id is new, and that decides nothing about requests."""
@@ -115,25 +115,25 @@ class Taking:
         """The ids that the command names and that no request has."""
         return tuple(sorted(i for i in command.requests or () if i not in self._known))
 
-    def _all(self, command: Command) -> Met:
+    def _all(self, command: Command) -> Affected:
         """Pause or resume whatever has not ended; by its ids alone, for there may be many such commands."""
         paused, ids = self._controls.paused, self._open.keys()
         if isinstance(command, Pause):
             self._controls = replace(self._controls, paused=paused | ids)
-            return Met.of(ids)
+            return Affected.of(ids)
         self._controls = replace(self._controls, paused=paused - ids)
-        return Met.of([i for i in ids if i in paused])
+        return Affected.of([i for i in ids if i in paused])
 
-    def _some(self, command: Command) -> Met:
+    def _some(self, command: Command) -> Affected:
         if command.requests is None:
             meant = list(self._open.values())
         else:
             meant = [self._known[i] for i in sorted(command.requests) if i in self._known]
-        met = Met.of([request.id for request in meant if self._meets(command, request)])
+        affected = Affected.of([request.id for request in meant if self._meets(command, request)])
         self._controls = self._controls.deciding(command, meant)
         for request in meant:
             self._put(self._controls.applied(request))
-        return met
+        return affected
 
     def _meets(self, command: Command, request: RequestProgress) -> bool:
         match command:

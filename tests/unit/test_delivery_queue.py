@@ -13,8 +13,8 @@ from signals.notification_channel import ListenerChannel, NotificationChannel
 from signals.notifications import Aggregate, Notification, Subject
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.effects import Announce
+from snapshotter.notifying.delivery_queue import DeliveryQueue
 from snapshotter.notifying.notices import Notifier
-from snapshotter.notifying.notification_outlet import Outlet
 from snapshotter.testing.processes import wait_until
 
 SECONDS = 20.0
@@ -71,39 +71,39 @@ def gate() -> Iterator[Gate]:
     made.opened.set()
 
 
-def ended(outlet: Outlet, seconds: float = SECONDS) -> None:
-    outlet.closing()
-    outlet.await_end(time.monotonic() + seconds)
+def ended(queue: DeliveryQueue, seconds: float = SECONDS) -> None:
+    queue.closing()
+    queue.await_end(time.monotonic() + seconds)
 
 
 def test_the_order_is_kept_and_the_end_sends_what_waits() -> None:
     """A channel gets everything once, in order, and is closed last."""
     channel = Channel()
-    outlet = Outlet(channel, capacity=10_000)
+    queue = DeliveryQueue(channel, capacity=10_000)
     for number in range(2_000):
-        outlet.offer(numbered(number))
-    ended(outlet)
+        queue.offer(numbered(number))
+    ended(queue)
     assert channel.ids == [f"r{number}" for number in range(2_000)]
     assert channel.closed.is_set()
-    assert outlet.dropped == outlet.left == 0
+    assert queue.dropped == queue.left == 0
 
 
 def test_a_full_queue_drops_its_oldest(gate: Gate) -> None:
     """Whoever offers never waits; what is lost is counted, and said once."""
     channel = Channel(gate)
-    outlet = Outlet(channel, capacity=3)
-    outlet.offer(numbered(0))
+    queue = DeliveryQueue(channel, capacity=3)
+    queue.offer(numbered(0))
     assert gate.reached.wait(SECONDS)
     with capture_logs() as logs:
         for number in range(1, 8):
-            outlet.offer(numbered(number))
-    assert (outlet.dropped, outlet.left) == (4, 4)
+            queue.offer(numbered(number))
+    assert (queue.dropped, queue.left) == (4, 4)
     assert [log["log_level"] for log in logs] == ["warning"], "the first one only"
     assert "does not keep up" in logs[0]["event"]
     assert (logs[0]["channel"], logs[0]["dropped"]) == ("channel", 1)
     with capture_logs() as logs:
         gate.opened.set()
-        ended(outlet)
+        ended(queue)
     assert channel.ids == ["r0", "r5", "r6", "r7"]
     assert [(log["event"], log["dropped"]) for log in logs] == [("a notification channel works again", 4)]
 
@@ -115,20 +115,20 @@ def test_a_channel_that_failed_is_tried_again_with_the_same_batch() -> None:
     def before(batch: Sequence[Notification]) -> None:
         attempts.append([n.id for n in batch])
         if len(attempts) < 4:
-            outlet.offer(numbered(len(attempts)))
+            queue.offer(numbered(len(attempts)))
             raise OSError("http://me:secret@host is down")
 
     channel = Channel(before)
-    outlet = Outlet(channel, capacity=10, retry_seconds=0.001)
+    queue = DeliveryQueue(channel, capacity=10, retry_seconds=0.001)
     with capture_logs() as logs:
-        outlet.offer(numbered(0))
+        queue.offer(numbered(0))
         assert channel.wait_for(4) == ["r0", "r1", "r2", "r3"]
-        ended(outlet)
+        ended(queue)
     assert attempts[:4] == [["r0"]] * 4
     failures = [log for log in logs if "failed" in log["event"]]
     assert [log["wait_seconds"] for log in failures] == [0.001, 0.002, 0.004]
     assert all("secret" not in str(log) and "is down" in log["error"] for log in failures)
-    assert outlet.error is None
+    assert queue.error is None
 
 
 def test_a_dead_channel_gets_one_more_try_at_the_end() -> None:
@@ -140,12 +140,12 @@ def test_a_dead_channel_gets_one_more_try_at_the_end() -> None:
         raise OSError("down")
 
     channel = Channel(before)
-    outlet = Outlet(channel, capacity=10, retry_seconds=3_600)
+    queue = DeliveryQueue(channel, capacity=10, retry_seconds=3_600)
     with capture_logs() as logs:
-        outlet.offer(numbered(0))
+        queue.offer(numbered(0))
         assert failed.wait(SECONDS)
-        outlet.offer(numbered(1))
-        ended(outlet)
+        queue.offer(numbered(1))
+        ended(queue)
     assert channel.closed.is_set()
     assert {
         "event": "notifications are given up",
@@ -179,7 +179,7 @@ def test_a_channel_that_does_not_close_ends_all_the_same() -> None:
             raise OSError("no")
 
     with capture_logs() as logs:
-        ended(Outlet(Bad(), capacity=1))
+        ended(DeliveryQueue(Bad(), capacity=1))
     assert [log["error"] for log in logs if log["log_level"] == "warning"] == ["no"]
 
 
@@ -187,18 +187,18 @@ def test_what_is_dear_to_send_waits_for_more() -> None:
     """A channel that lingers gets one batch of what came meanwhile, at once when the end comes."""
     channel = Channel()
     channel.linger_seconds = 3_600
-    outlet = Outlet(channel, capacity=1_000)
+    queue = DeliveryQueue(channel, capacity=1_000)
     for number in range(5):
-        outlet.offer(numbered(number))
-    ended(outlet)
+        queue.offer(numbered(number))
+    ended(queue)
     assert channel.batches == [["r0", "r1", "r2", "r3", "r4"]]
     channel = Channel()
     channel.linger_seconds = 3_600
-    outlet = Outlet(channel, capacity=1_000)
+    queue = DeliveryQueue(channel, capacity=1_000)
     for number in range(600):
-        outlet.offer(numbered(number))
+        queue.offer(numbered(number))
     assert len(channel.wait_for(500)) == 500, "as many as fit in a batch"
-    ended(outlet)
+    ended(queue)
 
 
 def test_listeners_hear_everything_in_order() -> None:
@@ -261,9 +261,9 @@ def test_the_status_says_how_each_channel_is() -> None:
     notifier = Notifier(NotificationConfig("shop", capacity=2, flush_seconds=0.0))
     assert notifier.reports() == ()
     notifier.open([dead])
-    (outlet,) = notifier.outlets
+    (queue,) = notifier.queues
     notifier.send(numbered(0))
-    wait_until(lambda: outlet.error is not None, "the first failure", seconds=SECONDS)
+    wait_until(lambda: queue.error is not None, "the first failure", seconds=SECONDS)
     for number in range(1, 5):
         notifier.send(numbered(number))
     (report,) = notifier.reports()

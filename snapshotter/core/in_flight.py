@@ -25,7 +25,7 @@ from streaming.positions import ORIGIN, ClusterTime
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlight:
     """``floor`` is the end of the newest batch: what streamed up to there was not kept for windows yet to
     come. ``emptied_at``: when collections that windows read were last emptied."""
 
