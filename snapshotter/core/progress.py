@@ -193,7 +193,7 @@ class Progress:
     def rests(self, request: RequestProgress, task: TaskProgress) -> bool:
         """Whether the task waits because its collection is suspended."""
         suspension = self.suspended.get(task.namespace)
-        return suspension is not None and not task.ended and not suspension.restores(request, task)
+        return suspension is not None and not task.ended and not suspension.restores(request.id, task)
 
     def resting(self, request: RequestProgress) -> bool:
         """Whether all that is left of the request waits for suspended collections."""

@@ -16,15 +16,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.tasks import TaskProgress
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-
-if TYPE_CHECKING:
-    from snapshotter.core.progress import RequestProgress
-from snapshotter.core.tasks import TaskProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +41,11 @@ class Suspension:
         """Whether events land again."""
         return self.restored_by is not None
 
-    def restores(self, request: RequestProgress, task: TaskProgress) -> bool:
-        """Whether the task may go on: it is what restores the collection, or may become that."""
+    def restores(self, request_id: str, task: TaskProgress) -> bool:
+        """Whether this request's task may go on: it is what restores the collection, or may become that."""
         if self.restored_by is not None:
-            return request.id == self.restored_by
-        return task.restores and request.id not in self.waiting
+            return request_id == self.restored_by
+        return task.restores and request_id not in self.waiting
 
     def given_up(self, at: ClusterTime) -> Suspension:
         """The read that was to restore the collection has not come to its end."""

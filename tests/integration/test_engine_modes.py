@@ -193,7 +193,7 @@ def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:
         engine.engine._hints.bump()
         engine.until("a batch without events", lambda: run.progress.batch_id > batch, SECONDS)
         assert engine.position() == begun
-        run.streams_at = 0.0
+        run.pacing.streams_at = 0.0
         engine.catch_up(SECONDS)
     assert [row["_id"] for row in lab.rows("orders")] == [100]
     lab.with_options(streaming__delay__ms=1_500)

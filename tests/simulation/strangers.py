@@ -60,7 +60,7 @@ class Strangers:
             return
         for namespace, suspension in self.machine.progress.suspended.items():
             asked = any(
-                (task := r.task(namespace)) is not None and not task.ended and suspension.restores(r, task)
+                (task := r.task(namespace)) is not None and not task.ended and suspension.restores(r.id, task)
                 for r in self.known()
             )
             cure = (Wanted(namespace, reconcile=True),)
