@@ -43,6 +43,7 @@ FRUGAL = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
+    "OPENBLAS_NUM_THREADS": "1",  # NumPy's, which nothing here uses: workers are forked beside it
 }
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are

@@ -40,9 +40,12 @@ def check_workers(spark: SparkSession) -> None:
         return
     try:
         found = _in_workers(spark)
-    except Exception:
+    except Exception as error:
         # One that is forked from the product's own daemon does not even start where it finds another product.
-        found = [_as_started(context.environment)]
+        try:
+            found = [_as_started(context.environment)]
+        except (OSError, subprocess.SubprocessError, ValueError):
+            raise error from None  # there is no such Python here: it is what Spark says
         if not any(differences(looker()(PACKAGES), found)):
             raise
     if differing := sorted(set(differences(looker()(PACKAGES), found))):

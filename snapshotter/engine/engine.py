@@ -330,7 +330,8 @@ class Engine:
     @property
     def _ledger(self) -> Ledger:
         """Where requests are now; for whoever holds ``one_at_a_time``."""
-        return self.run_state if self.run_state is not None else Waiting(self.journal, self.store)
+        run = self.run_state
+        return run if run is not None else Waiting(self.journal, self.store)
 
     def _watch(self, enabled: list[SignalChannel]) -> Channels:
         return Channels([self.inbox, self.in_process, *enabled])

@@ -1,4 +1,4 @@
-"""One run: one start of the streaming query, with the machine and the two lanes around it.
+"""One run: one start of the streaming query, with the machine and the request lane around it.
 
     change stream --micro-batch--> foreach_batch --inputs--> Machine --effects--> Lane --> MongoDB, chunk reads
                                                                 ^------inputs-------'
@@ -183,7 +183,7 @@ class Run:
             empty_tables=asked.empty,
             recorded=asked.recorded,
             landed_upto=asked.landed_upto,
-            behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if machine.holding else 0),
+            behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if self.holding else 0),
             emptied=batch.changed.emptied,
             requests=(*batch.changed.requests, *asked.rekeyed),
             streams=batch.streams,
@@ -253,7 +253,7 @@ class Run:
         path = f"{world.config.state_location}/{FOLDER}"
         return TransactionTable(world.spark, path, world.tables.application_id)
 
-    # What the lanes and the control loop call
+    # What the request lane and the control loop call
 
     @property
     def machine(self) -> Machine:
@@ -302,7 +302,7 @@ class Run:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case LandBatch():
-                return  # by the batch lane, which gets it returned
+                return  # by the batch that gets it returned
             case SaveProgress(progress):
                 self._astray = True
                 self.world.store.save(progress)

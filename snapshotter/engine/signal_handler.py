@@ -126,15 +126,19 @@ def take_signals(
     """Handle signals that came together, in their order. ``refused``: what came with them and was no signal. Whatever
     is wrong with one is said where operators look. All of it is durable when this returns; where it raises, nothing is.
     """
+    taken, refused = tuple(actions), tuple(refused)
+    if not taken and not refused:
+        return  # most batches: what holds is not asked for, which may read the storage
     with handler.one_at_a_time:
-        delivery = handler.decide(actions, ledger.standing())
+        delivery = handler.decide(taken, ledger.standing())
         delivery.refused[:0] = refused
         _take(delivery, ledger)
         handler.tell(delivery)
 
 
 def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
-    """Accept one request. Raises SignalError (IdReused, say)."""
+    """Accept one request. Raises SignalError (IdReused, say). A dry run is answered later; that too many wait is told
+    there."""
     with handler.one_at_a_time:
         delivery = handler.begin(ledger.standing())
         handler.carry_out(action, delivery)

@@ -82,7 +82,9 @@ def a_suspension_is_not_saved(patch: pytest.MonkeyPatch) -> None:
 def a_plain_read_restores(patch: pytest.MonkeyPatch) -> None:
     """Rows of documents that are gone stay."""
     patch.setattr(World, "heal", _heal_plainly)
-    patch.setattr(Suspension, "restores", lambda self, request, task: self.restored_by in (None, request.id))
+    patch.setattr(
+        Suspension, "restores", lambda self, request_id, task: self.restored_by in (None, request_id)
+    )
 
 
 def _heal_plainly(world: World) -> None:

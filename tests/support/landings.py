@@ -95,7 +95,7 @@ def buffer_of(
 
 
 class Landings:
-    """One table, landed batch after batch, as the batch lane does it. Where it is no first load, as a large one is.
+    """One table, landed batch after batch, as an engine does it. Where it is no first load, as a large one is.
     ``size_bytes``: each batch is taken for one of so many."""
 
     def __init__(
