@@ -19,7 +19,7 @@ help: ## show what there is
 demo: .venv/.installed ## the whole main job on this machine, in about three minutes (DOCS=N for more orders)
 	@.venv/bin/snapshotter demo $(if $(DOCS),--docs $(DOCS))
 
-test: .venv/.installed ## all tests, on a real MongoDB and Spark (20 minutes on two cores); GUARD=yes SEED=random as in CI
+test: .venv/.installed ## all tests, on a real MongoDB and Spark (a quarter of an hour on two cores); GUARD=yes SEED=random as in CI
 	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations 30 $(if $(SEED),--seed $(SEED)) $(GUARDING)
 
 test-thorough: .venv/.installed ## what that leaves out for its time: every strategy killed seven times, longer searches

@@ -170,6 +170,7 @@ def test_a_chunk_that_is_emptied_is_no_end(lab: Lab, reads: Reads) -> None:
     lab.assert_equal("orders")
 
 
+@pytest.mark.thorough
 def test_many_chunks_share_their_connections(lab: Lab, reads: Reads) -> None:
     """Sixty chunks of one document under ``insert_delete``, all of them written to meanwhile: the rows are the
     newest, and far fewer connections are made than chunks are read."""
