@@ -68,7 +68,6 @@ class Scheduler:
         in_stream: bool,
         controls: Controls | None = None,
     ) -> None:
-        self.run = run
         self.progress = progress
         self.limits = limits
         self.controls = controls or Controls()

@@ -1,14 +1,14 @@
 """States, and the steps between them, as tables.
 
 What a window or a task may do next stands in one table (`core.window.STEPS`, `core.tasks.STEPS`); every step is checked
-against it, and the diagrams in docs/ARCHITECTURE.md are made from it (`diagram`).
+against it, and the diagrams in docs/ARCHITECTURE.md are made from it (a test compares them).
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -34,28 +34,3 @@ class Steps(Generic[State]):
     def sources(self, step: str) -> tuple[State, ...]:
         """The states that allow this step, in the order of the table."""
         return tuple(state for state, steps in self.table.items() if step in steps)
-
-    def reachable(self) -> set[State]:
-        """All states that some order of steps leads to."""
-        found: set[State] = set()
-        left = [self.first]
-        while left:
-            state = left.pop()
-            if state not in found:
-                found.add(state)
-                left += [to for ends in self.table[state].values() for to in ends if to is not None]
-        return found
-
-
-def diagram(steps: Steps[State]) -> str:
-    """As a Mermaid state diagram, one line for each step."""
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {steps.first}", *_arrows(steps)])
-
-
-def _arrows(steps: Steps[State]) -> Iterator[str]:
-    for state, allowed in steps.table.items():
-        for step, ends in allowed.items():
-            for to in ends:
-                yield f"    {state} --> {to or '[*]'}: {step}"
-        if not allowed:
-            yield f"    {state} --> [*]"

@@ -4,9 +4,9 @@ However a signal came, it is handled here (`take_signals`), and once: its id is 
 said (how long: `core.memory`). Delivered again it changes nothing; another content under its id is refused, and that is
 said.
 
-    signals -> SignalHandler.decide: a Delivery -> Ledger.take: durable, then in effect -> SignalHandler.tell
+    signals -> SignalHandler.decide, in a Delivery -> Ledger.take: durable, then in effect -> SignalHandler.tell
 
-Deciding changes nothing but the value that it returns. Whoever takes it, the run under way or, where there is none, the
+Deciding changes nothing but the delivery. Whoever takes it, the run under way or, where there is none, the
 journal alone, makes it durable as a whole; only then is anybody told.
 """
 
@@ -126,38 +126,30 @@ def take_signals(
     """Handle signals that came together, in their order. ``refused``: what came with them and was no signal. Whatever
     is wrong with one is said where operators look. All of it is durable when this returns; where it raises, nothing is.
     """
-    taken, refused = tuple(actions), tuple(refused)
-    if not taken and not refused:
-        return  # most batches: what holds is not asked for, which may read the storage
-    with handler.one_at_a_time:
-        delivery = handler.decide(taken, ledger.standing())
-        delivery.refused[:0] = refused
-        _take(delivery, ledger)
-        handler.tell(delivery)
+    actions, refused = tuple(actions), tuple(refused)
+    if actions or refused:  # of most batches neither: what holds is not asked for, which may read the storage
+        _take(handler, ledger, lambda delivery: handler.decide(actions, refused, delivery))
 
 
 def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
     """Accept one request. Raises SignalError (IdReused, say). A dry run is answered later; that too many wait is told
     there."""
-    with handler.one_at_a_time:
-        delivery = handler.begin(ledger.standing())
-        handler.carry_out(action, delivery)
-        _take(delivery, ledger)
-        handler.tell(delivery)
+    _take(handler, ledger, lambda delivery: handler.carry_out(action, delivery))
 
 
 def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> None:
     """Carry out one command. Raises RequestRefused."""
+    _take(handler, ledger, lambda delivery: handler.command(command, delivery))
+
+
+def _take(handler: SignalHandler, ledger: Ledger, decide: Callable[[Delivery], None]) -> None:
+    """Decide, make it durable and let it take effect, tell: all by one thread at a time."""
     with handler.one_at_a_time:
         delivery = handler.begin(ledger.standing())
-        handler.command(command, delivery)
-        _take(delivery, ledger)
+        decide(delivery)
+        if delivery.signals.new or delivery.signals.commands:
+            ledger.take(delivery.signals.new, delivery.signals.controls)
         handler.tell(delivery)
-
-
-def _take(delivery: Delivery, ledger: Ledger) -> None:
-    if delivery.signals.new or delivery.signals.commands:
-        ledger.take(delivery.signals.new, delivery.signals.controls)
 
 
 class SignalHandler:
@@ -187,15 +179,14 @@ class SignalHandler:
         signals = SignalBatch(standing.requests, journal.controls, journal.moment())
         return Delivery(signals, Asked(self._captured), journal.size, journal.room, standing.position)
 
-    def decide(self, actions: Iterable[Action], standing: Standing) -> Delivery:
+    def decide(self, actions: Iterable[Action], refused: Iterable[Refusal], delivery: Delivery) -> None:
         """What these signals lead to, in their order; what is wrong with one is among what is to be told."""
-        delivery = self.begin(standing)
+        delivery.refused += refused
         for action in actions:
             try:
                 self.carry_out(action, delivery)
             except SignalError as error:
                 delivery.refused.append(Refusal(action.id, str(error)))
-        return delivery
 
     def dry_run(self, action: ExecuteSnapshot, standing: Standing) -> DryRun:
         """What the request would read; nothing is accepted, and nothing read. Raises SignalError."""
