@@ -19,9 +19,9 @@ from bench.spark import HEAP
 from bench.writer import writer_of
 from snapshotter.api import Snapshotter
 from snapshotter.configuration.settings import Settings
-from snapshotter.core.progress import RequestProgress
+from snapshotter.core.values.progress import RequestProgress
 from snapshotter.spark_session import spark_builder
-from streaming.mongo import majority_time
+from streaming.mongo.deployment import majority_time
 
 _PATIENCE_S = 1_800
 _LOOKS_S = 0.2

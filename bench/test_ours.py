@@ -15,7 +15,7 @@ from bench import ours
 from bench.measurement import Measurement
 from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
-from streaming.mongo import connect, majority_time
+from streaming.mongo.deployment import connect, majority_time
 
 DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000000"))
 CHANGES = int(os.environ.get("BENCH_CHANGES", "200000"))

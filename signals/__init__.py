@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from signals.client import SnapshotClient
+    from signals.client.client import SnapshotClient
     from signals.outcomes import SnapshotFailed, SnapshotRejected
 
 __all__ = ["SnapshotClient", "SnapshotFailed", "SnapshotRejected"]
@@ -22,7 +22,7 @@ __all__ = ["SnapshotClient", "SnapshotFailed", "SnapshotRejected"]
 
 def __getattr__(name: str) -> Any:
     if name == "SnapshotClient":
-        from signals.client import SnapshotClient
+        from signals.client.client import SnapshotClient
 
         return SnapshotClient
     if name in __all__:

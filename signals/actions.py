@@ -1,10 +1,10 @@
 """What an operator can ask for, as frozen values.
 
 A signal is three fields: an id, a type, and data. Here are the types that exist, each a value whose fields
-have been checked; ``signals.parsing`` makes them from documents and ``fields_of`` turns them back, so that
+have been checked; ``signals.parsing.signal`` makes them from documents and ``fields_of`` turns them back, so that
 what one side sends is what the other side reads.
 
-Collections are named by patterns, kept exactly as they were written (trimmed). ``signals.selection``
+Collections are named by patterns, kept exactly as they were written (trimmed). ``signals.matching.selection``
 matches them against the collections that exist. A filter is kept as the text of a query document in MongoDB
 Extended JSON, an id of a document as the text of its value in canonical Extended JSON.
 

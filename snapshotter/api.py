@@ -23,21 +23,21 @@ from typing import Self, TypeVar
 from bson import ObjectId
 from pyspark.sql import SparkSession
 
-from signals.notifications import Notification
+from signals.notifications.notification import Notification
 from snapshotter.configuration.settings import Settings
-from snapshotter.control.answers import DryRun
-from snapshotter.control.asking import IdRangeOfValues, execute_action
-from snapshotter.core.commands import Pause, Resume, Stop
-from snapshotter.core.progress import RequestProgress
+from snapshotter.core.values.commands import Pause, Resume, Stop
+from snapshotter.core.values.progress import RequestProgress
 from snapshotter.engine import assembly
 from snapshotter.errors import DefiniteError
-from snapshotter.notifying.window_log import LandedWindow
-from snapshotter.progress_view import View
+from snapshotter.intake.asking import IdRangeOfValues, execute_action
+from snapshotter.reporting.answers import DryRun
+from snapshotter.reporting.progress_view import View
+from snapshotter.reporting.window_log import LandedWindow
 from snapshotter.verification.verify import VerifyResult, verify_collection
-from streaming.mongo import majority_time
+from streaming.delta.table_paths import state_path, under
+from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
-from streaming.table_paths import state_path, under
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.05

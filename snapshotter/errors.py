@@ -100,7 +100,7 @@ class Description:
     """False for an error nobody has foreseen: a traceback is worth showing."""
 
 
-# By kind of error at MongoDB (``streaming.mongo_errors.Kind``): exit code, and what to do next.
+# By kind of error at MongoDB (``streaming.mongo.errors.Kind``): exit code, and what to do next.
 _AT_MONGODB: dict[str, tuple[int, str | None]] = {
     "transient": (
         EXIT_GAVE_UP,
@@ -178,7 +178,7 @@ def describe(error: BaseException) -> Description:
         return Description(kind, message, next_step, EXIT_DEFINITE, True)
     # These need the MongoDB driver, and only errors do.
     from snapshotter import failures
-    from streaming.mongo_errors import classify
+    from streaming.mongo.errors import classify
 
     found = classify(error)
     if found.kind.value in _AT_MONGODB:

@@ -21,8 +21,8 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from streaming import mongo_errors
-from streaming.server_codes import Kind
+from streaming.mongo import errors as mongo_errors
+from streaming.mongo.server_codes import Kind
 
 ENVIRONMENT_RETRIES = 30
 """Five minutes at the default pause: disks are made room on, and executors replaced, in less."""

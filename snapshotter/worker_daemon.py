@@ -13,8 +13,8 @@ import gc
 from pyspark import daemon
 
 import snapshotter.reading.chunk_reader
-import streaming.change_stream
-import streaming.streamed_rows
+import streaming.decode.streamed_rows
+import streaming.source.change_stream
 
 __all__ = ["snapshotter", "streaming"]
 

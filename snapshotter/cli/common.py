@@ -12,7 +12,7 @@ import typer
 
 from snapshotter.errors import DefiniteError
 from snapshotter.log import LogFormat, set_up
-from snapshotter.status import STATUS_FILE, Status
+from snapshotter.reporting.status import STATUS_FILE, Status
 
 if TYPE_CHECKING:
     from snapshotter.configuration.settings import Settings

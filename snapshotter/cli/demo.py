@@ -18,7 +18,7 @@ def demo(
     """Show the whole on this machine, with nothing set up beforehand."""
     set_up_logging(ctx)
     from snapshotter.demo.demo import run_demo
-    from snapshotter.progress_view import open_view
+    from snapshotter.reporting.progress_view import open_view
 
     with open_view() as view:
         code = run_demo(docs, view, rate=rate, keep=keep)

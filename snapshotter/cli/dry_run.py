@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from snapshotter.cli.common import read_status, say
 from snapshotter.errors import DefiniteError
-from snapshotter.status import EngineState
+from snapshotter.reporting.status import EngineState
 
 if TYPE_CHECKING:
-    from snapshotter.control.answers import CollectionEstimate, DryRun
+    from snapshotter.reporting.answers import CollectionEstimate, DryRun
     from snapshotter.state.storage import Storage
 
 POLL_SECONDS = 0.5
@@ -19,7 +19,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRun:
     """Until the engine has answered. Raises DefiniteError where it refused or failed, or time is up."""
-    from snapshotter.control.answers import read_answer
+    from snapshotter.reporting.answers import read_answer
 
     deadline = None if timeout is None else time.monotonic() + timeout
     told: EngineState | str | None = None
@@ -47,7 +47,7 @@ def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRu
 
 def forget_answer(state: Storage, signal_id: str) -> None:
     """An answer that lies there already is to another question."""
-    from snapshotter.control.answers import answer_file
+    from snapshotter.reporting.answers import answer_file
 
     state.delete(answer_file(signal_id))
 

@@ -20,7 +20,7 @@ def run(
     settings = load_settings(config, warn=False)
     set_up_logging(ctx)
     from snapshotter.engine.engine_runner import run as run_engine
-    from snapshotter.progress_view import open_view
+    from snapshotter.reporting.progress_view import open_view
 
     with open_view() as view:
         code = run_engine(settings, once=once, view=view)

@@ -19,12 +19,12 @@ import typer
 
 from signals.actions import Action, ExecuteSnapshot, SnapshotType
 from signals.errors import MalformedSignal
-from signals.parsing import parse_signal
-from signals.values import load_json
+from signals.parsing.signal import parse_signal
+from signals.parsing.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
 from snapshotter.errors import ConfigurationError, DefiniteError
-from snapshotter.status import EngineState, RequestState, Status
+from snapshotter.reporting.status import EngineState, RequestState, Status
 
 if TYPE_CHECKING:
     from snapshotter.configuration.settings import Settings
@@ -210,9 +210,9 @@ def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
     RequestRefused; without a connection it is said that nobody looked."""
     from pymongo.errors import PyMongoError
 
-    from snapshotter.control.catalogue import RequestRefused, captured_collections, refuse_wrong_names
-    from streaming.mongo import check_deployment, new_client
-    from streaming.scope import CaptureScope
+    from snapshotter.reading.catalogue import RequestRefused, captured_collections, refuse_wrong_names
+    from streaming.mongo.deployment import check_deployment, new_client
+    from streaming.scope.scope import CaptureScope
 
     scope = CaptureScope.parse(settings.source_options())
     wait = min(settings.mongodb.server_selection_timeout_ms, LOOK_MS)
@@ -237,8 +237,8 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
     from snapshotter.state.progress_store import ProgressStore
 
     if settings.signals_reach_stream and settings.signal_collection:
-        from signals.source_channel import SourceChannel
-        from streaming.mongo import check_deployment, connect
+        from signals.channels.source_channel import SourceChannel
+        from streaming.mongo.deployment import check_deployment, connect
 
         client = connect(settings.connection_uri())
         check_deployment(client)
@@ -246,7 +246,7 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
         if ProgressStore(state).newest() is not None:
             SourceChannel(client, settings.signal_collection).send(action)
             return f"the collection {settings.signal_collection}"
-    from signals.inbox_channel import InboxChannel
+    from signals.channels.inbox_channel import InboxChannel
 
     InboxChannel(state).send(action)
     return f"the inbox of the engine {settings.name!r}"
@@ -254,7 +254,7 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
 
 def _wait(state: Storage, request_id: str, timeout: float | None) -> None:
     """Show the request's progress until it has ended. Raises DefiniteError where it failed or time is up."""
-    from snapshotter.progress_view import open_view
+    from snapshotter.reporting.progress_view import open_view
 
     deadline = None if timeout is None else time.monotonic() + timeout
     told: EngineState | str | None = None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import typer
 
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, open_state, require_status, say
-from snapshotter.status import EngineState, Status
+from snapshotter.reporting.status import EngineState, Status
 
 STALE_SECONDS = 30.0
 
@@ -17,7 +17,7 @@ def status(config: ConfigFile, as_json: AsJson = False) -> None:
     """Show state, lag, and the progress of every snapshot request."""
     from rich.console import Console
 
-    from snapshotter.progress_view import render
+    from snapshotter.reporting.progress_view import render
 
     settings = load_settings(config)
     found = require_status(open_state(settings), settings)

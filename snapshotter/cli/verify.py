@@ -37,7 +37,7 @@ def verify(
     from snapshotter.engine.assembly import spark_session
     from snapshotter.verification.verify import verify_collection
     from snapshotter.worker_code import check_workers
-    from streaming.table_paths import state_path, under
+    from streaming.delta.table_paths import state_path, under
 
     uri, spark = settings.connection_uri(), spark_session(settings)
     reports: list[dict[str, object]] = []
@@ -65,11 +65,11 @@ def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespac
     """The captured collections that the patterns name, or all of them. Raises ConfigurationError for a
     pattern that names none: nothing compared must never look like everything equal.
     """
-    from signals.selection import expand, unmatched
-    from snapshotter.control.catalogue import captured_collections
-    from streaming.mongo import check_deployment, connect
+    from signals.matching.selection import expand, unmatched
+    from snapshotter.reading.catalogue import captured_collections
+    from streaming.mongo.deployment import check_deployment, connect
     from streaming.namespaces import Namespace
-    from streaming.scope import CaptureScope
+    from streaming.scope.scope import CaptureScope
 
     client = connect(settings.connection_uri())
     check_deployment(client)

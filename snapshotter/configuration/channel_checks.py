@@ -1,24 +1,24 @@
 """Rules between the options of signal channels: which channels there are, and what each of them needs.
 
 Problems are gathered like those of `settings_checks`, so that a file's are told all at once. What only a channel's own
-client can judge is tried by `channels.check_options`, before an engine is started.
+client can judge is tried by `channel_config.check_options`, before an engine is started.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from signals.channel import ChannelOptionsRefused
-from signals.channel_plugins import GROUP, OURS, known_channels
-from signals.file_channel import NAME as FILE
-from signals.file_channel import OPTION as FILE_OPTION
-from signals.kafka_channel import NAME as KAFKA
-from signals.kafka_options import CHANNEL, CONSUMER, KafkaSignalOptions
+from signals.channels.channel import ChannelOptionsRefused
+from signals.channels.file_channel import NAME as FILE
+from signals.channels.file_channel import OPTION as FILE_OPTION
+from signals.channels.kafka_channel import NAME as KAFKA
+from signals.channels.kafka_options import CHANNEL, CONSUMER, KafkaSignalOptions
+from signals.channels.plugins import GROUP, OURS, known_channels
+from snapshotter.configuration.channel_config import ALWAYS, ChannelConfig, problems_of
 from snapshotter.configuration.option_groups import SignalOptions
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import as_option_text
 from snapshotter.configuration.settings_checks import check_channels
-from snapshotter.control.channels import ALWAYS, ChannelConfig, problems_of
 from snapshotter.errors import Problem
 
 ENABLED = "signal.enabled.channels"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from signals.notification_kafka import refused_properties
+from signals.notifications.kafka import refused_properties
 from snapshotter.configuration.notification_config import BUILT_IN, ENTRY_POINTS, SINK
 from snapshotter.configuration.option_groups import NotificationOptions
 from snapshotter.configuration.settings_checks import check_channels

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from signals.notification_kafka import KafkaNotificationOptions
+from signals.notifications.kafka import KafkaNotificationOptions
 
 LOG = "log"
 SINK = "sink"

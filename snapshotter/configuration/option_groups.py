@@ -27,9 +27,9 @@ from snapshotter.configuration.option_values import (
     choice,
     option,
 )
-from snapshotter.core.watermark_ids import Strategy
-from streaming.change_options import BATCH_BYTES
-from streaming.scope import Level
+from snapshotter.core.values.watermark_ids import Strategy
+from streaming.scope.scope import Level
+from streaming.source.change_options import BATCH_BYTES
 
 BATCH_BYTES_MIN = 1 << 20
 _BASED = "snapshot.mode.configuration.based"

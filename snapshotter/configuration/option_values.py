@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from streaming.scope import split_list
+from streaming.scope.scope import split_list
 
 
 class CaptureMode(StrEnum):

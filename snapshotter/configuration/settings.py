@@ -38,10 +38,10 @@ from snapshotter.configuration.option_groups import (
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import as_option_text
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
-from snapshotter.core.limits import Limits
-from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import ConfigurationError, Problem, redact
-from streaming.table_paths import encode_name, engine_path, under
+from streaming.delta.table_paths import encode_name, engine_path, under
 
 
 class Settings(BaseModel):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from signals.errors import SignalError
-from signals.filters import query_document, refuse_code
+from signals.parsing.filters import query_document, refuse_code
 from snapshotter.configuration.option_groups import (
     BATCH_BYTES_MIN,
     CaptureOptions,
@@ -22,10 +22,10 @@ from snapshotter.configuration.option_groups import (
 )
 from snapshotter.configuration.option_values import CaptureMode, FullUpdate, MatchMode, SnapshotMode
 from snapshotter.configuration.snapshot_modes import custom
-from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import Problem
-from streaming.list_entries import difference
-from streaming.scope import Level
+from streaming.scope.list_entries import difference
+from streaming.scope.scope import Level
 
 STRATEGY = "incremental.snapshot.watermarking.strategy"
 SIGNALS = "signal.data.collection"

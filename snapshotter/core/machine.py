@@ -4,8 +4,9 @@
 clock and never draws a random number, so the same inputs always give the same effects (tests/traces shows
 them).
 
-Theory of operation. Requests stand in one queue (`core.queue`); in each collection one task at a time has its turn, so
-the READs of one commit never hold a key twice. What operators decide meanwhile is in `core.controls`. A task is
+Theory of operation. Requests stand in one queue (`core.rules.queue`); in each collection one task at a time has its
+turn, so the READs of one commit never hold a key twice. What operators decide meanwhile is in `core.values.controls`.
+A task is
 *opened* (its largest id is read), *begun* by the next batch (only there is it known, between two landings, whether its
 table is empty), and then scanned: chunk ends are planned ahead, windows are registered and run while batches land, and
 each batch closes the windows whose high watermark lies at or before its end, in the order of the scan. What landed
@@ -27,11 +28,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapshotter.core import announcements, batches, inputs, queue
-from snapshotter.core.chunks import KeyList, end_of
-from snapshotter.core.controls import Controls
-from snapshotter.core.coverage import Coverage
-from snapshotter.core.effects import (
+from snapshotter.core.rules import announcements, batches, queue
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.rules.scan import Planned
+from snapshotter.core.scheduler import Scheduler
+from snapshotter.core.values import inputs
+from snapshotter.core.values.chunks import KeyList, end_of
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.effects import (
     Discard,
     Effect,
     LandBatch,
@@ -42,15 +47,12 @@ from snapshotter.core.effects import (
     Unreached,
     WriteHigh,
 )
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.limits import Limits
-from snapshotter.core.progress import Progress
-from snapshotter.core.scan import Planned
-from snapshotter.core.scheduler import Scheduler
-from snapshotter.core.sharding import ShardKeys, rekeyed
-from snapshotter.core.suspension import Suspension, repairing
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Window, WindowError, WindowId
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.sharding import ShardKeys, rekeyed
+from snapshotter.core.values.suspension import Suspension, repairing
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Window, WindowError, WindowId
 from streaming.namespaces import Namespace
 
 

@@ -22,10 +22,14 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
-from snapshotter.core import inputs, queue, rereads
-from snapshotter.core.chunks import Bound
-from snapshotter.core.controls import Controls
-from snapshotter.core.effects import (
+from snapshotter.core.rules import queue
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.rules.pace import Pace
+from snapshotter.core.rules.scan import Planned, Scan
+from snapshotter.core.values import inputs, rereads
+from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.effects import (
     Discard,
     Effect,
     LandBatch,
@@ -36,14 +40,11 @@ from snapshotter.core.effects import (
     SaveControls,
     WriteLow,
 )
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.limits import Limits
-from snapshotter.core.pace import Pace
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.scan import Planned, Scan
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Window, WindowId
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -1,1 +1,3 @@
-"""`make demo`: a shop that is written to while it is backfilled."""
+"""A shop that is written to while it is backfilled: `make demo`, and the sandbox to try the product on."""
+
+__all__ = ["demo", "sandbox"]

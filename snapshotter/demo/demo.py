@@ -24,11 +24,11 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.demo.shop import COLLECTION, DATABASE, Writer, load
 from snapshotter.engine import assembly
 from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK
-from snapshotter.progress_view import View
+from snapshotter.reporting.progress_view import View
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.verification.verify import verify_collection
+from streaming.delta.table_paths import state_path, under
 from streaming.namespaces import Namespace
-from streaming.table_paths import state_path, under
 
 _ORDERS = Namespace(DATABASE, COLLECTION)
 _SIGNALS = "shop.signals"

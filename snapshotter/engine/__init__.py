@@ -1,1 +1,6 @@
-"""The engine: its runs, what signals make it do, how it starts and ends, and what it is put together from."""
+"""The engine: its runs, how it starts and ends, and what it is put together from.
+
+`assembly` makes it from settings, `engine` keeps runs going, `run` is one of them and the life of its batches.
+"""
+
+__all__ = ["assembly", "engine_runner", "take_over"]

@@ -7,21 +7,21 @@ from functools import partial
 import structlog
 from pyspark.sql import SparkSession
 
-from signals.notification_kafka import KafkaNotificationOptions
+from signals.notifications.kafka import KafkaNotificationOptions
 from snapshotter.configuration.channel_checks import channel_config
+from snapshotter.configuration.channel_config import check_options
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.notification_config import SINK, NotificationConfig
 from snapshotter.configuration.option_groups import SnapshotOptions
 from snapshotter.configuration.option_values import SnapshotMode, TableAltered
 from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy, configured, custom
-from snapshotter.control import channels
 from snapshotter.engine.engine import Engine
-from snapshotter.engine_config import EngineConfig
-from snapshotter.progress_view import View
 from snapshotter.reading.chunk_reader import FETCH_SIZE
+from snapshotter.reporting.progress_view import View
 from snapshotter.spark_session import spark_builder
 from streaming.namespaces import Namespace
-from streaming.scope import CaptureScope, NameList
+from streaming.scope.scope import CaptureScope, NameList
 
 _log = structlog.get_logger("snapshotter.configuration")
 _ASKED = {"columns": "state", "events": "latest"}
@@ -101,7 +101,7 @@ def spark_session(settings: Settings) -> SparkSession:
 
 def check(settings: Settings) -> None:
     """What only a client can say of its options, before Spark is started for nothing. Raises ConfigurationError."""
-    channels.check_options(channel_config(settings.signal, settings.topic_prefix))
+    check_options(channel_config(settings.signal, settings.topic_prefix))
 
 
 def assemble(settings: Settings, spark: SparkSession | None = None, view: View | None = None) -> Engine:

@@ -25,12 +25,12 @@ from pymongo.errors import PyMongoError
 
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import Storage
-from streaming.change_cursor import holds
-from streaming.change_options import ChangeOptions
 from streaming.json_text import from_text, to_text
-from streaming.mongo import majority_time
-from streaming.mongo_errors import SourceError
+from streaming.mongo.deployment import majority_time
+from streaming.mongo.errors import SourceError
 from streaming.positions import ClusterTime
+from streaming.source.change_cursor import holds
+from streaming.source.change_options import ChangeOptions
 
 _log = structlog.get_logger("snapshotter.engine")
 _FILE = "beginning.json"

@@ -14,9 +14,9 @@ import structlog
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from snapshotter.control.readings import Readings
-from snapshotter.engine_config import EngineConfig
-from streaming.mongo_errors import classify
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.reading.name_checks import Readings
+from streaming.mongo.errors import classify
 
 _log = structlog.get_logger("snapshotter.catalogue")
 SECONDS = 60.0

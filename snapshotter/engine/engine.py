@@ -18,18 +18,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from signals.actions import Action, ExecuteSnapshot
-from signals.channel import SignalChannel
-from signals.inbox_channel import InboxChannel
-from signals.process_channel import InProcessChannel
-from snapshotter.control.answers import DryRun
-from snapshotter.control.catalogue import captured_collections, sample_plan
-from snapshotter.control.channels import Channels, open_enabled
-from snapshotter.control.outcomes import Refusal
-from snapshotter.control.signal_documents import actions_in
-from snapshotter.core.announcements import SKIPPED
-from snapshotter.core.commands import Command
-from snapshotter.core.effects import Announce
-from snapshotter.core.progress import Progress
+from signals.channels.channel import SignalChannel
+from signals.channels.inbox_channel import InboxChannel
+from signals.channels.process_channel import InProcessChannel
+from snapshotter.configuration.channel_config import open_enabled
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.core.rules.announcements import SKIPPED
+from snapshotter.core.values.commands import Command
+from snapshotter.core.values.effects import Announce
+from snapshotter.core.values.progress import Progress
 from snapshotter.engine import preflight
 from snapshotter.engine.beginning import Beginning, held_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
@@ -41,7 +38,14 @@ from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.session import Session
-from snapshotter.engine.signal_handler import (
+from snapshotter.engine.source_pacing import SourcePacing
+from snapshotter.engine.suspended import Suspects, refuse_suspended
+from snapshotter.engine.winding_up import all_of
+from snapshotter.engine.world import World
+from snapshotter.failures import Fault, classify
+from snapshotter.intake.channels import Channels
+from snapshotter.intake.signal_documents import actions_in
+from snapshotter.intake.signal_handler import (
     Ledger,
     SignalHandler,
     Waiting,
@@ -49,38 +53,35 @@ from snapshotter.engine.signal_handler import (
     take_request,
     take_signals,
 )
-from snapshotter.engine.signal_outcomes import SignalOutcomes
-from snapshotter.engine.signals_ahead import SignalsAhead
-from snapshotter.engine.source_pacing import SourcePacing
-from snapshotter.engine.status_collection import StatusCollection
-from snapshotter.engine.suspended import Suspects, refuse_suspended
-from snapshotter.engine.winding_up import all_of
-from snapshotter.engine.world import World
-from snapshotter.engine_config import EngineConfig
-from snapshotter.failures import Fault, classify
+from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
-from snapshotter.notifying.notices import Notifier
-from snapshotter.notifying.notification_channels import open_channels
-from snapshotter.notifying.telling import Telling
-from snapshotter.notifying.window_log import WindowLog
-from snapshotter.progress_view import SilentView, View
+from snapshotter.reading.catalogue import captured_collections, sample_plan
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
+from snapshotter.reporting.answers import DryRun
+from snapshotter.reporting.notices import Notifier
+from snapshotter.reporting.notification_channels import open_channels
+from snapshotter.reporting.outcomes import Refusal
+from snapshotter.reporting.progress_view import SilentView, View
+from snapshotter.reporting.signal_outcomes import SignalOutcomes
+from snapshotter.reporting.status import EngineState
+from snapshotter.reporting.status_collection import StatusCollection
+from snapshotter.reporting.telling import Telling
+from snapshotter.reporting.window_log import WindowLog
 from snapshotter.state.identity import application_id, engine_id
 from snapshotter.state.journal import Journal
 from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
-from snapshotter.status import EngineState
 from snapshotter.worker_code import check_workers
-from streaming import mongo_errors
-from streaming.change_options import ChangeOptions
-from streaming.mongo import connect, majority_time
+from streaming.delta.table_identity import Owner
+from streaming.mongo import errors as mongo_errors
+from streaming.mongo.deployment import connect, majority_time
+from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
-from streaming.server_codes import Kind
-from streaming.table_identity import Owner
+from streaming.source.change_options import ChangeOptions
 
 _log = structlog.get_logger("snapshotter.engine")
 

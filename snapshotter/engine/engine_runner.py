@@ -12,8 +12,8 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.engine import assembly, preflight
 from snapshotter.engine.engine import Engine
 from snapshotter.errors import EXIT_OK
-from snapshotter.progress_view import View
-from streaming.mongo import connect
+from snapshotter.reporting.progress_view import View
+from streaming.mongo.deployment import connect
 
 
 def run(settings: Settings, *, once: bool, view: View) -> int:

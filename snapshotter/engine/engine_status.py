@@ -13,20 +13,18 @@ from datetime import UTC, datetime
 
 import structlog
 
-from snapshotter.control.estimates import ReadingSpeed
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.suspension import Suspension
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Window
-from snapshotter.engine.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest
+from snapshotter.core.values.suspension import Suspension
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Window
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
 from snapshotter.log import warn_of
-from snapshotter.progress_view import SilentView, View
-from snapshotter.state.process import Owner
-from snapshotter.state.storage import Storage
-from snapshotter.status import (
+from snapshotter.reporting.estimates import ReadingSpeed
+from snapshotter.reporting.progress_view import SilentView, View
+from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
+from snapshotter.reporting.status import (
     STATUS_FILE,
     ChannelReport,
     CollectionReport,
@@ -40,6 +38,8 @@ from snapshotter.status import (
     SuspensionReport,
     WindowReport,
 )
+from snapshotter.state.process import Owner
+from snapshotter.state.storage import Storage
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.status")

@@ -1,7 +1,8 @@
 """What a start of the engine reads, and as which request.
 
 The initial load is a request like any other. So one that was cut short goes on by itself, and only a mode that wants
-another one gets another one (`snapshot_modes`). Besides, a later start reads what is captured since (`core.coverage`).
+another one gets another one (`snapshot_modes`). Besides, a later start reads what is captured since
+(`core.values.coverage`).
 
 Invariants
 - A table that holds rows which the stream has not followed is read with reconcile: what was deleted meanwhile has no
@@ -21,12 +22,12 @@ from typing import Protocol
 
 import structlog
 
-from signals.selection import spelled
+from signals.matching.selection import spelled
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.option_values import NewCollections
-from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.engine_config import EngineConfig
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore

@@ -1,4 +1,4 @@
-"""What the engine tells its source between batches (`streaming.hints`): when to make a batch, and how dense events are.
+"""What the engine tells its source between batches (`streaming.source.hints`): when to make one, how dense events are.
 
 The nonce moves the offset when the stream is idle and something waits for a batch. The density of recent batches lets
 the next one be sized without counting first.
@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-from streaming.hints import Hints, read_hints, write_hints
+from streaming.source.hints import Hints, read_hints, write_hints
 
 
 class HintsWriter:

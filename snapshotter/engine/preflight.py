@@ -12,17 +12,17 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.settings_checks import FILTERS
-from snapshotter.control.catalogue import why_refused
-from snapshotter.control.readings import Readings
-from snapshotter.core.watermark_ids import Strategy
-from snapshotter.engine_config import EngineConfig
+from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import ConfigurationError, DefiniteError
-from streaming.mongo import check_deployment
-from streaming.mongo_errors import as_source_error
+from snapshotter.reading.catalogue import why_refused
+from snapshotter.reading.name_checks import Readings
+from streaming.keys.shard_keys import CATALOGUE as SHARD_KEYS
+from streaming.mongo.deployment import check_deployment
+from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
-from streaming.scope import Level
-from streaming.shard_keys import CATALOGUE as SHARD_KEYS
+from streaming.scope.scope import Level
 
 _PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"

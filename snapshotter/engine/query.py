@@ -11,9 +11,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snapshotter.engine.beginning import START
 from snapshotter.engine.run import Run
 from snapshotter.engine.world import World
-from streaming.change_stream import register_at
-from streaming.mongo import CONNECTION_OPTION
+from streaming.mongo.deployment import CONNECTION_OPTION
 from streaming.positions import ClusterTime
+from streaming.source.change_stream import register_at
 
 _COMMIT_SECONDS = 10.0
 

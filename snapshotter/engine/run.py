@@ -21,12 +21,10 @@ from dataclasses import dataclass, field
 import structlog
 from pyspark.sql import DataFrame
 
-from snapshotter.control.catalogue import captured_collections
-from snapshotter.control.post_images import PostImages
-from snapshotter.control.signal_documents import actions_in
-from snapshotter.core.controls import Controls
-from snapshotter.core.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
-from snapshotter.core.inputs import (
+from snapshotter.core.machine import Machine
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.effects import Announce, Effect, LandBatch, MakeBatch, SaveControls, SaveProgress
+from snapshotter.core.values.inputs import (
     BatchArrived,
     BatchLanded,
     BuffersLost,
@@ -35,15 +33,15 @@ from snapshotter.core.inputs import (
     Input,
     SignalsTaken,
 )
-from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.window import Window
-from snapshotter.engine.signal_handler import Standing, Waiting, take_signals
-from snapshotter.engine.signals_ahead import SignalsAhead
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import Window
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.engine.world import World
+from snapshotter.intake.signal_documents import actions_in
+from snapshotter.intake.signal_handler import Standing, Waiting, take_signals
+from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.contents import BatchContents, StreamScope, opened
 from snapshotter.landing.frames import for_batches
 from snapshotter.landing.land import Landed, Lander
@@ -51,13 +49,15 @@ from snapshotter.landing.survey import Survey, survey
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.transactions import FOLDER, TransactionTable
 from snapshotter.log import warn_of
+from snapshotter.reading.catalogue import captured_collections
+from snapshotter.reading.post_images import PostImages
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
-from streaming import mongo_errors
-from streaming.mongo import majority_time
+from streaming.keys.shard_keys import shard_keys
+from streaming.mongo import errors as mongo_errors
+from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
-from streaming.shard_keys import shard_keys
 
 _log = structlog.get_logger("snapshotter.run")
 _BEHIND_SECONDS = 60

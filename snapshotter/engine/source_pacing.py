@@ -12,8 +12,8 @@ from snapshotter.core.machine import Machine
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.landing.batch_times import BatchTimes
 from snapshotter.landing.batch_trailer import BatchTrailer
-from streaming import admission
 from streaming.positions import ClusterTime
+from streaming.source import admission
 
 HOLD_SECONDS = 120
 """How far the stream may get ahead while it waits for a blocking request: then it goes on for a batch, and what is read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from snapshotter.core.progress import Progress
+from snapshotter.core.values.progress import Progress
 from snapshotter.errors import DefiniteError
 from streaming.namespaces import Namespace
 

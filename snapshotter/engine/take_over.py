@@ -1,9 +1,9 @@
 """Taking tables over from another engine: ``snapshotter take-over``.
 
-Two engines on one table would double its rows, so each table has one owner (`streaming.table_guard`), and whoever else
-starts is refused until somebody decides. Taken over is what this engine captures. The request that reads these
-collections again, with reconcile, is in the journal before the first owner is set: whatever ends the command, no table
-is this engine's without being read. The other engine's next commit there is refused.
+Two engines on one table would double its rows, so each table has one owner (`streaming.delta.table_guard`), and
+whoever else starts is refused until somebody decides. Taken over is what this engine captures. The request that reads
+these collections again, with reconcile, is in the journal before the first owner is set: whatever ends the command,
+no table is this engine's without being read. The other engine's next commit there is refused.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.engine_config import EngineConfig
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.landing.tables import Tables
 from snapshotter.state.identity import engine_id
 from snapshotter.state.journal import Journal
@@ -24,12 +24,12 @@ from snapshotter.state.lock import EngineLock
 from snapshotter.state.process import this_process
 from snapshotter.state.storage import Storage
 from snapshotter.state.storages import storage_for
-from streaming.columns import TablePlan
-from streaming.landing_errors import TableOwned
+from streaming.delta.landing_errors import TableOwned
+from streaming.delta.state_table import StateTable
+from streaming.delta.table_identity import Owner
+from streaming.delta.table_paths import state_path, under
 from streaming.namespaces import Namespace
-from streaming.state_table import StateTable
-from streaming.table_identity import Owner
-from streaming.table_paths import state_path, under
+from streaming.plan.columns import TablePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from typing import Any
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.kept_lock import KeptLock
-from snapshotter.engine.signal_handler import SignalHandler
-from snapshotter.engine.status_collection import StatusCollection
-from snapshotter.engine_config import EngineConfig
+from snapshotter.intake.signal_handler import SignalHandler
 from snapshotter.landing.tables import Tables
-from snapshotter.notifying.telling import Telling
-from snapshotter.notifying.window_log import WindowLog
+from snapshotter.reporting.status_collection import StatusCollection
+from snapshotter.reporting.telling import Telling
+from snapshotter.reporting.window_log import WindowLog
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 

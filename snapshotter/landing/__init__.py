@@ -1,1 +1,13 @@
-"""A batch on its way into the tables: what it read, what it closes, and the commits of each table."""
+"""A batch on its way into the tables: what it holds, what the tables say, and the commits of each table."""
+
+__all__ = [
+    "batch_times",
+    "batch_trailer",
+    "contents",
+    "frames",
+    "land",
+    "survey",
+    "table_faults",
+    "tables",
+    "transactions",
+]

@@ -11,9 +11,9 @@ Where the READs' ranges are proven new, their keys are held against all that str
 and the reads are inserted beside a merge of the rows: in the same commit, or (where the table takes no deletion
 vectors) in one behind it.
 
-Where the batch emptied the collection (`core.namespace_changes`), the MERGE deletes every row that its source has not:
-still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows that it
-found gone join the MERGE as deletes (`snapshotter.landing.reconcile`).
+Where the batch emptied the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
+has not: still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows
+that it found gone join the MERGE as deletes (`snapshotter.landing.reconcile`).
 
 No key has two rows: events are compacted by key, READs of one commit come from disjoint ranges, and a READ whose key
 has an event row in this batch is superseded, or (an event at or before the low watermark) gives way to it.
@@ -32,23 +32,23 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.effects import Closing, LandBatch
-from snapshotter.core.inputs import Outcome
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.effects import Closing, LandBatch
+from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.reconcile import GoneRows, gone_rows
 from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
 from snapshotter.reading.chunk_reader import Buffer, Trailer, free_checkpoint, held
-from streaming.columns import TablePlan
-from streaming.key_ranges import Range, cover
+from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
+from streaming.delta.state_merge import Known
+from streaming.delta.state_table import Landed
+from streaming.delta.table_identity import TableMark
+from streaming.keys.ranges import Range, cover
 from streaming.namespaces import Namespace
-from streaming.reshape import reshape
-from streaming.state_merge import Known
-from streaming.state_table import Landed
-from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
-from streaming.table_identity import TableMark
+from streaming.plan.columns import TablePlan
+from streaming.plan.reshape import reshape
 
 KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
 PIECE_BYTES = 16 << 20

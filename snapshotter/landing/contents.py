@@ -15,9 +15,9 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from snapshotter.core.namespace_changes import NamespaceChange, Upshot, upshot
-from snapshotter.core.watermark_ids import Strategy, edge_of, is_watermark
-from snapshotter.core.window import WatermarkObservation
+from snapshotter.core.values.namespace_changes import NamespaceChange, Upshot, upshot
+from snapshotter.core.values.watermark_ids import Strategy, edge_of, is_watermark
+from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.incomplete import bare, collection_of, events_of, moves
 from snapshotter.reading.chunk_reader import free_checkpoint, held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming.state_merge import set_unless_given
+from streaming.delta.state_merge import set_unless_given
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:

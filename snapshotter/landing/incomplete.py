@@ -1,4 +1,4 @@
-"""Ids that a batch leaves to be read again, in windows of their own (`core.in_flight`).
+"""Ids that a batch leaves to be read again, in windows of their own (`core.rules.in_flight`).
 
 - The last event of a document is an update that came without its full document (`capture.mode=change_streams`, a
   post-image that the server has not, a lookup in vain), and nothing full follows, nor a drop.
@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from snapshotter.core.chunks import Bound
+from snapshotter.core.values.chunks import Bound
 from snapshotter.landing.frames import frame_of
-from streaming.key_elements import document_of
-from streaming.keys import id_of, is_sharded, whole_id
+from streaming.bson.raw_fields import document_of
+from streaming.keys.keys import id_of, is_sharded, whole_id
 from streaming.namespaces import Namespace
 
 Incomplete = dict[Namespace, dict[str, Bound]]

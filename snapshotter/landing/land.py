@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.effects import LandBatch
-from snapshotter.core.inputs import Outcome
-from snapshotter.core.streamed_keys import StreamedKeys
-from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.window import WindowId
+from snapshotter.core.rules.streamed_keys import StreamedKeys
+from snapshotter.core.values.effects import LandBatch
+from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import WindowId
 from snapshotter.landing.commit import KEYS_SCHEMA, BuffersGone, LandedTable, TableBatch, land_table
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.incomplete import events_of
@@ -28,8 +28,8 @@ from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.transactions import TransactionTable
 from snapshotter.reading.chunk_reader import Buffer
+from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
-from streaming.table_identity import TableMark
 
 Marks = Mapping[Namespace, TableMark]
 

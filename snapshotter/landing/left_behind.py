@@ -2,11 +2,11 @@
 
 MongoDB tells such a change in one of two ways. A document that moves to another shard is deleted there and inserted
 here. One that stays is updated or replaced under its new documentKey, and nothing names the old one, whose row would
-stay for ever. An update says which fields it changes (`streaming.change_events`), a replacement does not: so where one
-comes, other keys of its `_id` are looked for, in the table and in the batch. Usually there are none.
+stay for ever. An update says which fields it changes (`streaming.source.change_events`), a replacement does not: so
+where one comes, other keys of its `_id` are looked for, in the table and in the batch. Usually there are none.
 
-The ids that are found are read again, with reconcile (`core.in_flight`): two documents may well share an `_id`, and
-only the source knows which of them are there.
+The ids that are found are read again, with reconcile (`core.rules.in_flight`): two documents may well share an `_id`,
+and only the source knows which of them are there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from streaming.keys import ID_END, whole_id
-from streaming.state_table import StateTable
+from streaming.delta.state_table import StateTable
+from streaming.keys.keys import ID_END, whole_id
 
 
 def left_behind(moved: Iterable[Row], events: DataFrame, table: StateTable | None) -> list[tuple[str, bytes]]:

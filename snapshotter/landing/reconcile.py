@@ -26,18 +26,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.chunks import KeyList, KeyRange
-from snapshotter.core.effects import Closing
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.chunks import KeyList, KeyRange
+from snapshotter.core.values.effects import Closing
+from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.left_behind import id_part
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
-from streaming.columns import TablePlan
-from streaming.key_ranges import Range, cover
-from streaming.keys import ID_ALL, is_sharded, start_of
-from streaming.state_merge import ranges_of
-from streaming.state_table import StateTable
-from streaming.streamed_rows import table_schema
+from streaming.decode.streamed_rows import table_schema
+from streaming.delta.state_merge import ranges_of
+from streaming.delta.state_table import StateTable
+from streaming.keys.keys import ID_ALL, is_sharded, start_of
+from streaming.keys.ranges import Range, cover
+from streaming.plan.columns import TablePlan
 
 _LIST = pa.schema([("_key", pa.string()), ("_window", pa.int32()), ("_low", pa.int64())])
 _RANGE = pa.schema(

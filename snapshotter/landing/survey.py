@@ -15,10 +15,10 @@ from typing import TypeVar
 import structlog
 
 from snapshotter.core.machine import Machine
-from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.sharding import ShardKeys, reading, rekeyed
-from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.tasks import TaskProgress
+from snapshotter.core.values.requests import SnapshotRequest
+from snapshotter.core.values.sharding import ShardKeys, reading, rekeyed
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.tasks import TaskProgress
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.incomplete import Incomplete, add, collection_of, incomplete
 from snapshotter.landing.left_behind import left_behind

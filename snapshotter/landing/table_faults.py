@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from snapshotter.core.suspension import TableUnusable
+from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.failures import Fault, classify
-from streaming.landing_errors import LandingOvertaken, TableAltered, TableOwned
+from streaming.delta.landing_errors import LandingOvertaken, TableAltered, TableOwned
 from streaming.namespaces import Namespace
 
 

@@ -16,13 +16,13 @@ from typing import Any, cast
 import structlog
 from pyspark.sql import SparkSession
 
-from snapshotter.core.suspension import TableUnusable
+from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
-from streaming.columns import Path, TablePlan
+from streaming.delta.state_table import StateTable
+from streaming.delta.table_identity import Owner, TableMark
+from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
 from streaming.namespaces import Namespace
-from streaming.state_table import StateTable
-from streaming.table_identity import Owner, TableMark
-from streaming.table_paths import STATE, parse_state_path, state_path, under
+from streaming.plan.columns import Path, TablePlan
 
 _log = structlog.get_logger("snapshotter.tables")
 _LOOKS = 4

@@ -25,9 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.landing.frames import frame_of
+from streaming.delta.state_merge import append
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.state_merge import append
 
 FOLDER = "transactions"
 SCHEMA = pa.schema(

@@ -1,1 +1,12 @@
-"""Documents of a window, read on the executors: its bounds, its two watermarks, its READs."""
+"""What is asked of the source besides the stream: the catalogue, bounds, watermarks, the READs of windows."""
+
+__all__ = [
+    "catalogue",
+    "chunk_reader",
+    "name_checks",
+    "post_images",
+    "range_find",
+    "ranges",
+    "request_lane",
+    "watermarks",
+]

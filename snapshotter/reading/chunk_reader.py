@@ -33,17 +33,17 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from snapshotter.core.chunks import Target
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.chunks import Target
+from snapshotter.core.values.window import WindowId
 from snapshotter.reading.range_find import range_find
-from streaming.columns import TablePlan
-from streaming.decode import Decoder
-from streaming.decode_schema import arrow_schema, spark_schema
-from streaming.mongo import connect
-from streaming.mongo_errors import as_source_error
+from streaming.decode.decoder import Decoder
+from streaming.keys.shard_keys import ShardKey
+from streaming.mongo.deployment import connect
+from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
+from streaming.plan.schemas import arrow_schema, spark_schema
 from streaming.positions import ClusterTime
-from streaming.shard_keys import ShardKey
 
 FETCH_SIZE = 8_000
 FETCH_BYTES = 4 << 20

@@ -1,7 +1,7 @@
 """Ids of documents as a signal writes them, as bounds that windows are made of.
 
-A signal keeps an id as canonical Extended JSON text (`signals.document_ids`), a window its BSON and its ``_key``. Ids
-that MongoDB holds equal (5 and 5.0) have one key, so only here can they be told to be one document.
+A signal keeps an id as canonical Extended JSON text (`signals.parsing.document_ids`), a window its BSON and its
+``_key``. Ids that MongoDB holds equal (5 and 5.0) have one key, so only here can they be told to be one document.
 
 Everything that is wrong with an id is a SignalError: it is the sender's to correct.
 """
@@ -15,8 +15,8 @@ import bson
 
 from signals.actions import IdRange
 from signals.errors import MalformedSignal, shown
-from signals.extended_json import decode
-from snapshotter.core.chunks import Bound, KeyRange
+from signals.parsing.extended_json import decode
+from snapshotter.core.values.chunks import Bound, KeyRange
 from snapshotter.reading.range_find import bound_of
 
 

@@ -28,9 +28,9 @@ from typing import Any, Literal
 
 from bson.raw_bson import RawBSONDocument
 
-from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
-from streaming.key_elements import Element, document_of, elements
-from streaming.keys import TAGS, is_sharded, key_of_document
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
+from streaming.bson.raw_fields import Element, document_of, elements
+from streaming.keys.keys import TAGS, is_sharded, key_of_document
 from streaming.namespaces import Namespace
 
 Style = Literal["auto", "bracket", "total"]
@@ -64,7 +64,7 @@ HIGHEST_ID = b"\x0a\x00\x00\x00\x7f_id\x00\x00"  # {"_id": MaxKey}
 def bound_of(id_document: bytes) -> Bound:
     """The bound at one id: `id_document` is raw BSON, ``{"_id": value}`` (or a documentKey, for a `KeyList`).
 
-    Raises `streaming.keys.UnkeyableId` for damaged bytes.
+    Raises `streaming.keys.keys.UnkeyableId` for damaged bytes.
     """
     return Bound(bytes(id_document), key_of_document(id_document))
 

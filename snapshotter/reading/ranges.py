@@ -27,7 +27,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 
-from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.values.chunks import Bound, KeyRange
 from snapshotter.reading.range_find import (
     FindArguments,
     Style,

@@ -20,10 +20,17 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
-from signals.filters import EVERYTHING, query_document
-from snapshotter.core.chunks import KeyList, KeyRange, Target
-from snapshotter.core.effects import Discard, OpenCollection, PlanChunks, ReadChunk, WriteHigh, WriteLow
-from snapshotter.core.inputs import (
+from signals.parsing.filters import EVERYTHING, query_document
+from snapshotter.core.values.chunks import KeyList, KeyRange, Target
+from snapshotter.core.values.effects import (
+    Discard,
+    OpenCollection,
+    PlanChunks,
+    ReadChunk,
+    WriteHigh,
+    WriteLow,
+)
+from snapshotter.core.values.inputs import (
     ChunkRead,
     ChunksPlanned,
     CollectionFailed,
@@ -33,8 +40,8 @@ from snapshotter.core.inputs import (
     LowWritten,
     WindowFailed,
 )
-from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import WindowId
 from snapshotter.errors import cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
@@ -42,11 +49,11 @@ from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, Re
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
-from streaming.columns import TablePlan
-from streaming.keys import is_sharded
-from streaming.mongo import average_document_bytes
+from streaming.keys.keys import is_sharded
+from streaming.keys.shard_keys import shard_key_of
+from streaming.mongo.deployment import average_document_bytes
 from streaming.namespaces import Namespace
-from streaming.shard_keys import shard_key_of
+from streaming.plan.columns import TablePlan
 
 E = TypeVar("E")
 _log = structlog.get_logger("snapshotter.requests")

@@ -24,9 +24,9 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
-from snapshotter.core.watermark_ids import Strategy, close_id, open_id
-from snapshotter.core.window import WindowId
-from streaming.mongo import majority_time
+from snapshotter.core.values.watermark_ids import Strategy, close_id, open_id
+from snapshotter.core.values.window import WindowId
+from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -1,1 +1,3 @@
 """What outlives a process: small files beside the checkpoint, and who may write them."""
+
+__all__ = ["generation", "identity", "journal", "lock", "process", "progress_store", "storage", "storages"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from snapshotter.core.progress import Progress
+from snapshotter.core.values.progress import Progress
 from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text
 

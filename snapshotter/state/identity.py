@@ -1,5 +1,5 @@
 """By what tables know an engine: its id, made once and kept beside its checkpoint, and the application id under which
-its batches are counted (`streaming.table_identity.Owner`).
+its batches are counted (`streaming.delta.table_identity.Owner`).
 
 Where the state was removed a new id is made, and tells the tables that what they hold is not what this state knows.
 """

@@ -2,7 +2,7 @@
 
 Durable, and not undone by a replay (progress is: `state.progress_store`). A request is carried out once, whatever
 crashes: it is in the journal until the progress that a replay would start from knows it as ended, and from then on its
-id is, for the time that is stated (`core.memory`).
+id is, for the time that is stated (`core.values.memory`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.controls import Controls
-from snapshotter.core.memory import ROOM, SECONDS, Memory, Moment
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.memory import ROOM, SECONDS, Memory, Moment
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text
 from streaming.namespaces import Namespace

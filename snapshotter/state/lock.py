@@ -28,8 +28,8 @@ from dataclasses import asdict, dataclass, replace
 
 from snapshotter.state.process import Owner, is_known_dead
 from snapshotter.state.storage import Storage
+from streaming.delta.table_paths import encode_name
 from streaming.json_text import from_text, to_text
-from streaming.table_paths import encode_name
 
 TTL_MS = 60_000
 """A holder renews three times as often as this, at least."""

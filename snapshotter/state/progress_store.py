@@ -7,7 +7,7 @@ replay does not undo is in the journal (`state.journal`). Of requests that have 
 
 from __future__ import annotations
 
-from snapshotter.core.progress import Progress
+from snapshotter.core.values.progress import Progress
 from snapshotter.state.generation import Generation, begin, current, seed
 from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text

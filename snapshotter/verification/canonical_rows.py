@@ -26,7 +26,7 @@ from snapshotter.verification.canonical import (
     string_form,
 )
 from snapshotter.verification.canonical_json import UnreadableRescuedData, read_rescued
-from streaming.columns import DECIMAL_SCALE, Array, Column, ColumnType, Scalar, Struct, TablePlan
+from streaming.plan.columns import DECIMAL_SCALE, Array, Column, ColumnType, Scalar, Struct, TablePlan
 
 Node = bytes | dict[str, Any] | list[Any]
 """A value on its way to canonical bytes: done, or a document or array that entries may still be laid over."""

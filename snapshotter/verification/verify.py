@@ -24,14 +24,14 @@ from pyspark.sql import functions as F
 
 from snapshotter.verification.canonical_diff import FieldDifference, differences
 from snapshotter.verification.verify_jobs import Source, source_contents, table_contents
-from streaming.columns import TablePlan
-from streaming.delta_log import TableLog
-from streaming.mongo import connect
-from streaming.mongo_errors import DefiniteError, as_source_error
+from streaming.delta.delta_log import TableLog
+from streaming.delta.state_table import PLAN_PROPERTY
+from streaming.keys.shard_keys import shard_key_of
+from streaming.mongo.deployment import connect
+from streaming.mongo.errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
-from streaming.shard_keys import shard_key_of
-from streaming.state_table import PLAN_PROPERTY
 
 RECHECKED_MAX = 10_000
 """So many differing keys are looked at again; of more, no writes on the way are the reason."""
@@ -109,7 +109,7 @@ def verify_collection(
     contents are compared field by field. A table that is not there has no rows.
 
     Raises DefiniteError when the table is not one of ours, or ``at`` is too long ago; other errors of
-    ``streaming.mongo_errors`` when the collection can't be read.
+    ``streaming.mongo.errors`` when the collection can't be read.
     """
     try:
         shard_key = shard_key_of(connect(uri), namespace)

@@ -19,19 +19,19 @@ from pymongo.read_concern import ReadConcern
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.chunks import KeyRange
+from snapshotter.core.values.chunks import KeyRange
 from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
 from snapshotter.verification.canonical import canonical_document, content_hash
 from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
-from streaming.columns import TablePlan
-from streaming.decode_keys import MissingId, key_at
-from streaming.mongo import RawClient, connect
-from streaming.mongo_errors import DefiniteError, as_source_error
+from streaming.decode.keys import MissingId, key_at
+from streaming.keys.shard_keys import ShardKey
+from streaming.mongo.deployment import RawClient, connect
+from streaming.mongo.errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
+from streaming.plan.column_names import DELETED, KEY, RESCUED_DATA, quoted
+from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
-from streaming.shard_keys import ShardKey
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""

@@ -29,11 +29,11 @@ from signals.actions import (
     StopSnapshot,
     fields_of,
 )
-from signals.source_channel import decode
-from snapshotter.control.channels import Channels
-from snapshotter.control.outcomes import SignalOutcome
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.tasks import TaskState
+from signals.channels.source_channel import decode
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.intake.channels import Channels
+from snapshotter.reporting.outcomes import SignalOutcome
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage

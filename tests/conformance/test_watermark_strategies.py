@@ -14,10 +14,10 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient, WriteConcern
 from pymongo.read_concern import ReadConcern
 
-from snapshotter.core.watermark_ids import Strategy, close_id, edge_of, open_id
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.watermark_ids import Strategy, close_id, edge_of, open_id
+from snapshotter.core.values.window import WindowId
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter, watermark_writer
-from streaming.mongo import majority_time
+from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from signals.actions import ExecuteSnapshot
 from snapshotter.configuration.settings import Settings
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.engine import Engine
 from snapshotter.engine.run import Run
@@ -29,7 +29,7 @@ from snapshotter.errors import DefiniteError
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import storage_for
 from snapshotter.testing.processes import wait_until
-from streaming.state_table import StateTable
+from streaming.delta.state_table import StateTable
 from tests.support.engines import SECONDS
 from tests.support.equality import differences
 from tests.support.workload import Changes, WorkloadPlan, load

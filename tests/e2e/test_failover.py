@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.watermark_ids import Strategy
-from snapshotter.core.window import WindowState
+from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.core.values.window import WindowState
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import wait_until
 from tests.support.equality import differences

@@ -15,8 +15,8 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.watermark_ids import Strategy
-from streaming.mongo import majority_time
+from snapshotter.core.values.watermark_ids import Strategy
+from streaming.mongo.deployment import majority_time
 from tests.support.equality import differences
 from tests.support.history import TableVersion, changes_since, judge, never_back, table_state, table_versions
 from tests.support.workload import Workload, WorkloadPlan, load

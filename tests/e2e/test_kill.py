@@ -18,9 +18,9 @@ from deltalake import DeltaTable
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
-from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.testing.processes import wait_until
-from streaming.mongo import majority_time
+from streaming.mongo.deployment import majority_time
 from streaming.positions import ClusterTime
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences

@@ -16,7 +16,7 @@ import pytest
 from pymongo import InsertOne, MongoClient, UpdateOne
 
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from streaming.mongo import connect, majority_time
+from streaming.mongo.deployment import connect, majority_time
 from tests.support.class_archive import C1
 from tests.support.engine_process import EngineProcess
 from tests.support.memory import Peaks, watched

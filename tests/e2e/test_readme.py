@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from signals.shell_json import parse_document
-from snapshotter.status import EngineState, Status
+from signals.parsing.shell_json import parse_document
+from snapshotter.reporting.status import EngineState, Status
 from snapshotter.testing.mongod_binary import URI_VARIABLE
 from snapshotter.testing.processes import wait_until
 from tests.support.class_archive import quick_java

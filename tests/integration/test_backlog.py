@@ -9,12 +9,12 @@ from pymongo import MongoClient
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from snapshotter.testing.mongodb import start_mongodb
-from streaming import admission
-from streaming.backlog import Backlog
-from streaming.change_events import SHARE_BITS
-from streaming.change_options import ChangeOptions
-from streaming.change_stream import MongoChangesReader, Offset, RangePartition
 from streaming.positions import ClusterTime
+from streaming.source import admission
+from streaming.source.backlog import Backlog
+from streaming.source.change_events import SHARE_BITS
+from streaming.source.change_options import ChangeOptions
+from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
 from tests.support.changes import Row, now, read, reader
 
 Client = MongoClient[dict[str, Any]]

@@ -14,12 +14,12 @@ from pymongo.errors import CursorNotFound, PyMongoError
 
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import wait_until
-from streaming import change_cursor
-from streaming.change_cursor import ChangeRange
-from streaming.change_options import ChangeOptions
-from streaming.change_stream import Offset, RangePartition
-from streaming.document_lookup import DocumentLookup
-from streaming.server_cursor import Reply, ServerCursor
+from streaming.source import change_cursor
+from streaming.source.change_cursor import ChangeRange
+from streaming.source.change_options import ChangeOptions
+from streaming.source.change_stream import Offset, RangePartition
+from streaming.source.document_lookup import DocumentLookup
+from streaming.source.server_cursor import Reply, ServerCursor
 from tests.support.changes import now, read, reader
 
 pytestmark = pytest.mark.slow

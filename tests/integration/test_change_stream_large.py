@@ -8,9 +8,9 @@ import pytest
 from pymongo import MongoClient
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from streaming.change_stream import Offset
-from streaming.mongo_errors import EventTooLargeError
+from streaming.mongo.errors import EventTooLargeError
 from streaming.positions import ORIGIN
+from streaming.source.change_stream import Offset
 from tests.support.changes import brief, now, read, read_since, reader, trailer
 
 Client = MongoClient[dict[str, Any]]

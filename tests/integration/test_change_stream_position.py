@@ -14,12 +14,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
-from streaming import admission
-from streaming.change_stream import MongoChangesReader, Offset
-from streaming.hints import Hints, write_hints
-from streaming.mongo import oldest_time
-from streaming.mongo_errors import ConfigurationError
+from streaming.mongo.deployment import oldest_time
+from streaming.mongo.errors import ConfigurationError
 from streaming.positions import ORIGIN, ClusterTime
+from streaming.source import admission
+from streaming.source.change_stream import MongoChangesReader, Offset
+from streaming.source.hints import Hints, write_hints
 from tests.support.changes import batch_ends, brief, now, read, reader
 
 Client = MongoClient[dict[str, Any]]

@@ -13,12 +13,12 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from streaming.change_cursor import proves_the_end
-from streaming.change_stream import Offset, RangePartition
-from streaming.keys import key_of_document
+from streaming.keys.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.server_cursor import Reply, ServerCursor, token_time
+from streaming.source.change_cursor import proves_the_end
+from streaming.source.change_stream import Offset, RangePartition
+from streaming.source.server_cursor import Reply, ServerCursor, token_time
 from tests.support.changes import brief, now, read, read_since, reader, trailer
 
 Client = MongoClient[dict[str, Any]]

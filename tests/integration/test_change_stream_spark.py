@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from snapshotter.testing.processes import wait_until
-from streaming.change_stream import MongoChangesDataSource
-from streaming.hints import Hints, write_hints
-from streaming.mongo_errors import classify
-from streaming.server_codes import Kind
+from streaming.mongo.errors import classify
+from streaming.mongo.server_codes import Kind
+from streaming.source.change_stream import MongoChangesDataSource
+from streaming.source.hints import Hints, write_hints
 from tests.support.changes import now
 
 Client = MongoClient[dict[str, Any]]

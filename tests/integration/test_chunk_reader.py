@@ -9,8 +9,8 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
-from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
+from snapshotter.core.values.window import WindowId
 from snapshotter.reading.chunk_reader import (
     Buffer,
     ReadJob,
@@ -21,12 +21,12 @@ from snapshotter.reading.chunk_reader import (
     read,
 )
 from snapshotter.reading.ranges import IdProber, bound_of
-from streaming.columns import TablePlan
-from streaming.decode import observe
-from streaming.keys import key_of_document
-from streaming.mongo import majority_time
-from streaming.mongo_errors import classify
+from streaming.decode.decoder import observe
+from streaming.keys.keys import key_of_document
+from streaming.mongo.deployment import majority_time
+from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 from tests.support.ids import TWENTY_IDS, fill_with_twenty
 from tests.support.raw_bson import id_document

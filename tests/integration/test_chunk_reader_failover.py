@@ -13,11 +13,11 @@ import pytest
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 
-from snapshotter.core.chunks import KeyRange
+from snapshotter.core.values.chunks import KeyRange
 from snapshotter.reading.chunk_reader import ReadJob, SubRange, partition_reader
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from streaming.decode import observe
-from streaming.mongo_errors import classify
+from streaming.decode.decoder import observe
+from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
 from tests.support.changes import now
 

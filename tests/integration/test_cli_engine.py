@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from snapshotter.cli.app import app
 from snapshotter.engine import assembly
-from snapshotter.status import EngineState, RequestState, Status
+from snapshotter.reporting.status import EngineState, RequestState, Status
 from tests.support.engines import SECONDS, Lab, lab, reads, shared
 
 __all__ = ["lab", "reads"]

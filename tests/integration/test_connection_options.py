@@ -17,7 +17,7 @@ from pymongo.errors import NetworkTimeout, OperationFailure, ServerSelectionTime
 
 from snapshotter.configuration.settings import Settings
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from streaming.mongo import new_client
+from streaming.mongo.deployment import new_client
 
 Client = MongoClient[dict[str, Any]]
 OPENSSL = shutil.which("openssl")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from streaming.change_cursor import ChangeRange
-from streaming.change_options import ChangeOptions
-from streaming.document_lookup import BYTES_AIM, BYTES_MAX, FIRST_IDS, DocumentLookup
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.raw_events import Event
+from streaming.source.change_cursor import ChangeRange
+from streaming.source.change_options import ChangeOptions
+from streaming.source.document_lookup import BYTES_AIM, BYTES_MAX, FIRST_IDS, DocumentLookup
+from streaming.source.raw_events import Event
 from tests.support.changes import now
 from tests.support.ids import fill_with_twenty
 

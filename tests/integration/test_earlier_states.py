@@ -16,7 +16,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.tasks import TaskState
 from tests.support.earlier_states import (
     COLLECTIONS,
     DATA,

@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import Progress
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.engine import engine as engines
 from snapshotter.engine import run
 from snapshotter.engine.engine import Engine
 from snapshotter.errors import DefiniteError
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.testing.mongodb import MongoDeployment
-from streaming.mongo import majority_time
+from streaming.mongo.deployment import majority_time
 from tests.support.engines import SECONDS, Lab, lab, shared
 from tests.support.oplogs import forget, short_oplog
 

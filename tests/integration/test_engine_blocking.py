@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.engine.source_pacing import HOLD_SECONDS
 from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
-from snapshotter.status import RequestState, Status
+from snapshotter.reporting.status import RequestState, Status
 from streaming.namespaces import Namespace
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.tables import rows

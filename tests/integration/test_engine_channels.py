@@ -13,9 +13,9 @@ import pytest
 from signals import SnapshotClient, SnapshotRejected
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
-from snapshotter.control.channels import Part
-from snapshotter.core.tasks import TaskState
-from snapshotter.status import Status
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.intake.channels import Part
+from snapshotter.reporting.status import Status
 from snapshotter.testing.kafka import KafkaBroker
 from snapshotter.testing.processes import wait_until
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads

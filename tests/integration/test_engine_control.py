@@ -11,16 +11,16 @@ from pymongo.errors import AutoReconnect
 
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
-from snapshotter.control.catalogue import IdReused
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.errors import DefiniteError
+from snapshotter.reading.catalogue import IdReused
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.reading.range_find import bound_of
+from snapshotter.reporting.status import RequestState, Status
 from snapshotter.state.progress_store import ProgressStore
-from snapshotter.status import RequestState, Status
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from snapshotter.control.refusals import KEPT
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.reporting.refusals import KEPT
 from snapshotter.state.storage import LocalStorage
 from tests.support.engines import SECONDS, Lab, lab
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from snapshotter.status import Status
+from snapshotter.reporting.status import Status
 from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]

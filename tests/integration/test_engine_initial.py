@@ -7,7 +7,7 @@ import threading
 
 from structlog.testing import capture_logs
 
-from snapshotter.core.effects import Announce
+from snapshotter.core.values.effects import Announce
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 from tests.support.ids import fill_with_twenty
 

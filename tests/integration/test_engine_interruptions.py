@@ -21,9 +21,9 @@ from pymongo import MongoClient
 from snapshotter.errors import EXIT_GAVE_UP, GaveUp, exit_code
 from snapshotter.landing import commit, land
 from snapshotter.landing.commit import LandedTable
-from snapshotter.status import STATUS_FILE, Status
+from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
-from streaming.columns import TablePlan
+from streaming.plan.columns import TablePlan
 from tests.support.engines import SECONDS, Lab, lab, reads
 from tests.support.storage import refusing_writes
 

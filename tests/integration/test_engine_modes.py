@@ -12,12 +12,12 @@ import pytest
 
 from snapshotter.api import Snapshotter
 from snapshotter.configuration.snapshot_modes import GROUP
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.errors import ConfigurationError
 from snapshotter.testing.mongodb import MongoDeployment
-from streaming.mongo_errors import classify
-from streaming.server_codes import Kind
+from streaming.mongo.errors import classify
+from streaming.mongo.server_codes import Kind
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
 from tests.support.oplogs import forget, short_oplog
 from tests.support.packages import install

@@ -8,8 +8,8 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.requests import Origin
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.requests import Origin
 from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.engine.run import Run
 from snapshotter.landing import land
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads

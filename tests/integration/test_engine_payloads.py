@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from signals.client import SnapshotClient
+from signals.client.client import SnapshotClient
 from signals.errors import CodeInFilter, SignalError
 from snapshotter.api import Snapshotter
-from snapshotter.control.answers import read_answer
-from snapshotter.core.chunks import KeyList
-from snapshotter.core.tasks import TaskState
-from snapshotter.status import RequestState, Status
+from snapshotter.core.values.chunks import KeyList
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.reporting.answers import read_answer
+from snapshotter.reporting.status import RequestState, Status
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.tasks import TaskState
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.packages import install
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.tasks import TaskProgress, TaskState
+from snapshotter.core.values.tasks import TaskProgress, TaskState
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]

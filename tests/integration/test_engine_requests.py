@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from snapshotter.control.catalogue import RequestRefused
-from snapshotter.core.progress import Progress
+from snapshotter.core.values.progress import Progress
 from snapshotter.errors import DefiniteError
-from snapshotter.status import EngineState, RequestState, Status
+from snapshotter.reading.catalogue import RequestRefused
+from snapshotter.reporting.status import EngineState, RequestState, Status
 from streaming.positions import ClusterTime
 from tests.support import raw_bson as b
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads

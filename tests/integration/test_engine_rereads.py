@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from pymongo import UpdateOne
 
-from snapshotter.core.chunks import KeyList
-from snapshotter.core.limits import Limits
+from snapshotter.core.values.chunks import KeyList
+from snapshotter.core.values.limits import Limits
 from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
 
 __all__ = ["lab", "reads"]

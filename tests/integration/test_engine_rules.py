@@ -13,7 +13,7 @@ import bson
 import pytest
 from pymongo.errors import AutoReconnect
 
-from snapshotter.core.chunks import KeyList
+from snapshotter.core.values.chunks import KeyList
 from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.reading.chunk_reader import free_checkpoint

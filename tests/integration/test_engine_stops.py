@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.reading.chunk_reader import ReadJob
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads
 

@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.progress import Progress
-from snapshotter.core.suspension import Suspension
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.suspension import Suspension
 from snapshotter.errors import DefiniteError
-from snapshotter.status import RequestState, Status
-from streaming.columns import TablePlan
-from streaming.state_table import StateTable
-from streaming.table_identity import Owner
+from snapshotter.reporting.status import RequestState, Status
+from streaming.delta.state_table import StateTable
+from streaming.delta.table_identity import Owner
+from streaming.plan.columns import TablePlan
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]

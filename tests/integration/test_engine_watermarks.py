@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core.progress import Progress
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.window import WindowId
 from snapshotter.reading.watermarks import InsertedWatermarks
 from snapshotter.state.progress_store import ProgressStore
 from tests.support.engines import SECONDS, STRATEGIES, Lab, lab, limits

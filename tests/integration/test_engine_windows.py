@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core.chunks import KeyRange
-from snapshotter.engine_config import EngineConfig
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.core.values.chunks import KeyRange
 from tests.support.engines import SECONDS, STRATEGIES, Lab, Reads, lab, limits, reads
 from tests.support.ids import fill_with_twenty
 from tests.support.selection import rest_thorough

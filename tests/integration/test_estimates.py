@@ -8,11 +8,11 @@ import bson
 import pytest
 from pymongo import MongoClient
 
-from snapshotter.control.answers import CollectionEstimate, DryRun
-from snapshotter.control.estimates import estimate
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.reading.range_find import bound_of
+from snapshotter.reporting.answers import CollectionEstimate, DryRun
+from snapshotter.reporting.estimates import estimate
 from streaming.namespaces import Namespace
 
 

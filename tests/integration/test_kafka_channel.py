@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from signals.channel import SignalsLost
-from signals.kafka_channel import KafkaChannel
+from signals.channels.kafka_channel import KafkaChannel
 from snapshotter.testing.kafka import PASSWORD, USER, KafkaBroker
 from snapshotter.testing.processes import wait_until
 from tests.support.signal_channels import PREFIX, KafkaRig, ack_all, healthy, log, numbers, polled, text_of

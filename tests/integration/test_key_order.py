@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from streaming.keys import key_of_document
+from streaming.keys.keys import key_of_document
 from tests.support import id_strategies as some
 from tests.support import raw_bson as b
 from tests.support.ids import TWENTY_IDS

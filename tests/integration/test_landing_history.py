@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from snapshotter.core.inputs import Outcome
+from snapshotter.core.values.inputs import Outcome
 from snapshotter.landing.commit import MEMORY_BYTES, PIECE_BYTES
-from streaming.state_merge import DELETION_VECTORS
+from streaming.delta.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow
 

@@ -10,9 +10,9 @@ import bson
 import pytest
 from pyspark.sql import SparkSession
 
-from snapshotter.core.chunks import Bound, KeyList, KeyRange, Target
-from snapshotter.core.window import Window, WindowId, WindowState
-from streaming.keys import key_of_document
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
+from snapshotter.core.values.window import Window, WindowId, WindowState
+from streaming.keys.keys import key_of_document
 from streaming.positions import ClusterTime
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
 from tests.support.landings import Landings, follow

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from snapshotter.core.chunks import KeyList, KeyRange, Target
-from snapshotter.core.window import Window, WindowId, WindowState
+from snapshotter.core.values.chunks import KeyList, KeyRange, Target
+from snapshotter.core.values.window import Window, WindowId, WindowState
 from snapshotter.landing.left_behind import left_behind
 from snapshotter.reading.range_find import bound_of
-from streaming.keys import sharded_key
+from streaming.keys.keys import sharded_key
 from streaming.positions import ClusterTime
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow
 from tests.support.landings import Landings, follow

@@ -13,8 +13,8 @@ from pymongo.errors import OperationFailure
 from snapshotter.testing.mongod_binary import find_mongod
 from snapshotter.testing.mongod_node import MongoNode, NodeOptions
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from streaming import mongo
-from streaming.mongo_errors import (
+from streaming.mongo import deployment as mongo
+from streaming.mongo.errors import (
     AccessDeniedError,
     ConfigurationError,
     EventTooLargeError,
@@ -23,8 +23,8 @@ from streaming.mongo_errors import (
     TransientError,
     classify,
 )
+from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
-from streaming.server_codes import Kind
 from tests.support.changes import brief, now, read, reader
 from tests.support.oplogs import forget, short_oplog
 

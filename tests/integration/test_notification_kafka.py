@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from signals.notification_kafka import KafkaNotificationOptions, KafkaNotifications, NotSent
-from signals.notifications import Aggregate, Subject
+from signals.notifications.kafka import KafkaNotificationOptions, KafkaNotifications, NotSent
+from signals.notifications.notification import Aggregate, Subject
 from snapshotter.configuration.notification_config import NotificationConfig
-from snapshotter.core.effects import Announce
-from snapshotter.notifying.delivery_queue import DeliveryQueue
-from snapshotter.notifying.notices import Notifier
+from snapshotter.core.values.effects import Announce
+from snapshotter.reporting.delivery_queue import DeliveryQueue
+from snapshotter.reporting.notices import Notifier
 from tests.support.kafka_records import consumed, records_of
 
 pytest.importorskip("snapshotter.testing.kafka", reason="no broker for tests here")

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from signals.notification_channel import NotificationChannel
-from signals.notifications import Aggregate, Notification, Subject
+from signals.notifications.notification import Aggregate, Notification, Subject
 from snapshotter.engine import engine as engine_module
-from snapshotter.notifying.notification_table import NotificationTable
-from snapshotter.status import Status
+from snapshotter.reporting.notification_table import NotificationTable
+from snapshotter.reporting.status import Status
 from snapshotter.testing.kafka import KafkaBroker
 from tests.support.engines import SECONDS, Lab, lab, limits
 from tests.support.kafka_records import consumed

@@ -14,9 +14,9 @@ import bson
 import pytest
 from bson import Binary, Decimal128, Int64, ObjectId
 
-from snapshotter.control.catalogue import RequestRefused
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.reading.catalogue import RequestRefused
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.reading.range_find import bound_of
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of

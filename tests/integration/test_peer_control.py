@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.tasks import TaskState
 from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from snapshotter.testing.kafka import KafkaBroker

@@ -8,7 +8,7 @@ import pytest
 from pymongo import MongoClient
 from structlog.testing import capture_logs
 
-from snapshotter.control.post_images import OPTION, PostImages, command_for
+from snapshotter.reading.post_images import OPTION, PostImages, command_for
 from streaming.namespaces import Namespace
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 

@@ -11,7 +11,7 @@ from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
 from snapshotter.reading.range_find import HIGHEST
 from snapshotter.reading.ranges import IdProber, bound_of, collation_proof, is_simple_collation, range_find
 from streaming.namespaces import Namespace

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from snapshotter.control.readings import Readings
 from snapshotter.errors import ConfigurationError
-from streaming.list_entries import difference
-from streaming.scope import CaptureScope, NameList
+from snapshotter.reading.name_checks import Readings
+from streaming.scope.list_entries import difference
+from streaming.scope.scope import CaptureScope, NameList
 
 ATOMS = [
     "a",

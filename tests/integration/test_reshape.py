@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.columns import Column, Scalar, TablePlan
-from streaming.decode import Decoder, observe
-from streaming.decode_schema import spark_schema
-from streaming.reshape import reshape
+from streaming.decode.decoder import Decoder, observe
+from streaming.plan.columns import Column, Scalar, TablePlan
+from streaming.plan.reshape import reshape
+from streaming.plan.schemas import spark_schema
 
 OLD = [
     {"_id": 1, "a": 1, "s": {"x": 1, "t": {"y": "deep"}}, "items": [{"n": 1}, None, {}], "odd.name": "`"},

@@ -15,15 +15,15 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect
 
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.watermark_ids import open_id
-from snapshotter.core.window import WindowId
-from snapshotter.engine import signals_ahead
-from snapshotter.engine.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.watermark_ids import open_id
+from snapshotter.core.values.window import WindowId
+from snapshotter.intake import signals_ahead
+from snapshotter.intake.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
 from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.testing.processes import wait_until
-from streaming.mongo import majority_time
+from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads, task_of

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from signals.actions import ExecuteSnapshot
-from snapshotter.control.outcomes import SignalOutcome
+from snapshotter.reporting.outcomes import SignalOutcome
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage

@@ -12,10 +12,10 @@ from pymongo import MongoClient
 from typer.testing import CliRunner
 
 from signals.actions import Condition, ExecuteSnapshot, PauseSnapshot
+from signals.channels.source_channel import SourceChannel, decode
 from signals.errors import DuplicateSignal
-from signals.source_channel import SourceChannel, decode
 from snapshotter.cli.app import app
-from snapshotter.core.progress import Progress
+from snapshotter.core.values.progress import Progress
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import LocalStorage
 from snapshotter.testing.mongodb import start_mongodb

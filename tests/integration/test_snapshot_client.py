@@ -13,10 +13,10 @@ from rich.console import Console
 
 from signals import SnapshotClient, SnapshotFailed, SnapshotRejected
 from signals.actions import ExecuteSnapshot
-from signals.client import COLUMNS, NoStatusCollection
+from signals.client.client import COLUMNS, NoStatusCollection
+from signals.client.progress_bar import showing
 from signals.errors import DuplicateSignal, MalformedSignal
 from signals.outcomes import CollectionStatus, SnapshotStatus
-from signals.progress_bar import showing
 from snapshotter.errors import DefiniteError
 from snapshotter.reading.chunk_reader import ReadJob
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads

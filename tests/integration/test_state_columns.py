@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streaming import columns
-from streaming.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
-from streaming.key_ranges import key_ranges
+from streaming.delta.state_evolution import is_refusal
+from streaming.delta.state_merge import NOTHING_KNOWN, Known
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import StateTable
+from streaming.keys.ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_evolution import is_refusal
-from streaming.state_merge import NOTHING_KNOWN, Known
-from streaming.state_schema import state_schema
-from streaming.state_table import StateTable
+from streaming.plan import columns
+from streaming.plan.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
 from tests.integration.test_state_table_conflicts import held, while_landing
 from tests.support.selection import rest_thorough
 from tests.support.storage import refusing_writes

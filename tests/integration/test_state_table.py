@@ -1,4 +1,4 @@
-"""`streaming.state_table`: rows landed into a real Delta table, exactly once."""
+"""`streaming.delta.state_table`: rows landed into a real Delta table, exactly once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from streaming.columns import Array, Column, Scalar, Struct, TablePlan
-from streaming.key_ranges import key_ranges
-from streaming.landing_errors import LandingError
+from streaming.delta.landing_errors import LandingError
+from streaming.delta.state_merge import NOTHING_KNOWN, Known, ranges_of
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import Landed, StateTable
+from streaming.keys.ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_merge import NOTHING_KNOWN, Known, ranges_of
-from streaming.state_schema import state_schema
-from streaming.state_table import Landed, StateTable
+from streaming.plan.columns import Array, Column, Scalar, Struct, TablePlan
 from tests.support.selection import rest_thorough
 from tests.support.tables import landing_marks
 

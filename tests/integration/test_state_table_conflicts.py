@@ -1,4 +1,4 @@
-"""`streaming.state_table` beside other writers, which really write in the middle of a landing."""
+"""`streaming.delta.state_table` beside other writers, which really write in the middle of a landing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streaming.columns import Column, Scalar, TablePlan
-from streaming.landing_errors import TableOwned
+from streaming.delta.landing_errors import TableOwned
+from streaming.delta.state_merge import Known
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.table_identity import Owner
 from streaming.namespaces import Namespace
-from streaming.state_merge import Known
-from streaming.state_schema import state_schema
-from streaming.state_table import Landed, StateTable
-from streaming.table_identity import Owner
+from streaming.plan.columns import Column, Scalar, TablePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa

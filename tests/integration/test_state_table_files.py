@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.columns import Column, Scalar, TablePlan
-from streaming.key_ranges import key_ranges
+from streaming.delta.state_merge import DELETION_VECTORS, NOTHING_KNOWN, Known
+from streaming.delta.state_roads import SMALL_BYTES
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import StateTable
+from streaming.keys.ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_merge import DELETION_VECTORS, NOTHING_KNOWN, Known
-from streaming.state_roads import SMALL_BYTES
-from streaming.state_schema import state_schema
-from streaming.state_table import StateTable
+from streaming.plan.columns import Column, Scalar, TablePlan
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 KNOWN = Known(3, distinct=True, held=True, deletes=0)

@@ -1,4 +1,4 @@
-"""`streaming.state_upsert`: rows by key in one commit of few jobs, held against what a MERGE would have done."""
+"""`streaming.delta.state_upsert`: rows by key in one commit of few jobs, held against what a MERGE would have done."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming import table_files
-from streaming.columns import Column, Scalar, TablePlan
-from streaming.delta_log import Snapshot, TableLog
-from streaming.delta_transaction import Transaction
-from streaming.key_ranges import key_ranges
+from streaming.delta import table_files
+from streaming.delta.delta_log import Snapshot, TableLog
+from streaming.delta.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, Known, landing_session
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.table_files import TableFiles
+from streaming.delta.transaction import Transaction
+from streaming.keys.ranges import key_ranges
 from streaming.namespaces import Namespace
-from streaming.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, Known, landing_session
-from streaming.state_schema import state_schema
-from streaming.state_table import Landed, StateTable
-from streaming.table_files import TableFiles
+from streaming.plan.columns import Column, Scalar, TablePlan
 from tests.support import tables
 
 pytestmark = pytest.mark.guard

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from signals.client import SnapshotClient
+from signals.client.client import SnapshotClient
 from signals.outcomes import SnapshotStatus, key_of
-from snapshotter.control.answers import CollectionEstimate, DryRun
-from snapshotter.control.outcomes import SignalOutcome
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.signal_batch import Affected
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.engine.status_collection import StatusCollection
+from snapshotter.core.rules.signal_batch import Affected
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.reporting.answers import CollectionEstimate, DryRun
+from snapshotter.reporting.outcomes import SignalOutcome
+from snapshotter.reporting.status_collection import StatusCollection
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming import streamed_rows
-from streaming.columns import TablePlan
-from streaming.decode import observe
-from streaming.key_ranges import key_ranges
-from streaming.streamed_rows import EVENT_COLUMNS, decode_latest, latest_of_each_key, row_schema
+from streaming.decode import streamed_rows
+from streaming.decode.decoder import observe
+from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, latest_of_each_key, row_schema
+from streaming.keys.ranges import key_ranges
+from streaming.plan.columns import TablePlan
 from tests.support.changes import EVENT_SCHEMA
 
 PLAN = observe(bson.encode({"_id": 1, "v": 1}))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streaming.columns import Column, Scalar, TablePlan
-from streaming.delta_log import active
-from streaming.landing_errors import TableAltered, TableOwned
+from streaming.delta.delta_log import active
+from streaming.delta.landing_errors import TableAltered, TableOwned
+from streaming.delta.state_merge import Known, append
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.table_identity import Alteration, Owner, TableMark
 from streaming.namespaces import Namespace
-from streaming.state_merge import Known, append
-from streaming.state_schema import state_schema
-from streaming.state_table import Landed, StateTable
-from streaming.table_identity import Alteration, Owner, TableMark
+from streaming.plan.columns import Column, Scalar, TablePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

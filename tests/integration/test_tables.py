@@ -15,9 +15,9 @@ from snapshotter.landing import land
 from snapshotter.landing.commit import LandedTable
 from snapshotter.landing.tables import Tables
 from snapshotter.testing.processes import wait_until
-from streaming.columns import TablePlan
-from streaming.decode import observe
+from streaming.decode.decoder import observe
 from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
 from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from snapshotter.verification.verify import VerifyResult, verify_collection
-from streaming.bson_keys import key_of
-from streaming.columns import TablePlan
-from streaming.decode import Decoder, observe
-from streaming.mongo_errors import DefiniteError
+from streaming.decode.decoder import Decoder, observe
+from streaming.delta.state_table import StateTable
+from streaming.keys.decoded import key_of
+from streaming.mongo.errors import DefiniteError
 from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
-from streaming.state_table import StateTable
 from tests.support import bson_documents
 
 if TYPE_CHECKING:

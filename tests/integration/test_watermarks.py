@@ -15,8 +15,8 @@ from pymongo.monitoring import (
     CommandSucceededEvent,
 )
 
-from snapshotter.core.watermark_ids import Strategy, close_id, open_id
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.watermark_ids import Strategy, close_id, open_id
+from snapshotter.core.values.window import WindowId
 from snapshotter.reading.watermarks import CausalClock, InsertedWatermarks, WatermarkLost, watermark_writer
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime

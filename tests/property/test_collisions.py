@@ -7,8 +7,8 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.chunks import Bound, KeyList
-from snapshotter.core.streamed_keys import StreamedKeys
+from snapshotter.core.rules.streamed_keys import StreamedKeys
+from snapshotter.core.values.chunks import Bound, KeyList
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.commit_rule import (

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from snapshotter.verification.canonical import canonical_document
 from snapshotter.verification.canonical_rows import canonical_rows
-from streaming import decode_walk
-from streaming.columns import TablePlan
-from streaming.decode import Decoded, Decoder, MalformedBson, arrow_schema, observe
-from streaming.decode_elements import elements
-from streaming.decode_plain import decode_plain
-from streaming.decode_rows import column_array
-from streaming.keys import key_of_value
-from streaming.rescue import rescued_data
+from streaming.bson.elements import elements
+from streaming.decode import walk as decode_walk
+from streaming.decode.decoder import Decoded, Decoder, MalformedBson, arrow_schema, observe
+from streaming.decode.plain import decode_plain
+from streaming.decode.rescue import rescued_data
+from streaming.decode.rows import column_array
+from streaming.keys.keys import key_of_value
+from streaming.plan.columns import TablePlan
 from tests.support.bson_documents import batches, documents
 
 some_documents = st.lists(documents(), min_size=1, max_size=8)

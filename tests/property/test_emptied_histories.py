@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from snapshotter.core.namespace_changes import superseded
+from snapshotter.core.values.namespace_changes import superseded
 from tests.support.commit_rule import Read, StreamedEvent, commit_rows
 from tests.support.histories import History, generate
 

@@ -10,8 +10,8 @@ from pymongo import change_stream_shared
 from pymongo.errors import AutoReconnect, CursorNotFound, OperationFailure
 
 from snapshotter.failures import _CLASSES, Fault, Link, fault_in
-from streaming.mongo_errors import classify
-from streaming.server_codes import CODES, Kind, kind_of, of_categories
+from streaming.mongo.errors import classify
+from streaming.mongo.server_codes import CODES, Kind, kind_of, of_categories
 
 LABELS = (
     "NonResumableChangeStreamError",

@@ -18,8 +18,8 @@ from bson.raw_bson import RawBSONDocument
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from streaming.bson_keys import key_of, keys_of
-from streaming.keys import UnkeyableId, key_of_document
+from streaming.keys.decoded import key_of, keys_of
+from streaming.keys.keys import UnkeyableId, key_of_document
 from tests.support import id_strategies as some
 from tests.support import raw_bson as b
 

@@ -13,17 +13,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.core.commands import Pause, Resume
-from snapshotter.core.controls import Controls
-from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import Edge, WatermarkObservation, WindowId
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.values.commands import Pause, Resume
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.window import Edge, WatermarkObservation, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.taken import taken

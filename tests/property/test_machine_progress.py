@@ -1,4 +1,4 @@
-"""`core.progress`: every value that can be, and so can be saved, comes back from JSON as it was."""
+"""`core.values.progress`: every value that can be, and so can be saved, comes back from JSON as it was."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.rereads import Rereads
-from snapshotter.core.suspension import Suspension
-from snapshotter.core.tasks import TaskProgress, TaskState
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.rereads import Rereads
+from snapshotter.core.values.suspension import Suspension
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.table_identity import TableMark
 
 NAMES = st.text(min_size=1, max_size=5)
 NAMESPACES = st.builds(

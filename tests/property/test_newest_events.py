@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.namespaces import Namespace
-from streaming.newest_events import NewestEvents, Numbered, in_order
-from streaming.raw_events import Event, place_of
+from streaming.source.newest_events import NewestEvents, Numbered, in_order
+from streaming.source.raw_events import Event, place_of
 
 PLACES = [place_of(Namespace("shop", name)) for name in ("orders", "signals")]
 OPERATIONS = (b"insert", b"update", b"replace", b"delete", b"drop")

@@ -7,9 +7,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.chunks import KeyList, KeyRange
+from snapshotter.core.values.chunks import KeyList, KeyRange
 from snapshotter.reading.range_find import bound_of, plain
-from streaming.keys import ID_END, event_key, is_sharded, key_of_document, sharded_key, start_of, whole_id
+from streaming.keys.keys import (
+    ID_END,
+    event_key,
+    is_sharded,
+    key_of_document,
+    sharded_key,
+    start_of,
+    whole_id,
+)
 from tests.support import id_strategies as some
 from tests.support import raw_bson as b
 

@@ -27,13 +27,13 @@ from signals.actions import (
     fields_of,
     to_json,
 )
-from signals.document_ids import id_text
 from signals.errors import SignalError, shown
-from signals.filters import filter_text, query_document, refuse_code
-from signals.parsing import parse_signal, parse_signal_document, parse_signal_text, signal_fields
-from signals.patterns import BadPattern, compile_pattern
-from signals.selection import expand, matches_name, unmatched
-from signals.values import load_json
+from signals.matching.patterns import BadPattern, compile_pattern
+from signals.matching.selection import expand, matches_name, unmatched
+from signals.parsing.document_ids import id_text
+from signals.parsing.filters import filter_text, query_document, refuse_code
+from signals.parsing.signal import parse_signal, parse_signal_document, parse_signal_text, signal_fields
+from signals.parsing.values import load_json
 from tests.support.bson_documents import Value, array, document, documents, values
 from tests.support.bson_documents import text as bson_text
 
@@ -231,7 +231,7 @@ _actions: st.SearchStrategy[Action] = st.one_of(
 @given(_actions)
 def test_what_is_sent_is_what_is_read(action: Action) -> None:
     """Every action comes back as it was, from its fields, from its text, and from a signal collection."""
-    from signals.source_channel import decode
+    from signals.channels.source_channel import decode
 
     signal_id, kind, data = fields_of(action)
     assert parse_signal(signal_id, kind, data) == action
@@ -285,7 +285,7 @@ _damages = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_siz
 def read_or_refused(raw: bytes, damage: list[tuple[int, int]]) -> None:
     """As the engine does it, with the document as it is and damaged: an action, or one of the two errors that it is
     refused with, and an id to refuse it under."""
-    from signals.source_channel import decode, id_of
+    from signals.channels.source_channel import decode, id_of
 
     damaged = bytearray(raw)
     for at, byte in damage:

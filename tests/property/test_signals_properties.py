@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signals.errors import MalformedSignal
-from signals.parsing import filter_text
-from signals.shell_json import ShellJsonError, parse_document
+from signals.parsing.shell_json import ShellJsonError, parse_document
+from signals.parsing.signal import filter_text
 from snapshotter.configuration.config_files import parse_properties
 from snapshotter.errors import redact
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from snapshotter.core.commands import Command, Pause, Resume, Stop
-from snapshotter.core.effects import Announce, LandBatch
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Window
+from snapshotter.core.values.commands import Command, Pause, Resume, Stop
+from snapshotter.core.values.effects import Announce, LandBatch
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Window
 from streaming.namespaces import Namespace
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from random import Random
 
-from snapshotter.core.limits import Limits
+from snapshotter.core.values.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.state.generation import Generation
 from streaming.namespaces import Namespace

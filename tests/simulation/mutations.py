@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import batches, queue, streamed_keys
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.chunks import KeyList, KeyRange
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.scan import Scan
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Window, WindowId
+from snapshotter.core.rules import batches, queue, streamed_keys
+from snapshotter.core.rules.scan import Scan
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.chunks import KeyList, KeyRange
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Window, WindowId
 from tests.support import commit_rule
 
 from . import process

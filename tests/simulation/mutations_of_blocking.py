@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import effects as eff
-from snapshotter.core import queue
-from snapshotter.core.in_flight import InFlight
 from snapshotter.core.machine import Machine
+from snapshotter.core.rules import queue
+from snapshotter.core.rules.in_flight import InFlight
 from snapshotter.core.scheduler import Scheduler
-from snapshotter.core.window import Window
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values.window import Window
 
 from .mutations import MUTATIONS, mutation
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import announcements, queue
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.controls import Controls
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.progress import Progress
-from snapshotter.core.scan import Scan
+from snapshotter.core.rules import announcements, queue
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.rules.scan import Scan
+from snapshotter.core.rules.signal_batch import SignalBatch
 from snapshotter.core.scheduler import Scheduler
-from snapshotter.core.signal_batch import SignalBatch
-from snapshotter.core.tasks import TaskProgress
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.tasks import TaskProgress
 
 from .mutations import MUTATIONS, mutation
 from .sink import Durable

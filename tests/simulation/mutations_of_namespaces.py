@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import batches, namespace_changes
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.inputs import SignalsTaken
+from snapshotter.core.rules import batches
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.values import namespace_changes
+from snapshotter.core.values.inputs import SignalsTaken
 
 from .mutations import MUTATIONS, mutation
 from .process import Process

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core.chunks import Bound
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import Origin
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin
 from streaming.namespaces import Namespace
 
 from .mutations import MUTATIONS, mutation

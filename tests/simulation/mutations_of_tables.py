@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import Wanted
 from snapshotter.core.scheduler import Scheduler
-from snapshotter.core.suspension import Suspension
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Wanted
+from snapshotter.core.values.suspension import Suspension
 from snapshotter.engine.first_load import FirstLoad
-from streaming.table_identity import TableMark
+from streaming.delta.table_identity import TableMark
 
 from .mutations import MUTATIONS, mutation
 from .process import Process

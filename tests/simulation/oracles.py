@@ -22,13 +22,13 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.effects import Closing, LandBatch
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Window, WindowId
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.effects import Closing, LandBatch
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Window, WindowId
 from streaming.namespaces import Namespace
 from tests.support.commit_rule import CommitRow, Read
 

@@ -10,19 +10,19 @@ from collections.abc import Generator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core import namespace_changes
-from snapshotter.core.chunks import KeyList
-from snapshotter.core.controls import Controls
 from snapshotter.core.machine import Machine
-from snapshotter.core.namespace_changes import NamespaceChange
-from snapshotter.core.progress import Progress
-from snapshotter.core.streamed_keys import StreamedKeys
-from snapshotter.core.window import WatermarkObservation, Window, WindowId
+from snapshotter.core.rules.streamed_keys import StreamedKeys
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values import namespace_changes
+from snapshotter.core.values.chunks import KeyList
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.namespace_changes import NamespaceChange
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.window import WatermarkObservation, Window, WindowId
+from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.table_identity import TableMark
 from tests.support.commit_rule import Read, Reconciling, StreamedEvent, commit_rows
 
 from .joining import begin

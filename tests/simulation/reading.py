@@ -6,10 +6,10 @@ from collections.abc import Generator
 from random import Random
 from typing import Any
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.core.window import Edge, Window, WindowId
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.values.window import Edge, Window, WindowId
 from streaming.namespaces import Namespace
 
 from .source import Source, at, when

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from snapshotter.core.controls import Controls
-from snapshotter.core.effects import Closing
-from snapshotter.core.inputs import Outcome
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest
-from streaming.table_identity import TableMark, Version, altered
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.effects import Closing
+from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest
+from streaming.delta.table_identity import TableMark, Version, altered
 from tests.support.commit_rule import CommitRow, Gone, Read
 
 

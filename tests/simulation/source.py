@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from random import Random
 
-from snapshotter.core.chunks import KeyList, KeyRange
-from snapshotter.core.window import Edge, WindowId
+from snapshotter.core.values.chunks import KeyList, KeyRange
+from snapshotter.core.values.window import Edge, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

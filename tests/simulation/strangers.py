@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
 
 from .oracles import Oracles

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapshotter.core.effects import LandBatch
 from snapshotter.core.machine import Machine
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import Window
+from snapshotter.core.values.effects import LandBatch
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.window import Window
 from streaming.namespaces import Namespace
 
 from .decisions import Decisions, Violation

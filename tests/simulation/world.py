@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.commands import Command, Pause, Resume, Stop
-from snapshotter.core.effects import Discard, Effect, OpenCollection, ReadChunk, WriteLow
-from snapshotter.core.inputs import Draining, SignalsTaken
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.signal_batch import SignalBatch
-from snapshotter.core.window import WindowId
+from snapshotter.core.rules.signal_batch import SignalBatch
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.commands import Command, Pause, Resume, Stop
+from snapshotter.core.values.effects import Discard, Effect, OpenCollection, ReadChunk, WriteLow
+from snapshotter.core.values.inputs import Draining, SignalsTaken
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.window import WindowId
 from streaming.namespaces import Namespace
 from tests.support.taken import after
 

@@ -10,12 +10,12 @@ import bson
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from streaming.change_events import ARROW_SCHEMA
-from streaming.change_options import ChangeOptions
-from streaming.change_stream import MongoChangesReader, Offset, RangePartition
-from streaming.mongo import connect, majority_time
+from streaming.decode.streamed_rows import EVENT_COLUMNS
+from streaming.mongo.deployment import connect, majority_time
 from streaming.positions import ClusterTime
-from streaming.streamed_rows import EVENT_COLUMNS
+from streaming.source.change_events import ARROW_SCHEMA
+from streaming.source.change_options import ChangeOptions
+from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
 
 Row = dict[str, Any]
 EVENT_SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in EVENT_COLUMNS])

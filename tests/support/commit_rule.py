@@ -13,7 +13,7 @@ READ's key supersedes it: only events since its window was registered can have, 
 the newest of them.
 
 Where the collection was emptied (dropped, renamed away, replaced), what came before says nothing any more: events up to
-then, and READs of windows whose low watermark lies before (`snapshotter.core.namespace_changes`).
+then, and READs of windows whose low watermark lies before (`snapshotter.core.values.namespace_changes`).
 
 A window that reconciles also says what is not there: a row of the table whose key lies in its target, that it has not
 read, and on whose key nothing landed after its low watermark, goes in the same commit. (A document that came or went
@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from snapshotter.core.chunks import Target
-from snapshotter.core.namespace_changes import superseded
+from snapshotter.core.values.chunks import Target
+from snapshotter.core.values.namespace_changes import superseded
 from streaming.positions import ClusterTime
 
 

@@ -30,7 +30,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 
 from snapshotter.testing.mongodb import start_mongodb
-from streaming.mongo import majority_time
+from streaming.mongo.deployment import majority_time
 from streaming.positions import ClusterTime
 from tests.support.engine_process import EngineProcess
 

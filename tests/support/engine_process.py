@@ -20,7 +20,7 @@ import psutil
 from snapshotter.cli.common import open_state
 from snapshotter.cli.signal_commands import build_action, send
 from snapshotter.configuration.settings import Settings
-from snapshotter.status import RequestReport, Status
+from snapshotter.reporting.status import RequestReport, Status
 from snapshotter.testing.processes import GuardedProcess, wait_until
 from tests.support.class_archive import quick_java
 

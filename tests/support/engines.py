@@ -20,11 +20,11 @@ from pymongo.collection import Collection
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
-from snapshotter.core.limits import Limits
-from snapshotter.core.progress import Progress
-from snapshotter.core.tasks import TaskProgress
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.tasks import TaskProgress
 from snapshotter.engine.engine import Engine
-from snapshotter.engine_config import EngineConfig
 from snapshotter.reading import request_lane
 from snapshotter.reading.chunk_reader import Buffer, ReadJob
 from streaming.namespaces import Namespace

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from snapshotter.configuration.settings import Settings
 from snapshotter.verification.verify import verify_collection
+from streaming.delta.table_paths import state_path, under
 from streaming.namespaces import Namespace
-from streaming.table_paths import state_path, under
 from tests.support.tables import difference
 
 

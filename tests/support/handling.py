@@ -7,11 +7,11 @@ from typing import Any
 
 from signals.actions import Action, ExecuteSnapshot
 from signals.channel import SignalChannel
-from snapshotter.control.answers import DryRun
-from snapshotter.control.channels import Channels
-from snapshotter.control.estimates import ReadingSpeed
-from snapshotter.control.outcomes import Refusal
-from snapshotter.engine.signal_handler import SignalHandler, Waiting, take_request, take_signals
+from snapshotter.intake.channels import Channels
+from snapshotter.intake.signal_handler import SignalHandler, Waiting, take_request, take_signals
+from snapshotter.reporting.answers import DryRun
+from snapshotter.reporting.estimates import ReadingSpeed
+from snapshotter.reporting.outcomes import Refusal
 
 
 class Handling:

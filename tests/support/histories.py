@@ -15,9 +15,9 @@ from typing import Any
 import bson
 from bson import ObjectId
 
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.namespace_changes import Emptied
-from snapshotter.core.window import Window, WindowId, WindowState
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.window import Window, WindowId, WindowState
 from snapshotter.reading.ranges import bound_of
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime

@@ -11,18 +11,18 @@ import bson
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from snapshotter.core.effects import Closing, LandBatch
-from snapshotter.core.namespace_changes import superseded
-from snapshotter.core.streamed_keys import StreamedKeys
-from snapshotter.core.window import WindowId
+from snapshotter.core.rules.streamed_keys import StreamedKeys
+from snapshotter.core.values.effects import Closing, LandBatch
+from snapshotter.core.values.namespace_changes import superseded
+from snapshotter.core.values.window import WindowId
 from snapshotter.landing.commit import LandedTable, TableBatch, land_table
 from snapshotter.landing.tables import OpenTable
 from snapshotter.reading.chunk_reader import Buffer, Trailer
-from streaming.columns import TablePlan
-from streaming.decode import Decoder, observe
+from streaming.decode.decoder import Decoder, observe
+from streaming.delta.state_roads import SMALL_BYTES
+from streaming.delta.state_table import StateTable
+from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
-from streaming.state_roads import SMALL_BYTES
-from streaming.state_table import StateTable
 from tests.support import tables
 from tests.support.changes import EVENT_SCHEMA
 from tests.support.commit_rule import (

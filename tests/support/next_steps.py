@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from signals.kafka_options import ELSEWHERE, MEANINGLESS, RENAMED
+from signals.channels.kafka_options import ELSEWHERE, MEANINGLESS, RENAMED
 from snapshotter.cli.app import app
 from snapshotter.configuration.options import Status, catalogue, find
 from snapshotter.configuration.settings import Settings
 from snapshotter.errors import ConfigurationError
-from streaming.change_options import OPTIONS as SOURCE_OPTIONS
+from streaming.source.change_options import OPTIONS as SOURCE_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("signals", "streaming", "snapshotter")
@@ -148,7 +148,10 @@ def code_of(page: Path) -> Iterator[tuple[str, Said]]:
 
 def wrong_option(name: str, value: str | None, place: str, *, advice: bool = True) -> str | None:
     """``advice``: somebody is told to set it; else it may be one that is planned, or means nothing here."""
-    if place.startswith(("streaming/change_options", "streaming/hints")) and name in SOURCE_OPTIONS:
+    if (
+        place.startswith(("streaming/source/change_options", "streaming/source/hints"))
+        and name in SOURCE_OPTIONS
+    ):
         return None  # the answer to whoever gave one of these to the source itself
     if name in FOREIGN or name.rpartition(".")[2] in _FILES:
         return None
@@ -261,7 +264,7 @@ def extras() -> frozenset[str]:
 
 @cache
 def modules() -> dict[str, str]:
-    """Every module here, by each end of its dotted name: ``core.window`` is one of them."""
+    """Every module here, by each end of its dotted name: ``core.values.window`` is one of them."""
     found = {}
     for top in (*PACKAGES, "bench", "tests", "notebooks"):
         for path in (ROOT / top).rglob("*.py"):

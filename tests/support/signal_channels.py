@@ -10,12 +10,12 @@ from typing import Protocol
 
 from signals.actions import Action, Log, fields_of
 from signals.channel import Received, SignalChannel, received_text
-from signals.channel_plugins import ForeignChannel
-from signals.file_channel import FileChannel
-from signals.inbox_channel import InboxChannel
-from signals.kafka_channel import KafkaChannel
-from signals.kafka_options import KafkaSignalOptions
-from signals.process_channel import InProcessChannel
+from signals.channels.file_channel import FileChannel
+from signals.channels.inbox_channel import InboxChannel
+from signals.channels.kafka_channel import KafkaChannel
+from signals.channels.kafka_options import KafkaSignalOptions
+from signals.channels.plugins import ForeignChannel
+from signals.channels.process_channel import InProcessChannel
 from snapshotter.state.storage import MemoryStorage
 from snapshotter.testing.kafka import KafkaBroker
 from snapshotter.testing.processes import wait_until

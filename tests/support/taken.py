@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snapshotter.core.commands import Command
-from snapshotter.core.controls import Controls
-from snapshotter.core.inputs import SignalsTaken
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.signal_batch import SignalBatch
+from snapshotter.core.rules.signal_batch import SignalBatch
+from snapshotter.core.values.commands import Command
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.inputs import SignalsTaken
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest
 
 Signal = SnapshotRequest | Command
 

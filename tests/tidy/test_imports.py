@@ -12,10 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CORE_MAY_IMPORT = {
     "snapshotter.core",
-    "streaming.keys",
+    "streaming.keys.keys",
     "streaming.positions",
     "streaming.namespaces",
-    "streaming.table_identity",
+    "streaming.delta.table_identity",
     "signals.actions",
 }
 

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import get_args
 
-from snapshotter.core import inputs
+from snapshotter.core.values import inputs
 
 PRODUCT = Path(__file__).parents[2] / "snapshotter"
 

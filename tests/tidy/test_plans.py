@@ -15,8 +15,8 @@ from tests.tidy.test_tidy import ROOT, python_files, report
 
 SHIPPED = ("signals", "snapshotter", "streaming")
 BOUNDED = {
-    ("streaming/state_merge.py", "within"): "ranges, of which there are at most RANGES_MAX",
-    ("streaming/state_table.py", "_alter"): "a statement about the table, which names new columns",
+    ("streaming/delta/state_merge.py", "within"): "ranges, of which there are at most RANGES_MAX",
+    ("streaming/delta/state_table.py", "_alter"): "a statement about the table, which names new columns",
 }
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _TEXTS = {"sql", "expr", "selectExpr"}

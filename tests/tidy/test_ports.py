@@ -23,10 +23,8 @@ def floors() -> dict[str, int]:
     """The floor of each room of the layers contract; the two other packages are below all of them, at 0."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (c["layers"] for c in contracts if c["name"] == _FLOORS)
-    named = {
-        room.strip(): floor for floor, rooms in enumerate(reversed(layers), 1) for room in rooms.split("|")
-    }
-    return {**dict.fromkeys(PACKAGES, 0), **named}
+    floors = {room.strip(): n for n, rooms in enumerate(reversed(layers), 1) for room in rooms.split("|")}
+    return {**dict.fromkeys(PACKAGES, 0), **{f"snapshotter.{room}": n for room, n in floors.items()}}
 
 
 def floor_of(module: str, known: Mapping[str, int]) -> int:

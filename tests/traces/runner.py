@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core import queue
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.core.commands import Pause, Resume, Stop
-from snapshotter.core.controls import Controls
-from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Edge, WatermarkObservation, WindowId, WindowMisuse
+from snapshotter.core.rules import queue
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.values.commands import Pause, Resume, Stop
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.window import Edge, WatermarkObservation, WindowId, WindowMisuse
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.taken import taken

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.admission import Admitted, Counted, cut, shares, stride_for, takes_all, weight
+from streaming.source.admission import Admitted, Counted, cut, shares, stride_for, takes_all, weight
 
 
 def test_a_lag_that_no_deployment_can_fill_is_taken_whole() -> None:

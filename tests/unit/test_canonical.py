@@ -18,9 +18,9 @@ from snapshotter.verification.canonical import canonical_document, content_hash
 from snapshotter.verification.canonical_diff import differences
 from snapshotter.verification.canonical_json import UnreadableRescuedData, canonical_json, read_rescued
 from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.columns import TablePlan, plan_of
-from streaming.decode import Decoder, arrow_schema, observe
-from streaming.rescue import WRAPPERS, render
+from streaming.decode.decoder import Decoder, arrow_schema, observe
+from streaming.decode.rescue import WRAPPERS, render
+from streaming.plan.columns import TablePlan, plan_of
 from tests.support.bson_documents import document, text
 
 

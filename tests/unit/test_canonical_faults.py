@@ -15,8 +15,8 @@ from bson import Decimal128, Int64, ObjectId
 from snapshotter.verification.canonical import canonical_document
 from snapshotter.verification.canonical_diff import differences
 from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.columns import Array, Column, Scalar, Struct, TablePlan
-from streaming.decode import Decoder, arrow_schema
+from streaming.decode.decoder import Decoder, arrow_schema
+from streaming.plan.columns import Array, Column, Scalar, Struct, TablePlan
 
 OID = "64b0000000000000000000ab"
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=UTC)

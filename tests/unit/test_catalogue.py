@@ -13,11 +13,11 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from signals.actions import Condition, ExecuteSnapshot, IdRange
 from signals.errors import CodeInFilter, SignalError
-from signals.extended_json import canonical
-from signals.parsing import parse_signal
-from snapshotter.control.catalogue import RequestRefused, digest_of, refuse_wrong_names, resolve
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from signals.parsing.extended_json import canonical
+from signals.parsing.signal import parse_signal
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.reading.catalogue import RequestRefused, digest_of, refuse_wrong_names, resolve
 from snapshotter.reading.range_find import bound_of
 from streaming.namespaces import Namespace
 

@@ -7,9 +7,9 @@ import base64
 import bson
 import pytest
 
-from streaming.change_options import ChangeOptions
-from streaming.mongo_errors import ConfigurationError
+from streaming.mongo.errors import ConfigurationError
 from streaming.positions import ClusterTime
+from streaming.source.change_options import ChangeOptions
 
 URI = "mongodb://localhost:27017"
 TOKEN = {"_data": "826B0187F2"}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from signals.file_channel import FileChannel
-from signals.kafka_channel import KafkaChannel
+from signals.channels.file_channel import FileChannel
+from signals.channels.kafka_channel import KafkaChannel
 from snapshotter.api import Snapshotter
+from snapshotter.configuration.channel_config import ChannelConfig, open_enabled
 from snapshotter.configuration.settings import Settings
-from snapshotter.control.channels import ChannelConfig, open_enabled
 from snapshotter.engine import assembly
 from snapshotter.errors import EXIT_CONFIGURATION, ConfigurationError, exit_code
 from snapshotter.state.storage import MemoryStorage

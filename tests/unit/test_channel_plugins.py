@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from signals.channel import ChannelContext, ChannelOptionsRefused, Received
-from signals.channel_plugins import ForeignChannel, known_channels, open_channel
-from signals.file_channel import FileChannel
-from signals.process_channel import InProcessChannel
+from signals.channels.file_channel import FileChannel
+from signals.channels.plugins import ForeignChannel, known_channels, open_channel
+from signals.channels.process_channel import InProcessChannel
 from snapshotter.state.storage import MemoryStorage
 from tests.support.packages import install
 
 PLUGIN = """
 from signals.channel import ChannelOptionsRefused, OptionProblem
-from signals.process_channel import InProcessChannel
+from signals.channels.process_channel import InProcessChannel
 
 def channel(context):
     if context.options.get("signal.pigeon.size") == "0":

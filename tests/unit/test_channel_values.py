@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from signals.actions import PauseSnapshot
 from signals.channel import Received, received_text
-from signals.deliveries import Deliveries
+from signals.channels.deliveries import Deliveries
+from signals.channels.process_channel import InProcessChannel
 from signals.errors import SignalError
-from signals.process_channel import InProcessChannel
 from tests.support.signal_channels import log, numbers
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from signals.file_channel import FileChannel
-from signals.inbox_channel import InboxChannel
-from signals.process_channel import InProcessChannel
-from snapshotter.control.channels import PART, Channels
+from signals.channels.file_channel import FileChannel
+from signals.channels.inbox_channel import InboxChannel
+from signals.channels.process_channel import InProcessChannel
+from snapshotter.intake.channels import PART, Channels
 from snapshotter.state.storage import MemoryStorage, StorageError
 from tests.support.signal_channels import log
 

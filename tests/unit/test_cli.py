@@ -23,14 +23,13 @@ from signals.actions import (
     ResumeSnapshot,
     StopSnapshot,
 )
-from signals.inbox_channel import InboxChannel
+from signals.channels.inbox_channel import InboxChannel
 from snapshotter.cli import dry_run
 from snapshotter.cli.app import app
 from snapshotter.cli.signal_commands import only
 from snapshotter.cli.status import silent_seconds
-from snapshotter.control.answers import CollectionEstimate, DryRun, read_answer, write_answer
-from snapshotter.state.storage import LocalStorage
-from snapshotter.status import (
+from snapshotter.reporting.answers import CollectionEstimate, DryRun, read_answer, write_answer
+from snapshotter.reporting.status import (
     STATUS_FILE,
     EngineState,
     ErrorReport,
@@ -38,6 +37,7 @@ from snapshotter.status import (
     RequestState,
     Status,
 )
+from snapshotter.state.storage import LocalStorage
 
 
 @pytest.fixture

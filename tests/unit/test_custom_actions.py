@@ -14,9 +14,9 @@ import pytest
 from signals.action_plugins import GROUP
 from signals.actions import CustomAction, to_json
 from signals.errors import MalformedSignal, UnknownSignal
-from signals.parsing import parse_signal, parse_signal_text
-from snapshotter.control import custom_actions
-from snapshotter.control.outcomes import SignalOutcome
+from signals.parsing.signal import parse_signal, parse_signal_text
+from snapshotter.intake import custom_actions
+from snapshotter.reporting.outcomes import SignalOutcome
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage

@@ -8,8 +8,8 @@ import pytest
 
 from snapshotter.verification.canonical import canonical_document
 from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.columns import Array, Column, Scalar, Struct, TablePlan
-from streaming.decode import Decoder, MalformedBson
+from streaming.decode.decoder import Decoder, MalformedBson
+from streaming.plan.columns import Array, Column, Scalar, Struct, TablePlan
 from tests.support.bson_documents import Value, array, document, text
 
 ID = (b"_id", (0x10, b"\1\0\0\0"))

@@ -10,11 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from signals.notification_channel import ListenerChannel, NotificationChannel
-from signals.notifications import Aggregate, Notification, Subject
+from signals.notifications.notification import Aggregate, Notification, Subject
 from snapshotter.configuration.notification_config import NotificationConfig
-from snapshotter.core.effects import Announce
-from snapshotter.notifying.delivery_queue import DeliveryQueue
-from snapshotter.notifying.notices import Notifier
+from snapshotter.core.values.effects import Announce
+from snapshotter.reporting.delivery_queue import DeliveryQueue
+from snapshotter.reporting.notices import Notifier
 from snapshotter.testing.processes import wait_until
 
 SECONDS = 20.0

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.reporting.status import Status
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import LocalStorage
-from snapshotter.status import Status
 from tests.support.earlier_states import DATA, NAME, ORDERS, PAUSED
 
 

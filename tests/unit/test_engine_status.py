@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Window, WindowId
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.window import Window, WindowId
 from snapshotter.engine import engine_status
 from snapshotter.engine.engine_status import Speed, StatusWriter
 from snapshotter.engine.run import Run
 from snapshotter.errors import ConfigurationError
+from snapshotter.reporting.status import STATUS_FILE, EngineState, RequestState, Status
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import MemoryStorage, StorageError
-from snapshotter.status import STATUS_FILE, EngineState, RequestState, Status
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

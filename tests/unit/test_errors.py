@@ -18,7 +18,7 @@ from snapshotter.errors import (
     redact,
 )
 from snapshotter.state.storage import StorageError
-from streaming.mongo_errors import as_source_error
+from streaming.mongo.errors import as_source_error
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ The above exception was the direct cause of the following exception:
 Traceback (most recent call last):
   File "/x/streaming/change_stream.py", line 327, in _explaining
     raise as_source_error(error, what) from error
-streaming.mongo_errors.TransientError: cannot tell the end: mongodb://me:pw@h/ is gone
+streaming.mongo.errors.TransientError: cannot tell the end: mongodb://me:pw@h/ is gone
 SNAPSHOTTER-ERROR {"kind":"transient"}
  SQLSTATE: XXKST
 """
@@ -135,7 +135,7 @@ SNAPSHOTTER-ERROR {"kind":"transient"}
         ),
         (
             CHAINED,
-            "streaming.mongo_errors.TransientError: cannot tell the end: mongodb://***:***@h/ is gone",
+            "streaming.mongo.errors.TransientError: cannot tell the end: mongodb://***:***@h/ is gone",
         ),
         ("two lines\n  of one message", "two lines of one message"),
         ("x" * 5_000, "x" * 499 + "…"),

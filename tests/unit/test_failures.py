@@ -12,8 +12,8 @@ from snapshotter.landing.commit import BuffersGone
 from snapshotter.reading.watermarks import WatermarkLost
 from snapshotter.state.lock import LockLostError
 from snapshotter.state.storage import StorageError
-from streaming.mongo_errors import as_source_error
-from streaming.server_codes import Kind
+from streaming.mongo.errors import as_source_error
+from streaming.mongo.server_codes import Kind
 
 STAGE = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 failed 1 times: "

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signals.channel import ChannelContext, SignalsLost
-from signals.file_channel import MAX_LINE, FileChannel, file_channel
+from signals.channels.file_channel import MAX_LINE, FileChannel, file_channel
 from snapshotter.state.storage import MemoryStorage
 from tests.support.signal_channels import FileRig, ack_all, log, numbers, text_of
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.configuration.snapshot_modes import MODES
-from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.engine.first_load import FirstLoad
-from snapshotter.engine_config import EngineConfig
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
-from streaming.scope import CaptureScope, NameList
+from streaming.scope.scope import CaptureScope, NameList
 
 ORDERS, PEOPLE, GONE = (Namespace("shop", name) for name in ("orders", "people", "gone"))
 ELSEWHERE = Namespace("elsewhere", "orders")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.tasks import TaskProgress, TaskState
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.state.generation import Generation, current
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapshotter.engine.hints import HintsWriter
-from streaming.hints import Hints, read_hints, write_hints
+from streaming.source.hints import Hints, read_hints, write_hints
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

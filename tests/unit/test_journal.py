@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.commands import Pause
-from snapshotter.core.controls import Controls
-from snapshotter.core.memory import KEPT, ROOM, Memory, Moment, Said
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.commands import Pause
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.memory import KEPT, ROOM, Memory, Moment, Said
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace

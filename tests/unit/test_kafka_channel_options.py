@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from signals.channel import ChannelContext, ChannelOptionsRefused
-from signals.kafka_channel import kafka_channel
-from signals.kafka_options import KafkaSignalOptions
-from signals.kafka_position import KafkaPosition, Start, continued
+from signals.channels.kafka_channel import kafka_channel
+from signals.channels.kafka_options import KafkaSignalOptions
+from signals.channels.kafka_position import KafkaPosition, Start, continued
 from snapshotter.state.storage import MemoryStorage
 
 SERVERS = {"signal.kafka.bootstrap.servers": "broker:9092"}

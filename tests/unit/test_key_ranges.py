@@ -1,4 +1,4 @@
-"""`streaming.key_ranges`: the literal ranges that prune a MERGE."""
+"""`streaming.keys.ranges`: the literal ranges that prune a MERGE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.key_ranges import cover, holds, key_ranges
+from streaming.keys.ranges import cover, holds, key_ranges
 
 _KEYS = st.lists(st.text(max_size=40), max_size=40)
 

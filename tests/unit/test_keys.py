@@ -1,4 +1,4 @@
-"""`streaming.keys`, by examples: what keys look like, what is refused."""
+"""`streaming.keys.keys`, by examples: what keys look like, what is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import string
 
 import pytest
 
-from streaming.keys import DEPTH_MAX, TAGS, UnkeyableId, event_key, key_of_document, key_of_value, sharded_key
+from streaming.keys.keys import (
+    DEPTH_MAX,
+    TAGS,
+    UnkeyableId,
+    event_key,
+    key_of_document,
+    key_of_value,
+    sharded_key,
+)
 from tests.support import raw_bson as b
 from tests.support.ids import TWENTY_IDS
 

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from snapshotter.core.effects import LandBatch
-from snapshotter.core.suspension import TableUnusable
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.effects import LandBatch
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import WindowId
 from snapshotter.landing.commit import BuffersGone
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.land import Landed, Lander
 from snapshotter.landing.table_faults import Blame
-from streaming.landing_errors import LandingError
+from streaming.delta.landing_errors import LandingError
 from streaming.namespaces import Namespace
 from tests.unit.core.some import at
 

@@ -7,10 +7,10 @@ import pytest
 
 from snapshotter.landing.commit import _SPANS, KEYS_SCHEMA, LandedTable, _files, _known, _spans_of
 from snapshotter.reading.chunk_reader import Trailer
-from streaming.columns import TablePlan
+from streaming.delta.state_merge import Known
 from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
 from streaming.positions import ORIGIN
-from streaming.state_merge import Known
 
 
 @pytest.mark.parametrize("count", [0, 1, _SPANS, 2 * _SPANS - 1, 2 * _SPANS, 3 * _SPANS + 17])

@@ -1,4 +1,4 @@
-"""`streaming.list_entries`: constructs that Python and the server take for different things are refused in any list."""
+"""`streaming.scope.list_entries`: what Python and the server take for different things is refused in any list."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from snapshotter.configuration.settings import Settings
 from snapshotter.errors import ConfigurationError
-from streaming.list_entries import difference
-from streaming.scope import LISTS, CaptureScope, ScopeError
+from streaming.scope.list_entries import difference
+from streaming.scope.scope import LISTS, CaptureScope, ScopeError
 
 DIFFERENT = {
     r"orders_\d{,2}": "plain signs for some servers; write {0,2}",

@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pymongo import errors as driver
 
-from streaming.mongo_errors import (
+from streaming.mongo.errors import (
     ConfigurationError,
     PositionLostError,
     SourceError,
@@ -15,7 +15,7 @@ from streaming.mongo_errors import (
     as_source_error,
     classify,
 )
-from streaming.server_codes import Kind
+from streaming.mongo.server_codes import Kind
 
 
 def failure(code: int, text: str = "", labels: tuple[str, ...] = ()) -> driver.OperationFailure:

@@ -10,14 +10,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from signals.notification_channel import NotificationChannel
-from signals.notification_kafka import KafkaNotificationOptions, KafkaNotifications, NotSent
-from signals.notifications import Aggregate, Subject
+from signals.notifications.kafka import KafkaNotificationOptions, KafkaNotifications, NotSent
+from signals.notifications.notification import Aggregate, Subject
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.configuration.options import catalogue
 from snapshotter.configuration.settings import Settings
 from snapshotter.engine.assembly import engine_config, notification_config
 from snapshotter.errors import ConfigurationError
-from snapshotter.notifying.notification_channels import LogChannel, open_channels
+from snapshotter.reporting.notification_channels import LogChannel, open_channels
 from tests.support.packages import install
 
 LEAST: dict[str, object] = {

@@ -8,13 +8,13 @@ from dataclasses import replace
 import bson
 import pytest
 
-from signals.notifications import Aggregate, Kind, Notification, ScanStatus, Subject
-from snapshotter.core.chunks import Bound
-from snapshotter.core.effects import Announce
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.notifying.notices import key_text, notification_of
+from signals.notifications.notification import Aggregate, Kind, Notification, ScanStatus, Subject
+from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.effects import Announce
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.reporting.notices import key_text, notification_of
 from streaming.namespaces import Namespace
 
 AT = 1_695_817_046_353

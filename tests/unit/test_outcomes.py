@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from signals.outcomes import SnapshotStatus
-from snapshotter.core.progress import RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.engine.status_collection import status_of
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.reporting.status_collection import status_of
 from streaming.namespaces import Namespace
 
 

@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 
 from signals.actions import ExecuteSnapshot, PauseSnapshot, ResumeSnapshot, StopSnapshot
 from signals.errors import SignalError
-from signals.parsing import parse_signal
-from snapshotter.control.catalogue import RequestRefused, digest_of, resolve
-from snapshotter.core.progress import RequestProgress
-from snapshotter.engine.status_collection import status_of
+from signals.parsing.signal import parse_signal
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.reading.catalogue import RequestRefused, digest_of, resolve
+from snapshotter.reporting.status_collection import status_of
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace

@@ -12,7 +12,7 @@ from IPython.utils.capture import capture_output
 from rich.console import Console
 from traitlets.config import Config
 
-from signals import progress_bar
+from signals.client import progress_bar
 from signals.outcomes import CollectionStatus, SnapshotStatus
 
 

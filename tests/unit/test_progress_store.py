@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from snapshotter.core.chunks import Bound
-from snapshotter.core.coverage import Coverage
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.core.rereads import Rereads
-from snapshotter.core.suspension import Suspension
+from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.rereads import Rereads
+from snapshotter.core.values.suspension import Suspension
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
+from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.table_identity import TableMark
 
 ORDERS = Namespace("shop", "orders")
 REQUEST = SnapshotRequest("r1", (Wanted(ORDERS, '{"a": 1}'), Wanted(Namespace("shop", "p.q"))), Origin.SIGNAL)

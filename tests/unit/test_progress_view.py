@@ -8,8 +8,16 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from snapshotter.progress_view import LineView, LiveView, SilentView, duration, line, open_view, render
-from snapshotter.status import (
+from snapshotter.reporting.progress_view import (
+    LineView,
+    LiveView,
+    SilentView,
+    duration,
+    line,
+    open_view,
+    render,
+)
+from snapshotter.reporting.status import (
     ChannelReport,
     CollectionReport,
     EngineState,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapshotter.control.refusals import KEPT, Refusals
+from snapshotter.reporting.refusals import KEPT, Refusals
 
 
 def test_the_newest_are_kept_each_once() -> None:

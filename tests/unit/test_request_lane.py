@@ -9,15 +9,15 @@ from typing import Any, cast
 import pytest
 from pymongo import errors as driver
 
-from snapshotter.core.effects import ReadChunk, WriteHigh, WriteLow
-from snapshotter.core.inputs import ChunkRead, Input, LowWritten, WindowFailed
-from snapshotter.core.watermark_ids import Strategy
-from snapshotter.core.window import WindowId
+from snapshotter.core.values.effects import ReadChunk, WriteHigh, WriteLow
+from snapshotter.core.values.inputs import ChunkRead, Input, LowWritten, WindowFailed
+from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.core.values.window import WindowId
 from snapshotter.reading import request_lane
 from snapshotter.reading.chunk_reader import Buffer, Trailer
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkLost
-from streaming.columns import TablePlan
+from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 from tests.unit.core.some import ORDERS, at, chunk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.namespaces import Namespace
-from streaming.scope import CaptureScope, Level, ScopeError, split_list
+from streaming.scope.scope import CaptureScope, Level, ScopeError, split_list
 
 
 def captured(options: dict[str, str], *names: str) -> list[str]:

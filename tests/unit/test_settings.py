@@ -10,11 +10,11 @@ import pytest
 from snapshotter.configuration.option_values import CaptureMode, FullUpdate, SnapshotMode
 from snapshotter.configuration.options import Status, catalogue, find, nearest
 from snapshotter.configuration.settings import Settings
-from snapshotter.core.watermark_ids import Strategy
+from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.engine.assembly import engine_config
 from snapshotter.errors import ConfigurationError
-from streaming.change_options import ChangeOptions
-from streaming.scope import CaptureScope, Level
+from streaming.scope.scope import CaptureScope, Level
+from streaming.source.change_options import ChangeOptions
 
 LEAST: dict[str, object] = {
     "name": "shop",

@@ -11,15 +11,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
-from snapshotter.control.answers import DryRun
-from snapshotter.control.catalogue import IdReused, digest_of
-from snapshotter.control.estimates import ReadingSpeed
-from snapshotter.control.outcomes import SignalOutcome
-from snapshotter.core.memory import ROOM
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.signal_batch import Affected
-from snapshotter.engine.signal_handler import COMMANDS_AT_ONCE, ROOM_OF_COMMANDS
+from snapshotter.core.rules.signal_batch import Affected
+from snapshotter.core.values.memory import ROOM
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.intake.signal_handler import COMMANDS_AT_ONCE, ROOM_OF_COMMANDS
+from snapshotter.reading.catalogue import IdReused, digest_of
+from snapshotter.reporting.answers import DryRun
+from snapshotter.reporting.estimates import ReadingSpeed
+from snapshotter.reporting.outcomes import SignalOutcome
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage, StorageError
@@ -236,7 +236,7 @@ def test_a_dry_run_is_estimated_at_the_speed_that_was_measured(
         assert client is around.client
         return DryRun(id=request.id, answered_at=datetime.now(UTC), rows_per_second=speed)
 
-    monkeypatch.setattr("snapshotter.engine.signal_handler.estimate", estimate)
+    monkeypatch.setattr("snapshotter.intake.signal_handler.estimate", estimate)
     handling, found = Handling(around), []
     for speed in (None, 2_000.0, 500.0):
         around.speed.newest = speed

@@ -11,9 +11,9 @@ from bson import json_util
 from bson.errors import BSONError
 
 from signals.actions import Condition, ExecuteSnapshot, PauseSnapshot
+from signals.channels.inbox_channel import InboxChannel
+from signals.channels.source_channel import decode, id_of
 from signals.errors import DuplicateSignal, MalformedSignal, SignalError
-from signals.inbox_channel import InboxChannel
-from signals.source_channel import decode, id_of
 from snapshotter.state.storage import MemoryStorage
 from tests.support.bson_documents import document as bson_document
 from tests.support.bson_documents import text

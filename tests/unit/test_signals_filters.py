@@ -9,7 +9,7 @@ import bson
 import pytest
 
 from signals.errors import CodeInFilter, MalformedSignal
-from signals.filters import filter_text, query_document, refuse_code
+from signals.parsing.filters import filter_text, query_document, refuse_code
 
 CODE = {"body": "function() { return true }", "args": [], "lang": "js"}
 

@@ -19,7 +19,7 @@ from signals.actions import (
     to_json,
 )
 from signals.errors import MalformedSignal, NotASignal, NothingRequested, SignalError, UnknownSignal
-from signals.parsing import parse_signal, parse_signal_document
+from signals.parsing.signal import parse_signal, parse_signal_document
 
 ORDERS = {"data-collections": ["shop.orders"]}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signals.errors import shown
-from signals.patterns import BadPattern, compile_pattern
-from signals.selection import expand
+from signals.matching.patterns import BadPattern, compile_pattern
+from signals.matching.selection import expand
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from signals.actions import (
     to_json,
 )
 from signals.errors import MalformedSignal, SignalError
-from signals.parsing import parse_signal, parse_signal_document, parse_signal_text
+from signals.parsing.signal import parse_signal, parse_signal_document, parse_signal_text
 
 OID = {"$oid": "0123456789abcdef01234567"}
 ORDERS = {"data-collections": ["shop.orders"]}
@@ -256,7 +256,7 @@ def test_what_is_sent_is_what_is_read(action: Action) -> None:
     """Writing an action and parsing it gives the action: as a document, as text, and by way of BSON."""
     assert parse_signal(*fields_of(action)) == action
     assert parse_signal_text(to_json(action)) == action
-    from signals.source_channel import decode
+    from signals.channels.source_channel import decode
 
     signal_id, kind, data = fields_of(action)
     assert decode(bson.encode({"_id": signal_id, "type": kind, "data": data})).parse() == action

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signals.patterns import BadPattern
-from signals.selection import expand, matches_name, named_collection, unmatched
+from signals.matching.patterns import BadPattern
+from signals.matching.selection import expand, matches_name, named_collection, unmatched
 
 NAMES = ("shop.customers", "shop.orders", "shop.orders.2024", "shop.ordersx2024", "shopXorders.a", "shop.a+b")
 

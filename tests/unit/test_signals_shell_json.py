@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signals.shell_json import ShellJsonError, Value, parse_document
+from signals.parsing.shell_json import ShellJsonError, Value, parse_document
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 from pymongo.errors import AutoReconnect
 from pyspark.errors import AnalysisException
 
-from snapshotter.core.suspension import TableUnusable
+from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import LOST_BLOCK, fault_of
-from streaming.landing_errors import LandingError, LandingOvertaken, TableAltered, TableOwned
+from streaming.delta.landing_errors import LandingError, LandingOvertaken, TableAltered, TableOwned
+from streaming.delta.table_identity import Alteration
 from streaming.namespaces import Namespace
-from streaming.table_identity import Alteration
 
 ORDERS = Namespace("shop", "orders")
 

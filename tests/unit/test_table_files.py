@@ -1,4 +1,4 @@
-"""`streaming.table_files`: which of a table's files may hold keys, and how the list follows commits."""
+"""`streaming.delta.table_files`: which of a table's files may hold keys, and how the list follows commits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from streaming import table_files
-from streaming.table_files import DataFile, TableFiles
+from streaming.delta import table_files
+from streaming.delta.table_files import DataFile, TableFiles
 
 
 @dataclass(frozen=True)

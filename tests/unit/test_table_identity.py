@@ -1,10 +1,10 @@
-"""`streaming.table_identity`: what a table has come to since an engine looked last, on values."""
+"""`streaming.delta.table_identity`: what a table has come to since an engine looked last, on values."""
 
 from __future__ import annotations
 
 import pytest
 
-from streaming.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
+from streaming.delta.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
 
 MARK = TableMark("t1", 5, "c5")
 

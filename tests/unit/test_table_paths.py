@@ -1,4 +1,4 @@
-"""`streaming.table_paths`: folders of tables, and names read back from them."""
+"""`streaming.delta.table_paths`: folders of tables, and names read back from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.namespaces import Namespace
-from streaming.table_paths import (
+from streaming.delta.table_paths import (
     decode_name,
     encode_name,
     engine_path,
@@ -19,6 +18,7 @@ from streaming.table_paths import (
     state_path,
     under,
 )
+from streaming.namespaces import Namespace
 
 _NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from snapshotter.configuration.notification_config import NotificationConfig
-from snapshotter.core import announcements
-from snapshotter.core.effects import Announce
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.notifying.notices import Notifier
-from snapshotter.notifying.telling import Telling
+from snapshotter.core.rules import announcements
+from snapshotter.core.values.effects import Announce
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.reporting.notices import Notifier
+from snapshotter.reporting.telling import Telling
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.watermark_ids import Strategy, close_id, edge_of, is_watermark, open_id
-from snapshotter.core.window import Edge, WindowId
+from snapshotter.core.values.watermark_ids import Strategy, close_id, edge_of, is_watermark, open_id
+from snapshotter.core.values.window import Edge, WindowId
 
 WINDOW = WindowId("0a1b2c", 17)
 OPEN, CLOSE = open_id("shop", WINDOW), close_id("shop", WINDOW)

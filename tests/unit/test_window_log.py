@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import bson
 import pytest
 
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.effects import Closing, Discard, LandBatch, ReadChunk
-from snapshotter.core.inputs import BatchLanded, ChunkRead, HighWritten, LowWritten, Outcome
-from snapshotter.core.window import Window
-from snapshotter.notifying import window_log
-from snapshotter.notifying.window_log import WindowLog
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.effects import Closing, Discard, LandBatch, ReadChunk
+from snapshotter.core.values.inputs import BatchLanded, ChunkRead, HighWritten, LowWritten, Outcome
+from snapshotter.core.values.window import Window
 from snapshotter.reading.ranges import bound_of
+from snapshotter.reporting import window_log
+from snapshotter.reporting.window_log import WindowLog
 from tests.unit.core.some import ORDERS, at, window
 
 START = datetime(2024, 6, 1, tzinfo=UTC)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.window import Edge, WatermarkObservation, Window, WindowId
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.window import Edge, WatermarkObservation, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -1,12 +1,12 @@
-"""`core.announcements`: the difference between two saved states, in words."""
+"""`core.rules.announcements`: the difference between two saved states, in words."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from snapshotter.core.announcements import between
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.tasks import TaskProgress
+from snapshotter.core.rules.announcements import between
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.tasks import TaskProgress
 
 from .some import ITEMS, ORDERS, bound, request
 

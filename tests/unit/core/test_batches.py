@@ -1,16 +1,16 @@
-"""`core.batches`: what a micro-batch shows, closes, and need not land."""
+"""`core.rules.batches`: what a micro-batch shows, closes, and need not land."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from snapshotter.core import batches
-from snapshotter.core.chunks import Bound, KeyList, KeyRange
-from snapshotter.core.effects import Unreached
-from snapshotter.core.limits import Limits
-from snapshotter.core.scan import Scan
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import Edge, WatermarkObservation, Window, WindowId, WindowState
+from snapshotter.core.rules import batches
+from snapshotter.core.rules.scan import Scan
+from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
+from snapshotter.core.values.effects import Unreached
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import Edge, WatermarkObservation, Window, WindowId, WindowState
 from streaming.namespaces import Namespace
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, ids, window

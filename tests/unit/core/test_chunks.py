@@ -1,10 +1,10 @@
-"""`core.chunks`: ranges of ids, and their JSON."""
+"""`core.values.chunks`: ranges of ids, and their JSON."""
 
 from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.chunks import Bound, KeyRange
+from snapshotter.core.values.chunks import Bound, KeyRange
 
 from .some import bound, chunk, ids
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapshotter.core.streamed_keys import StreamedKeys
+from snapshotter.core.rules.streamed_keys import StreamedKeys
 from tests.support.commit_rule import (
     Gone,
     Read,

@@ -1,4 +1,4 @@
-"""`core.controls`: what operators have decided, as facts that a restart can apply again."""
+"""`core.values.controls`: what operators have decided, as facts that a restart can apply again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.commands import Pause, Resume, Stop
-from snapshotter.core.controls import Controls
-from snapshotter.core.memory import KEPT, Memory, Moment, Said
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.commands import Pause, Resume, Stop
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.memory import KEPT, Memory, Moment, Said
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.tasks import TaskState
 from tests.support.taken import after
 
 from .some import ITEMS, ORDERS, bound, request

@@ -1,4 +1,4 @@
-"""`core.coverage`: which collections a start need not read, and how the machine keeps the marks."""
+"""`core.values.coverage`: which collections a start need not read, and how the machine keeps the marks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.coverage import Coverage
 from snapshotter.core.machine import Machine
-from snapshotter.core.namespace_changes import Emptied
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest, Wanted
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
 from tests.support.taken import taken
 

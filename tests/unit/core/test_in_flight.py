@@ -1,10 +1,10 @@
-"""`core.in_flight`: windows are numbered, and none shares an id with another."""
+"""`core.rules.in_flight`: windows are numbered, and none shares an id with another."""
 
 from __future__ import annotations
 
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.scan import Planned
-from snapshotter.core.tasks import TaskProgress
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.rules.scan import Planned
+from snapshotter.core.values.tasks import TaskProgress
 
 from .some import ITEMS, ORDERS, at, bound, chunk
 

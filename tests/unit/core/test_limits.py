@@ -1,10 +1,10 @@
-"""`core.limits`: chunk sizes, set or learned, and how many windows at once."""
+"""`core.values.limits`: chunk sizes, set or learned, and how many windows at once."""
 
 from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.limits import Limits
+from snapshotter.core.values.limits import Limits
 
 
 def test_a_size_that_was_set_is_exact() -> None:

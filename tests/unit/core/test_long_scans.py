@@ -6,12 +6,12 @@ from collections import deque
 
 import pytest
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.chunks import KeyRange
 from snapshotter.core.machine import Machine
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import Edge, WatermarkObservation, WindowId
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.window import Edge, WatermarkObservation, WindowId
 from tests.support.taken import taken
 
 from .some import ORDERS, arrived, at, bound, machine, request

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.commands import Pause, Resume
-from snapshotter.core.controls import Controls
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import WindowId, WindowMisuse, WindowState
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.commands import Pause, Resume
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.window import WindowId, WindowMisuse, WindowState
 from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, chunk, closing, ids, machine, only, request, seen

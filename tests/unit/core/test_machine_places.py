@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.window import WindowId
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.window import WindowId
 from streaming.positions import ClusterTime
 
 from .some import arrived, at

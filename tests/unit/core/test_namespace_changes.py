@@ -1,15 +1,21 @@
-"""`core.namespace_changes`: what drops and renames mean for tables, windows and requests."""
+"""`core.values.namespace_changes`: what drops and renames mean for tables, windows and requests."""
 
 from __future__ import annotations
 
-from snapshotter.core import batches
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
-from snapshotter.core.namespace_changes import Emptied, NamespaceChange, still_asked, superseded, upshot
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import Origin
-from snapshotter.core.tasks import TaskState
-from snapshotter.core.window import WindowState
+from snapshotter.core.rules import batches
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.namespace_changes import (
+    Emptied,
+    NamespaceChange,
+    still_asked,
+    superseded,
+    upshot,
+)
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.window import WindowState
 from streaming.namespaces import Namespace
 from tests.support.taken import taken
 

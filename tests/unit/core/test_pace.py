@@ -1,4 +1,4 @@
-"""`core.pace`: how much a backfill reads at a time beside changes."""
+"""`core.rules.pace`: how much a backfill reads at a time beside changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core.limits import Limits
-from snapshotter.core.pace import Pace
+from snapshotter.core.rules.pace import Pace
+from snapshotter.core.values.limits import Limits
 
 MOST, FIRST, LEAST, TARGET = 300_000, 150_000, 112_500, 8.0
 LIMITS = Limits(rows_in_flight=MOST, target_lag_seconds=TARGET, yield_seconds=None)

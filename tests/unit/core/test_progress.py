@@ -1,4 +1,4 @@
-"""`core.progress`: named transitions that refuse impossible steps."""
+"""`core.values.progress`: named transitions that refuse impossible steps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from snapshotter.core.chunks import KeyRange
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Wanted
-from snapshotter.core.tasks import TaskProgress, TaskState
+from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Wanted
+from snapshotter.core.values.tasks import TaskProgress, TaskState
 
 from .some import ITEMS, ORDERS, bound, request
 

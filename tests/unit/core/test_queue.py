@@ -1,4 +1,4 @@
-"""`core.queue`: whose turn it is."""
+"""`core.rules.queue`: whose turn it is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import queue
-from snapshotter.core.progress import Progress, RequestProgress
+from snapshotter.core.rules import queue
+from snapshotter.core.values.progress import Progress, RequestProgress
 from streaming.namespaces import Namespace
 
 from .some import ITEMS, ORDERS, request

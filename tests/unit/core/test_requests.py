@@ -1,10 +1,10 @@
-"""`core.requests`: what is not a request."""
+"""`core.values.requests`: what is not a request."""
 
 from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.requests import SnapshotRequest
+from snapshotter.core.values.requests import SnapshotRequest
 
 from .some import ORDERS, request
 

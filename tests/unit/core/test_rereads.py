@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from snapshotter.core.chunks import Bound, KeyList
-from snapshotter.core.commands import Pause, Stop
-from snapshotter.core.effects import Discard, OpenCollection, SaveProgress, WriteLow
-from snapshotter.core.in_flight import InFlight
-from snapshotter.core.inputs import (
+from snapshotter.core.machine import Machine
+from snapshotter.core.rules.in_flight import InFlight
+from snapshotter.core.values.chunks import Bound, KeyList
+from snapshotter.core.values.commands import Pause, Stop
+from snapshotter.core.values.effects import Discard, OpenCollection, SaveProgress, WriteLow
+from snapshotter.core.values.inputs import (
     BatchLanded,
     CollectionOpened,
     LowWritten,
     Outcome,
 )
-from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.tasks import TaskState
 from streaming.namespaces import Namespace
 from tests.support.taken import taken
 

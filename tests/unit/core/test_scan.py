@@ -1,13 +1,13 @@
-"""`core.scan`: chunks join without a gap, up to the end of the scan, and close in order."""
+"""`core.rules.scan`: chunks join without a gap, up to the end of the scan, and close in order."""
 
 from __future__ import annotations
 
 import pytest
 
-from snapshotter.core.chunks import KeyRange, end_of
-from snapshotter.core.requests import Wanted
-from snapshotter.core.scan import Planned, Scan
-from snapshotter.core.tasks import TaskProgress
+from snapshotter.core.rules.scan import Planned, Scan
+from snapshotter.core.values.chunks import KeyRange, end_of
+from snapshotter.core.values.requests import Wanted
+from snapshotter.core.values.tasks import TaskProgress
 
 from .some import ORDERS, bound, chunk, ids
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bson
 
-from snapshotter.core.chunks import Bound
-from snapshotter.core.effects import LandBatch, OpenCollection, PlanChunks, SaveProgress
-from snapshotter.core.inputs import BatchLanded, CollectionOpened
-from snapshotter.core.progress import Progress
-from snapshotter.core.requests import Origin, SnapshotRequest, Wanted
-from snapshotter.core.sharding import reading, rekeyed
+from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.effects import LandBatch, OpenCollection, PlanChunks, SaveProgress
+from snapshotter.core.values.inputs import BatchLanded, CollectionOpened
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.sharding import reading, rekeyed
 from snapshotter.reading.range_find import bound_of
 from tests.support.taken import taken
 

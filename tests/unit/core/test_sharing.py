@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from snapshotter.core import effects as eff
-from snapshotter.core import inputs as inp
+from snapshotter.core.values import effects as eff
+from snapshotter.core.values import inputs as inp
 from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, closing, machine, only, request, seen

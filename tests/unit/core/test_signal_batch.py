@@ -1,4 +1,4 @@
-"""`core.signal_batch`: signals that come together lead to what they would have led to one by one."""
+"""`core.rules.signal_batch`: signals that come together lead to what they would have led to one by one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.core import inputs as inp
-from snapshotter.core.commands import Command, Pause, Resume, Stop
-from snapshotter.core.controls import Controls
-from snapshotter.core.effects import SaveControls
-from snapshotter.core.limits import Limits
 from snapshotter.core.machine import Machine
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest
-from snapshotter.core.signal_batch import AFFECTED_SHOWN, Affected, SignalBatch
+from snapshotter.core.rules.signal_batch import AFFECTED_SHOWN, Affected, SignalBatch
+from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.commands import Command, Pause, Resume, Stop
+from snapshotter.core.values.controls import Controls
+from snapshotter.core.values.effects import SaveControls
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest
 from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, bound, request

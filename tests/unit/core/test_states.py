@@ -1,4 +1,4 @@
-"""`core.states`: what may follow what stands in tables, and the documents show these."""
+"""`core.values.states`: what may follow what stands in tables, and the documents show these."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from snapshotter.core import tasks, window
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import Origin
-from snapshotter.core.states import Steps
-from snapshotter.core.suspension import Suspension
-from snapshotter.core.tasks import TaskProgress, TaskState
-from snapshotter.core.window import WindowMisuse, WindowState
+from snapshotter.core.values import tasks, window
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.states import Steps
+from snapshotter.core.values.suspension import Suspension
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.window import WindowMisuse, WindowState
 
 from .some import ORDERS, at, bound
 

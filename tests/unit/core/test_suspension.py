@@ -1,18 +1,18 @@
-"""`core.suspension` and what progress makes of it; how the machine uses both is in the trace ``suspended``."""
+"""`core.values.suspension` and what progress makes of it; how the machine uses both is in the trace ``suspended``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from snapshotter.core.chunks import Bound, KeyRange
-from snapshotter.core.progress import Progress, RequestProgress
-from snapshotter.core.requests import SnapshotRequest, Wanted
-from snapshotter.core.rereads import Rereads
-from snapshotter.core.suspension import Suspension, repairing
-from snapshotter.core.tasks import TaskState
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.rereads import Rereads
+from snapshotter.core.values.suspension import Suspension, repairing
+from snapshotter.core.values.tasks import TaskState
+from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.table_identity import TableMark
 
 ORDERS, ITEMS = Namespace("shop", "orders"), Namespace("shop", "items")
 AT = ClusterTime(7, 1)

@@ -1,4 +1,4 @@
-"""`core.window`: what a window takes in which state, and what makes it useless."""
+"""`core.values.window`: what a window takes in which state, and what makes it useless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapshotter.core.window import (
+from snapshotter.core.values.window import (
     Edge,
     WatermarkHidden,
     WatermarkObservation,

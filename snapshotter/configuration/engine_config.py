@@ -1,0 +1,81 @@
+"""What one engine needs to know, free of how it was configured.
+
+``snapshotter.engine.assembly`` makes it from the settings; tests and notebooks may make it by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from snapshotter.configuration.channel_config import ChannelConfig
+from snapshotter.configuration.notification_config import NotificationConfig
+from snapshotter.configuration.option_values import NewCollections
+from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
+from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.memory import SECONDS
+from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.reading.chunk_reader import FETCH_SIZE
+from streaming.namespaces import Namespace
+from streaming.scope.scope import CaptureScope, NameList
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The
+    address, there and in ``uri``, is not shown."""
+
+    name: str
+    uri: str = field(repr=False)
+    warehouse: str
+    source_options: Mapping[str, str] = field(repr=False)
+    scope: CaptureScope
+    strategy: Strategy
+    signals: Namespace | None = None
+    policy: SnapshotPolicy = MODES["initial"]
+    initial_collections: NameList | None = None
+    new_collections: NewCollections = NewCollections.AUTO
+    initial_filters: Mapping[str, str] = field(default_factory=dict)
+    snapshot_delay_ms: int = 0
+    streaming_delay_ms: int = 0
+    limits: Limits = field(default_factory=Limits)
+    fetch_size: int = FETCH_SIZE
+    landers: int = 4
+    trigger_ms: int = 200
+    wait_seconds: int = 4
+    poll_ms: int = 500
+    drain_seconds: float = 120.0
+    retries_max: int = -1
+    retry_wait_ms: int = 10_000
+    allow_code: bool = False
+    status_collection: bool = True
+    requests_max: int = 1_000
+    remember_seconds: int = SECONDS
+    watermarks_keep: bool = False
+    repairs_tables: bool = False
+    post_images_enable: bool = False
+    notifications: NotificationConfig = field(default_factory=NotificationConfig)
+    channels: ChannelConfig = field(default_factory=ChannelConfig)
+
+    @property
+    def state_location(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/_snapshotter/{self.name}"
+
+    @property
+    def tells_transactions(self) -> bool:
+        """Whether the source is asked which transactions events are part of."""
+        return self.source_options.get("provide.transaction.metadata", "false").lower() == "true"
+
+    def captures_data(self, namespace: Namespace) -> bool:
+        """Whether the collection has a table: signals are captured, and are no data."""
+        return namespace != self.signals and self.scope.captures(namespace)
+
+    @property
+    def needs_post_images(self) -> bool:
+        """Whether updated documents come from post-images, which a collection may not keep."""
+        full = "update_full" in self.source_options.get("capture.mode", "change_streams_update_full")
+        return full and self.source_options.get("capture.mode.full.update.type") == "post_image"
+
+    def loads_initially(self, namespace: Namespace) -> bool:
+        """``snapshot.include.collection.list`` narrows the initial load, not the stream."""
+        return self.initial_collections is None or self.initial_collections.admits(str(namespace))

@@ -1,0 +1,3 @@
+"""How the machine decides: batches against windows, whose turn it is, how much at once, what is announced. Pure."""
+
+__all__ = ["announcements", "batches", "in_flight", "pace", "queue", "scan", "signal_batch", "streamed_keys"]

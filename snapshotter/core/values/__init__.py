@@ -1,0 +1,21 @@
+"""What the machine takes, gives and keeps: chunks, windows, tasks, requests, progress, inputs, effects. Pure."""
+
+__all__ = [
+    "chunks",
+    "commands",
+    "controls",
+    "coverage",
+    "effects",
+    "inputs",
+    "limits",
+    "memory",
+    "namespace_changes",
+    "progress",
+    "requests",
+    "rereads",
+    "sharding",
+    "suspension",
+    "tasks",
+    "watermark_ids",
+    "window",
+]

@@ -1,0 +1,218 @@
+"""How far one collection of a request has come.
+
+Everything that moves it forward is a named transition that refuses an impossible step.
+
+Invariants
+- ``frontier`` is the end of the last chunk whose rows are visible; a restart goes on right after it.
+- A task ends on ids seen (the chunk that ends at ``last``), never on rows kept.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.requests import Wanted
+from snapshotter.core.values.states import Steps
+from streaming.namespaces import Namespace
+
+
+class TaskState(StrEnum):
+    """Of all ends only a failure is one to go on from. The steps between them: ``STEPS``."""
+
+    WAITING = "waiting"
+    OPENED = "opened"
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+_ANY_TIME = {"stopped": (TaskState.STOPPED,), "failed": (TaskState.FAILED,)}
+STEPS: Steps[TaskState] = Steps(
+    TaskState.WAITING,
+    {
+        TaskState.WAITING: {"opened": (TaskState.OPENED, TaskState.DONE), **_ANY_TIME},
+        TaskState.OPENED: {"begun": (TaskState.RUNNING,), **_ANY_TIME},
+        TaskState.RUNNING: {"advanced": (TaskState.RUNNING,), "finished": (TaskState.DONE,), **_ANY_TIME},
+        TaskState.DONE: {},
+        TaskState.STOPPED: {},
+        TaskState.FAILED: {"going on": (TaskState.WAITING, TaskState.RUNNING)},
+    },
+)
+"""``opened``: the largest id is known (done at once: there is none); ``begun``: by a batch, which says whether the
+table is empty; ``advanced``: a chunk has landed; ``going on``: behind what has landed, or from the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """One collection of one request.
+
+    ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window
+    has reached yet need not land, because their window will read a state at or after them. ``resumed`` counts how
+    often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were gone at the source.
+    """
+
+    namespace: Namespace
+    filter: str | None = None
+    state: TaskState = TaskState.WAITING
+    frontier: Bound | None = None
+    last: Bound | None = None
+    chunks: int = 0
+    rows: int = 0
+    dropped: int = 0
+    estimated: int | None = None
+    first_load: bool = False
+    ordered_keys: bool = True
+    error: str | None = None
+    keys: tuple[Bound, ...] = ()
+    range: KeyRange | None = None
+    reconcile: bool = False
+    resumed: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, wanted: Wanted) -> TaskProgress:
+        keys = tuple({bound.key: bound for bound in sorted(wanted.keys, key=lambda b: b.key)}.values())
+        return cls(wanted.namespace, wanted.filter, keys=keys, range=wanted.range, reconcile=wanted.reconcile)
+
+    @property
+    def ended(self) -> bool:
+        return self.state in (TaskState.DONE, TaskState.STOPPED, TaskState.FAILED)
+
+    @property
+    def whole(self) -> bool:
+        """The collection is read from end to end, and only read."""
+        return self.everything and not self.reconcile
+
+    @property
+    def restores(self) -> bool:
+        """Once it is done, the table holds what the collection holds, whatever it held before."""
+        return self.everything and self.reconcile
+
+    @property
+    def everything(self) -> bool:
+        """No part of the collection is left out."""
+        return self.filter is None and not self.keys and self.range is None
+
+    @property
+    def proves(self) -> bool:
+        """Read to its end, it has left no row behind that is gone at the source."""
+        return self.state is TaskState.DONE and self.everything and (self.reconcile or self.first_load)
+
+    def of_whole_ids(self) -> TaskProgress:
+        """An id that was asked for means all documents that share it: its collection is sharded by more than that."""
+        keys = tuple(bound.past_id() for bound in self.keys)
+        return replace(self, keys=keys, range=self.range and self.range.of_whole_ids())
+
+    def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
+        """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
+        whether they are there or not."""
+        if self.keys:
+            last, estimated = self.keys[-1], len(self.keys)
+        state = self._after("opened", TaskState.DONE if last is None else TaskState.OPENED)
+        return replace(self, state=state, last=last, estimated=estimated, ordered_keys=ordered_keys)
+
+    def begun(self, *, table_empty: bool) -> TaskProgress:
+        state = self._after("begun", TaskState.RUNNING)
+        first_load = table_empty and self.whole and self.ordered_keys
+        return replace(self, state=state, first_load=first_load)
+
+    def advanced(self, upto: Bound, *, rows: int, dropped: int, deleted: int = 0) -> TaskProgress:
+        """A chunk has landed. The frontier only moves up, by key where keys are ordered as ids are."""
+        state = self._after("advanced", TaskState.RUNNING)
+        ordered = self.ordered_keys or self.keys
+        if ordered and self.frontier is not None and not self.frontier.key < upto.key:
+            raise ValueError(
+                f"{self.namespace}: the frontier would go back from {self.frontier.key!r} to {upto.key!r}"
+            )
+        return replace(
+            self,
+            state=state,
+            frontier=upto,
+            chunks=self.chunks + 1,
+            rows=self.rows + rows,
+            dropped=self.dropped + dropped,
+            deleted=self.deleted + deleted,
+        )
+
+    def finished(self) -> TaskProgress:
+        return replace(self, state=self._after("finished", TaskState.DONE))
+
+    def failed(self, error: str) -> TaskProgress:
+        return replace(self, state=self._after("failed", TaskState.FAILED), error=error)
+
+    def stopped(self) -> TaskProgress:
+        """By an operator; what has landed stays."""
+        return replace(self, state=self._after("stopped", TaskState.STOPPED))
+
+    def going_on(self, resumed: int) -> TaskProgress:
+        """After a failure: behind the last chunk that landed, or (none has) from the beginning.
+
+        What streamed since the failure has landed, also where no window had come yet, so it is no first load now.
+        """
+        state = self._after("going on", TaskState.WAITING if self.frontier is None else TaskState.RUNNING)
+        return replace(self, state=state, first_load=False, error=None, resumed=resumed)
+
+    def merging(self) -> TaskProgress:
+        """Somebody else's windows come in between: the range ahead of the scan may hold rows from here on."""
+        return replace(self, first_load=False)
+
+    def _after(self, step: str, state: TaskState) -> TaskState:
+        """``state``, where this step may lead to it. Raises ValueError."""
+        if not STEPS.leads(self.state, step, state):
+            expected = " or ".join(STEPS.sources(step))
+            raise ValueError(f"{self.namespace}: {step} while the task is {self.state}, expected {expected}")
+        return state
+
+    def unsound(self) -> Iterator[str]:
+        """What of this cannot be, whatever has happened."""
+        began, names = self.frontier is not None, f"{self.namespace}: {self.state}"
+        if began != bool(self.chunks):
+            yield f"{names} with {self.chunks} chunks landed, and a frontier: {began}"
+        if self.last is None and (began or self.state in (TaskState.OPENED, TaskState.RUNNING)):
+            yield f"{names} without an end of its scan"
+        ordered = self.ordered_keys or self.keys
+        if ordered and self.frontier and self.last and self.frontier.key > self.last.key:
+            yield f"{names} with a frontier {self.frontier.key!r} behind its end {self.last.key!r}"
+        if (self.error is not None) != (self.state is TaskState.FAILED):
+            yield f"{names} with the error {self.error!r}"
+        if self.first_load and not self.whole:
+            yield f"{names} as a first load that leaves something out"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "namespace": str(self.namespace),
+            "filter": self.filter,
+            "state": self.state.value,
+            "frontier": self.frontier.to_json() if self.frontier else None,
+            "last": self.last.to_json() if self.last else None,
+            "chunks": self.chunks,
+            "rows": self.rows,
+            "dropped": self.dropped,
+            "estimated": self.estimated,
+            "first_load": self.first_load,
+            "ordered_keys": self.ordered_keys,
+            "error": self.error,
+            "keys": [bound.to_json() for bound in self.keys],
+            "range": self.range.to_json() if self.range else None,
+            "reconcile": self.reconcile,
+            "resumed": self.resumed,
+            "deleted": self.deleted,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TaskProgress:
+        fields = dict(value)
+        fields["namespace"] = Namespace.parse(value["namespace"])
+        fields["state"] = TaskState(value["state"])
+        for bound in ("frontier", "last"):
+            fields[bound] = Bound.from_json(value[bound]) if value[bound] else None
+        fields["keys"] = tuple(map(Bound.from_json, value.get("keys", ())))
+        fields["range"] = KeyRange.from_json(value["range"]) if value.get("range") else None
+        return cls(**fields)

@@ -1,0 +1,60 @@
+"""An ``execute-snapshot`` from values of Python: checked as any signal is, whoever makes it.
+
+Nothing is guessed: an empty list of ids is refused and not taken for "all of them".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from signals.actions import ExecuteSnapshot
+from signals.errors import MalformedSignal, shown
+from signals.parsing.extended_json import NotExtendedJson, canonical
+from signals.parsing.signal import parse_signal
+
+IdRangeOfValues = tuple[object, object]
+"""The lowest and the highest id, both included; None: no end on that side."""
+
+
+def execute_action(
+    signal_id: str,
+    collections: Iterable[str],
+    *,
+    filters: Mapping[str, str] | None = None,
+    keys: Iterable[object] | None = None,
+    id_range: IdRangeOfValues | None = None,
+    reconcile: bool = False,
+    priority: int = 0,
+    dry_run: bool = False,
+    blocking: bool = False,
+) -> ExecuteSnapshot:
+    """The signal; ids are the values that the MongoDB driver has for them. Raises SignalError."""
+    where = f"signal {signal_id!r}"
+    data: dict[str, Any] = {
+        "data-collections": list(collections),
+        "reconcile": reconcile,
+        "priority": priority,
+        "dry-run": dry_run,
+        "type": "blocking" if blocking else "incremental",
+    }
+    if filters:
+        data["additional-conditions"] = [
+            {"data-collection": name, "filter": text} for name, text in filters.items()
+        ]
+    if keys is not None:
+        data["keys"] = [_plain(key, where) for key in keys]
+    if id_range is not None:
+        ends = zip(("min", "max"), id_range, strict=True)
+        data["range"] = {end: _plain(value, where) for end, value in ends if value is not None}
+    action = parse_signal(signal_id, "execute-snapshot", data)
+    assert isinstance(action, ExecuteSnapshot)
+    return action
+
+
+def _plain(value: object, where: str) -> Any:
+    try:
+        return json.loads(canonical(value))
+    except NotExtendedJson as error:
+        raise MalformedSignal(f"{where}: {shown(value)} is no value of a BSON type: {error}") from error

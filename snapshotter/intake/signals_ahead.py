@@ -1,0 +1,161 @@
+"""Signals that the stream would show too late, read from the signal collection itself.
+
+A signal takes its way through the stream. One that lags (a long backlog, a landing that takes its time), or that waits
+for a blocking request, would let an operator's stop or pause wait until it gets there. So meanwhile a change stream of
+the signal collection alone, opened where the engine's position is, gives them as they come. All of them, in their
+order: a stop may name a request that was asked for a moment before.
+
+Taking them is idempotent, so the stream may show them again. A document that was taken here is left out there once that
+is durable: what a signal leaves in logs and statuses, a refusal for example, is said once.
+
+It has a thread of its own: where the backlog is long, the server goes through all of it before it answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import structlog
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
+from pymongo import MongoClient
+from pymongo.change_stream import CollectionChangeStream
+from pymongo.errors import OperationFailure, PyMongoError
+
+from snapshotter.core.values.watermark_ids import is_watermark
+from snapshotter.log import warn_of
+from streaming.mongo.errors import classify
+from streaming.namespaces import Namespace
+from streaming.positions import ORIGIN, ClusterTime
+
+_log = structlog.get_logger("snapshotter.signals")
+
+BEHIND_SECONDS = 5
+"""A stream that lags by more is not waited for."""
+_AT_ONCE = 1_000
+_TAKEN_MAX = 20_000
+_RESUMED_BEHIND_A_DROP = 260
+"""InvalidResumeToken: what the driver gets where the drop was in the first reply."""
+# Anybody may write there, also strings that are no UTF-8 and dates that Python has not. What is taken are the bytes.
+_RAW: CodecOptions[RawBSONDocument] = CodecOptions(
+    RawBSONDocument,
+    unicode_decode_error_handler="replace",
+    datetime_conversion=DatetimeConversion.DATETIME_MS,
+)
+
+Changes = CollectionChangeStream[RawBSONDocument]
+
+
+class Stream(Protocol):
+    """How far the stream has come, how far there is to go, and whether it waits for a blocking request."""
+
+    known_head: ClusterTime
+
+    @property
+    def position(self) -> ClusterTime: ...
+
+    @property
+    def holding(self) -> bool: ...
+
+
+class SignalsAhead:
+    """Looks from ``start`` to ``close``, ``every`` so many seconds. ``take`` gets documents as BSON; what it is given
+    is durable when it returns."""
+
+    def __init__(
+        self,
+        client: MongoClient[Any],
+        signals: Namespace,
+        stream: Stream,
+        take: Callable[[Sequence[bytes]], None],
+        *,
+        every: float,
+    ) -> None:
+        self._collection = client[signals.database].get_collection(signals.collection, codec_options=_RAW)
+        self._stream, self._take, self._every = stream, take, every
+        self._changes: Changes | None = None
+        self._from = self._over = ORIGIN
+        self._taken: dict[bytes, None] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="signals-ahead", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Nothing is taken from here on, save what is being taken now."""
+        self._stopped.set()
+        self._thread.join(self._every)
+
+    def not_yet(self, documents: Sequence[bytes]) -> list[bytes]:
+        """Of the documents that the stream shows, those that have not been taken ahead of it."""
+        known = {document for document in documents if document in self._taken}
+        for document in known:
+            del self._taken[document]
+        return [document for document in documents if document not in known]
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped.wait(self._every):
+                self._look()
+        finally:
+            self._end()
+
+    def _look(self) -> None:
+        """Whatever fails here, nothing is lost: the stream shows it again."""
+        try:
+            documents = self._new()
+            if documents and not self._stopped.is_set():
+                self._take(documents)
+                self._taken |= dict.fromkeys(documents)
+        except Exception as error:  # noqa: BLE001 - see above
+            self._end()
+            if isinstance(error, PyMongoError) and classify(error).kind.definite:
+                # The stream reads the same collection, and says what is wrong with it, or with its position.
+                self._stopped.set()
+            warn_of(_log, "signals cannot be looked for ahead of the stream", error)
+
+    def _new(self) -> list[bytes]:
+        if self._changes is None:
+            position = self._stream.position
+            late = self._stream.holding or self._stream.known_head.t - position.t > BEHIND_SECONDS
+            if position in (ORIGIN, self._over) or not late:
+                return []
+            self._from = position
+            self._changes = self._collection.watch(
+                [{"$match": {"operationType": "insert"}}],
+                start_at_operation_time=Timestamp(position.t, position.i + 1),
+                max_await_time_ms=1,
+            )
+        found: list[bytes] = []
+        while len(found) < _AT_ONCE and len(self._taken) < _TAKEN_MAX:
+            document = self._next(self._changes)
+            if document is None:
+                break
+            raw = bytes(document.raw)
+            if not is_watermark(document["_id"]) and raw not in self._taken:
+                found.append(raw)
+        return found
+
+    def _next(self, changes: Changes) -> RawBSONDocument | None:
+        """None where there is none now, also where the collection was dropped: that ends a change stream, and the next
+        one begins where the engine's stream is then."""
+        try:
+            change = changes.try_next()
+            over = change is None and not changes.alive
+        except OperationFailure as error:
+            if error.code != _RESUMED_BEHIND_A_DROP:
+                raise
+            change, over = None, True
+        if over:
+            self._over = self._from
+            self._end()
+        return None if change is None else change["fullDocument"]
+
+    def _end(self) -> None:
+        changes, self._changes = self._changes, None
+        if changes is not None:
+            changes.close()

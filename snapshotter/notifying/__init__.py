@@ -1,1 +1,0 @@
-"""What operators hear: announcements as notifications, the channels for them, the newest windows."""

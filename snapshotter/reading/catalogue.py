@@ -1,0 +1,220 @@
+"""The server's catalogue within the captured scope: what a request may name, and what an initial load reads.
+
+Always asked of the server, never remembered: a regular expression matches right after a cold start too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import structlog
+from bson.errors import BSONError
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from signals.actions import Action, ExecuteSnapshot, SnapshotType, to_json
+from signals.errors import SignalError
+from signals.matching.selection import expand, is_expression, matches_name, named_collection, unmatched
+from signals.parsing.filters import EVERYTHING, query_document, refuse_code
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.reading.document_bounds import bounds_of, key_range
+from snapshotter.reading.range_find import any_order, out_of_order
+from snapshotter.reading.ranges import is_simple_collation
+from streaming.decode.decoder import observe
+from streaming.mongo.errors import classify
+from streaming.namespaces import Namespace
+from streaming.plan.columns import TablePlan
+
+_log = structlog.get_logger("snapshotter.catalogue")
+_HIDDEN_DATABASES = ("admin", "local", "config")
+_SAMPLE_DOCS = 500
+_NAMES_SHOWN = 20
+_NEAR = 3
+_SIGNS = frozenset('\\^$()[]{}?*+|"')
+
+Filters = dict[tuple[Namespace, str], str]
+"""Of filters that were tried why the server refused them; empty where it did not."""
+
+
+class RequestRefused(SignalError):
+    """A signal that is well formed, but asks for what cannot be done; the message says which part."""
+
+
+class IdReused(RequestRefused):
+    """A signal under an id that is remembered, with other content: nobody can say which of the two was meant."""
+
+
+class Asked:
+    """What the server has said while the signals of one delivery are looked at: each thing is asked once. Not kept for
+    longer, for collections come and go."""
+
+    def __init__(self, captured: Callable[[], list[Namespace]]) -> None:
+        self._ask = captured
+        self._captured: list[Namespace] | None = None
+        self.filters: Filters = {}
+
+    @property
+    def captured(self) -> list[Namespace]:
+        if self._captured is None:
+            self._captured = self._ask()
+        return self._captured
+
+
+def captured_collections(client: MongoClient[Any], captures: Callable[[Namespace], bool]) -> list[Namespace]:
+    """Ordinary collections (no views, no time series) in the captured scope, by name."""
+    return sorted(filter(captures, collections_there(client)))
+
+
+def collections_there(client: MongoClient[Any]) -> Iterator[Namespace]:
+    """All ordinary collections, captured or not. A user who may find needs no other privilege for their names."""
+    for database in client.list_database_names():
+        if database in _HIDDEN_DATABASES:
+            continue
+        for info in client[database].list_collections(nameOnly=True, authorizedCollections=True):
+            if info["type"] == "collection" and not info["name"].startswith("system."):
+                yield Namespace(database, info["name"])
+
+
+def resolve(
+    action: ExecuteSnapshot,
+    client: MongoClient[Any],
+    captured: Iterable[Namespace],
+    *,
+    allow_code: bool = False,
+    filters: Filters | None = None,
+) -> SnapshotRequest:
+    """The request that a signal means. Every filter is tried on the server first, and none that would run code there
+    unless ``allow_code``. ``filters`` remembers what it said.
+
+    Raises SignalError, mostly RequestRefused: the message is for whoever sent the signal.
+    """
+    names = [str(namespace) for namespace in captured]
+    there = frozenset(names)
+    chosen = [name for name in _chosen(action, names) if name in there]
+    missed = unmatched(action.data_collections, names)
+    if not chosen:
+        raise RequestRefused(
+            f"signal {action.id!r}: {_some(action.data_collections)} is no captured collection. Captured are: "
+            f"{_some(names)}. Check collection.include.list and the name; nothing was started."
+        )
+    if missed:
+        _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
+    wanted = _wanted(action, [Namespace.parse(name) for name in chosen])
+    for text in dict.fromkeys(want.filter for want in wanted if want.filter is not None):
+        refuse_code(text, allowed=allow_code, where=f"signal {action.id!r}: the filter")
+    for want in wanted:
+        _try_filter(action.id, client, want, {} if filters is None else filters)
+        _try_range(action.id, client, want)
+    blocking = action.type is SnapshotType.BLOCKING
+    digest = digest_of(action)
+    return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest, blocking, missed)
+
+
+def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -> None:
+    """For whoever can be asked again before anything is sent. Raises RequestRefused for a list that has a plain name
+    of no captured collection (an expression may be about what is still to come), or selects nothing at all."""
+    names = [str(namespace) for namespace in captured]
+    missed = unmatched(patterns, names)
+    # What has no sign of an expression was meant for a name, though it may not even be one.
+    wrong = [text for text in missed if not is_expression(text)]
+    if wrong or len(missed) == len(patterns):
+        told = "; ".join(f"{text} is no captured collection{near(text, names)}" for text in wrong or missed)
+        raise RequestRefused(f"{told}. Captured are: {_some(names)}")
+
+
+def near(text: str, names: Sequence[str]) -> str:
+    """Of these names those that a misspelt one, or an expression, may have been meant for; in words, or nothing."""
+    plain = "".join(sign for sign in text if sign not in _SIGNS)
+    found = get_close_matches(plain, names, _NEAR)
+    return f" (near it: {', '.join(found)})" if found else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many as somebody reads."""
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
+
+
+def _chosen(action: ExecuteSnapshot, names: list[str]) -> tuple[str, ...]:
+    """The collections that are named or matched. Ids are of one collection: no pattern can mean it."""
+    if not action.keys and action.range is None:
+        return expand(action.data_collections, names)
+    named = [named_collection(pattern) for pattern in action.data_collections]
+    if len(named) != 1 or named[0] is None:
+        raise RequestRefused(
+            f"signal {action.id!r}: keys and range have ids of one collection, so data-collections must be the plain "
+            f"name of one; got {', '.join(action.data_collections)}"
+        )
+    return (named[0],)
+
+
+def _wanted(action: ExecuteSnapshot, namespaces: list[Namespace]) -> tuple[Wanted, ...]:
+    where = f"signal {action.id!r}"
+    keys = bounds_of(action.keys, where)
+    within = key_range(action.range, where) if action.range is not None else None
+    try:
+        return tuple(
+            Wanted(n, _filter_for(action, str(n)), keys, within, action.reconcile) for n in namespaces
+        )
+    except ValueError as error:
+        raise RequestRefused(f"{where}: {error}") from error
+
+
+def digest_of(action: Action) -> str:
+    """Stands for what a signal says: the same however it came, and whatever collections there are by now."""
+    return hashlib.sha256(to_json(action).encode()).hexdigest()[:32]
+
+
+def _filter_for(action: ExecuteSnapshot, name: str) -> str | None:
+    for condition in action.additional_conditions:
+        if matches_name(condition.data_collection, name):
+            return condition.filter if condition.filter != EVERYTHING else None
+    return None
+
+
+def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted, filters: Filters) -> None:
+    if want.filter is None:
+        return
+    key = want.namespace, want.filter
+    if key not in filters:
+        filters[key] = why_refused(client, want.namespace, want.filter)
+    if why := filters[key]:
+        raise RequestRefused(
+            f"signal {signal_id!r}: the filter {want.filter} for {want.namespace} is refused: {why}"
+        )
+
+
+def why_refused(client: MongoClient[Any], namespace: Namespace, text: str) -> str:
+    """Why the server refuses the filter; empty where it does not."""
+    try:
+        query = query_document(text)
+        find = {"find": namespace.collection, "filter": query}
+        # Explained, not run: a filter that matches nothing in a large collection is no bad filter.
+        client[namespace.database].command("explain", find, verbosity="queryPlanner")
+    except (OperationFailure, BSONError, ValueError, TypeError) as error:
+        if classify(error).retriable:
+            raise
+        told = (error.details or {}).get("errmsg") if isinstance(error, OperationFailure) else None
+        return told or str(error) or type(error).__name__
+    return ""
+
+
+def _try_range(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
+    """A collation orders strings otherwise than tables do: a range that has one for an end would miss some."""
+    if want.range is None or any_order(want.range) or is_simple_collation(client, want.namespace):
+        return
+    raise RequestRefused(f"signal {signal_id!r}: {out_of_order(want.namespace)}")
+
+
+def sample_plan(client: MongoClient[Any], namespace: Namespace) -> TablePlan:
+    """Columns for a table that does not exist yet: what the first and the last documents by ``_id`` show."""
+    collection = client[namespace.database][namespace.collection]
+    plan = TablePlan()
+    for direction in (1, -1):
+        cursor = collection.find_raw_batches(sort=[("_id", direction)], limit=_SAMPLE_DOCS)
+        for raw in cursor:
+            plan = plan.merge(observe(raw))
+    return plan

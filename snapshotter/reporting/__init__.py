@@ -1,0 +1,16 @@
+"""What operators see: status, notifications, what became of signals, estimates, progress on a terminal."""
+
+__all__ = [
+    "answers",
+    "estimates",
+    "notices",
+    "notification_channels",
+    "outcomes",
+    "progress_view",
+    "request_states",
+    "signal_outcomes",
+    "status",
+    "status_collection",
+    "telling",
+    "window_log",
+]

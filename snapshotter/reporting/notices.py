@@ -1,0 +1,202 @@
+"""Telling operators: what the core announces, as notifications, to every channel at once.
+
+The core announces what is saved (`core.rules.announcements`); here it becomes a notification under the id of its
+request, and goes into the queue of each channel. Nothing here waits, and nothing here raises into the engine: data
+must not be held up because somebody could not be told of it.
+
+Timestamps of one engine strictly ascend, by at least a millisecond, so that a table of notifications can be put back in
+their order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+from bson import decode
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+from signals.channels.source_channel import plain_id
+from signals.notifications.channel import ListenerChannel, NotificationChannel
+from signals.notifications.notification import (
+    DOCUMENTED,
+    NO_KEY,
+    Aggregate,
+    Kind,
+    Notification,
+    ScanStatus,
+    Subject,
+)
+from snapshotter.configuration.notification_config import NotificationConfig
+from snapshotter.core.rules.announcements import SKIPPED
+from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.effects import Announce
+from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.requests import Origin
+from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.errors import redact
+from snapshotter.reporting.delivery_queue import DeliveryQueue
+from snapshotter.reporting.status import NotificationReport
+
+_log = structlog.get_logger("snapshotter.notifications")
+_ANY_ID: CodecOptions[dict[str, object]] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_MS, unicode_decode_error_handler="replace"
+)
+_NO_DATA: Mapping[str, str] = {}
+
+
+def notification_of(
+    announced: Announce,
+    request: RequestProgress | None,
+    connector: str,
+    now_ms: int,
+    data: Mapping[str, str] = _NO_DATA,
+) -> Notification:
+    """What was announced of ``request`` (None: one that progress does not know), as a notification.
+
+    Progress gives the documented data; of ``data`` the collections that were stopped are taken, and what is not
+    documented is added.
+    """
+    tasks = request.tasks if request is not None else ()
+    known = request is not None and (request.blocking or request.origin is Origin.INITIAL)
+    initial = known or announced.kind == SKIPPED
+    aggregate = Aggregate.INITIAL if initial else Aggregate.INCREMENTAL
+    subject = Subject(announced.request_id, aggregate, connector, tuple(str(t.namespace) for t in tasks))
+    told = _told(subject, announced, tasks, now_ms, data)
+    more = {name: text for name, text in data.items() if name not in DOCUMENTED}
+    return replace(told, additional_data={**told.additional_data, **more}) if more else told
+
+
+def _told(
+    subject: Subject,
+    announced: Announce,
+    tasks: Sequence[TaskProgress],
+    now_ms: int,
+    data: Mapping[str, str],
+) -> Notification:
+    collection = str(announced.namespace or "")
+    task = next((t for t in tasks if t.namespace == announced.namespace), None)
+    match Kind(announced.kind):
+        case Kind.STARTED:
+            return subject.started(now_ms)
+        case Kind.PAUSED:
+            return subject.paused(now_ms)
+        case Kind.RESUMED:
+            return subject.resumed(now_ms)
+        case Kind.COMPLETED:
+            return subject.completed(now_ms)
+        case Kind.SKIPPED:
+            return subject.skipped(now_ms)
+        case Kind.IN_PROGRESS:
+            last, frontier = (task.last, task.frontier) if task else (None, None)
+            return subject.in_progress(
+                now_ms, collection, maximum_key=key_text(last), last_processed_key=key_text(frontier)
+            )
+        case Kind.TABLE_SCAN_COMPLETED:
+            # Read is what was looked at, so rows that a streamed change superseded count, as Debezium counts them.
+            rows = task.rows + task.dropped if task else 0
+            return subject.table_scan_completed(now_ms, collection, ScanStatus(announced.detail), rows=rows)
+        case Kind.FAILED:
+            error = announced.detail or "; ".join(f"{t.namespace}: {t.error}" for t in tasks if t.error)
+            return subject.failed(now_ms, redact(error), collection or None)
+        case Kind.SUSPENDED:
+            return subject.suspended(now_ms, collection, redact(announced.detail))
+        case Kind.ABORTED:
+            return subject.aborted(now_ms, _ended_early(tasks, data))
+        case Kind.STOPPED:
+            return subject.stopped(now_ms, _ended_early(tasks, data))
+
+
+def _ended_early(tasks: Iterable[TaskProgress], data: Mapping[str, str]) -> list[str]:
+    """The collections that were stopped, as far as that is known, else those that were not read to their end."""
+    if listed := data.get("data_collections"):
+        return [listed]
+    return [str(task.namespace) for task in tasks if task.state is not TaskState.DONE]
+
+
+def key_text(bound: Bound | None) -> str:
+    """An id as Debezium shows it: the text, number or digits alone, Extended JSON for what has no such form."""
+    if bound is None:
+        return NO_KEY
+    value = decode(bound.id, codec_options=_ANY_ID)["_id"]
+    return str(value) if isinstance(value, float) else plain_id(value)
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Notifier:
+    """The fan-out. Listeners may come at any time, from any thread; channels live from ``open`` to ``close``."""
+
+    def __init__(self, config: NotificationConfig, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+        self._config = config
+        self._now_ms = now_ms
+        self._last_ms = 0
+        self._mutex = threading.Lock()
+        self._listeners: list[NotificationChannel] = []
+        self._queues: tuple[DeliveryQueue, ...] = ()
+        self._open = False
+
+    def listen(self, listener: Callable[[Notification], None]) -> None:
+        """Call ``listener`` with every notification from now on, on a thread of its own."""
+        channel = ListenerChannel(listener)
+        with self._mutex:
+            self._listeners.append(channel)
+            if self._open:
+                self._queues = (*self._queues, DeliveryQueue(channel, self._config.capacity))
+
+    def open(self, channels: Iterable[NotificationChannel]) -> None:
+        """Begin to send: to these, and to the listeners."""
+        with self._mutex:
+            self._open = True
+            self._queues = tuple(
+                DeliveryQueue(channel, self._config.capacity) for channel in [*channels, *self._listeners]
+            )
+
+    def announce(
+        self, announced: Announce, request: RequestProgress | None, data: Mapping[str, str] = _NO_DATA
+    ) -> None:
+        """Tell every channel of it."""
+        if not self._queues:
+            return
+        try:
+            self.send(notification_of(announced, request, self._config.connector, self._moment(), data))
+        except Exception:  # noqa: BLE001 - what cannot be told must not stop what happens
+            _log.exception("an announcement became no notification", announced=str(announced))
+
+    def send(self, notification: Notification) -> None:
+        """Put it in the queue of every channel."""
+        for queue in self._queues:
+            queue.offer(notification)
+
+    def close(self) -> None:
+        """Send what waits, within ``flush_seconds`` for all channels together, and end."""
+        with self._mutex:
+            queues, self._queues, self._open = self._queues, (), False
+        deadline = time.monotonic() + self._config.flush_seconds
+        for queue in queues:
+            queue.closing()
+        for queue in queues:
+            queue.await_end(deadline)
+
+    @property
+    def queues(self) -> tuple[DeliveryQueue, ...]:
+        """Each channel with what waits for it, what was dropped, and its last error."""
+        return self._queues
+
+    def reports(self) -> tuple[NotificationReport, ...]:
+        """As the status shows them."""
+        return tuple(
+            NotificationReport(name=o.name, waiting=o.left, dropped=o.dropped, trouble=o.error)
+            for o in self._queues
+        )
+
+    def _moment(self) -> int:
+        with self._mutex:
+            self._last_ms = max(self._now_ms(), self._last_ms + 1)
+            return self._last_ms

@@ -1,0 +1,61 @@
+"""Notifications as rows of a Delta table, ``notifications`` beside the engine's state.
+
+Columns: ``id``, ``aggregate_type``, ``type``, ``additional_data`` (a map of texts), ``timestamp``, ``engine``; one
+engine's are in order by ``timestamp``. Rows are only ever appended; who keeps the table small deletes old rows, and
+vacuums it, like any other.
+
+A commit costs the machine about as much as one of data, so what happens within a few seconds shares one. A commit is
+numbered: Delta skips a batch that is sent again though it had been written, when the answer alone was lost.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from signals.notifications.channel import NotificationChannel
+from signals.notifications.notification import Notification
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = "notifications"
+SCHEMA = (
+    "id STRING, aggregate_type STRING, type STRING, additional_data MAP<STRING, STRING>, "
+    "timestamp TIMESTAMP, engine STRING"
+)
+_LINGER_SECONDS = 5.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NotificationTable(NotificationChannel):
+    """The table at ``path`` (a local path or a URI), written for the engine of this name; made by the first row."""
+
+    name = "delta"
+    linger_seconds = _LINGER_SECONDS
+
+    def __init__(self, spark: SparkSession, path: str, engine: str) -> None:
+        self._session = spark.newSession()  # settings of landings do not reach it
+        self._session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+        self._path = path
+        self._engine = engine
+        self._writer = f"notifications-{uuid.uuid4().hex}"
+        self._number = 0
+
+    def send(self, batch: Sequence[Notification]) -> None:
+        frame = self._session.createDataFrame([self._row(n) for n in batch], SCHEMA).coalesce(1)
+        numbered = {"txnAppId": self._writer, "txnVersion": str(self._number)}
+        frame.write.format("delta").options(**numbered).mode("append").save(self._path)
+        self._number += 1
+
+    def _row(self, notification: Notification) -> tuple[object, ...]:
+        return (
+            notification.id,
+            notification.aggregate_type,
+            notification.type,
+            dict(notification.additional_data),
+            _EPOCH + timedelta(milliseconds=notification.timestamp_ms),
+            self._engine,
+        )

@@ -1,0 +1,33 @@
+"""What becomes of signals that are no requests, as values: what is told of them once all is durable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from signals.actions import CustomAction
+from snapshotter.core.rules.signal_batch import Affected
+from snapshotter.reporting.answers import DryRun
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A signal that is not carried out, and why."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignalOutcome:
+    """What became of a signal that is no request: ``affected`` are the requests that a command made a difference to,
+    ``unknown`` the ids that it named and that no request has. ``again``: it was handled before. ``answer`` is that to a
+    dry run, ``message`` what is to be logged, ``custom`` what is to be carried out by another package."""
+
+    id: str
+    kind: str
+    affected: Affected = field(default_factory=Affected)
+    unknown: tuple[str, ...] = ()
+    again: bool = False
+    answer: DryRun | None = None
+    message: str | None = None
+    custom: CustomAction | None = None

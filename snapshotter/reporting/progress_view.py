@@ -1,0 +1,331 @@
+"""Progress for a person: a live display on a terminal, a line now and then where there is none.
+
+A view is fed the engine's status and shows it; it keeps no state of the engine's. On a terminal one table
+is redrawn in place: a bar a collection, and the stream's lag and speed below. Elsewhere (a log file, a
+service) the same facts come as one line, at most every few seconds, and at once when a request begins or
+ends.
+
+    with open_view() as view:
+        view.update(status)
+        view.message("signal sent")
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from snapshotter.reporting.status import (
+    CollectionReport,
+    EngineState,
+    NotificationReport,
+    RequestReport,
+    RequestState,
+    Status,
+)
+
+LINE_SECONDS = 5.0
+_LAST_ERROR_CHARACTERS = 200
+_BAR_WIDTH = 24
+_REQUESTS_SHOWN = 5
+_PENDING_SHOWN = 20
+_SLOW = 500
+_UNKNOWN_SHOWN = 10
+"""So many notifications waiting for a channel are worth a word."""
+_STYLES = {
+    RequestState.QUEUED: "dim",
+    RequestState.RUNNING: "cyan",
+    RequestState.PAUSED: "yellow",
+    RequestState.SUSPENDED: "yellow",
+    RequestState.COMPLETED: "green",
+    RequestState.STOPPED: "yellow",
+    RequestState.FAILED: "red",
+}
+
+
+class View(Protocol):
+    """Shows progress. Use as a context manager; ``update`` and ``message`` only inside."""
+
+    def update(self, status: Status) -> None:
+        """Show the newest status."""
+
+    def message(self, text: str) -> None:
+        """Say one line that stays."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_view(stream: TextIO | None = None) -> View:
+    """The view that fits a stream (standard error by default): live on a terminal, lines elsewhere."""
+    console = Console(file=stream or sys.stderr)
+    return LiveView(console) if console.is_terminal else LineView(console)
+
+
+class LiveView:
+    """Redraws one table in place. The last one stays when the view is left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def update(self, status: Status) -> None:
+        self._live.update(render(status))
+
+    def message(self, text: str) -> None:
+        self._console.print(Text(text))
+
+
+class LineView:
+    """One line now and then. ``now`` gives seconds, from any origin."""
+
+    def __init__(
+        self, console: Console, every_seconds: float = LINE_SECONDS, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._every = every_seconds
+        self._now = now
+        self._said_at: float | None = None
+        self._said_states: object = None
+        self._held_back: Status | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._held_back is not None:
+            self._say(self._held_back)
+
+    def update(self, status: Status) -> None:
+        states = (status.state, tuple((r.id, r.state) for r in status.requests))
+        due = self._said_at is None or self._now() - self._said_at >= self._every
+        self._held_back = status
+        if due or states != self._said_states:
+            self._said_states = states
+            self._say(status)
+
+    def message(self, text: str) -> None:
+        self._print(text)
+
+    def _say(self, status: Status) -> None:
+        self._said_at = self._now()
+        self._held_back = None
+        self._print(line(status))
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+
+class SilentView:
+    """Shows nothing: for programs that embed an engine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def update(self, status: Status) -> None:
+        """Nothing."""
+
+    def message(self, text: str) -> None:
+        """Nothing."""
+
+
+def line(status: Status) -> str:
+    """A status in one line: the stream, then each collection that is being read or whose request just
+    ended.
+    """
+    parts = [f"{status.name} {status.state}", stream_text(status)]
+    for request in _shown_requests(status):
+        for c in request.collections:
+            total = f"/{c.estimated_total}" if c.estimated_total is not None else ""
+            text = f"{c.name} {c.state} rows={c.rows}{total} chunks={c.chunks_done} dropped={c.dropped}"
+            text += f" deleted={c.deleted}" if c.deleted else ""
+            if c.state is RequestState.RUNNING:
+                text += f" rows/s={c.rows_per_second:.0f} eta={duration(c.eta_seconds)}"
+            parts.append(text)
+        if request.error:
+            parts.append(f"request {request.id} failed: {request.error}")
+        elif request.state in (RequestState.PAUSED, RequestState.SUSPENDED, RequestState.STOPPED):
+            parts.append(f"request {request.id} is {request.state}")
+    parts += [*_more(status), *_suspended_texts(status), *_channel_texts(status)]
+    if error := _error_text(status):
+        parts.append(error)
+    return " | ".join(parts)
+
+
+def render(status: Status) -> Group:
+    """A status as the live display draws it."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("collection", no_wrap=True)
+    table.add_column("", width=_BAR_WIDTH, no_wrap=True)
+    for heading in ("done", "rows", "rows/s", "chunks", "dropped", "left"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    requests = _shown_requests(status)
+    for request in requests:
+        for collection in request.collections:
+            table.add_row(*_cells(collection))
+    lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
+    lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
+    lines += [line for request in requests for line in _request_lines(request)]
+    lines += [Text(text, style="dim") for text in [*_more(status), *_window_texts(status)]]
+    for report, text in zip(status.suspended, _suspended_texts(status), strict=True):
+        lines.append(Text(text, style="yellow" if report.restored_by else "red"))
+        lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
+    lines += [Text(text, style="yellow") for text in [*_channel_texts(status), *status.warnings]]
+    if error := _error_text(status):
+        lines.append(Text(error, style="red" if status.error else "yellow"))
+        if (shown := status.error or status.last_error) and shown.next_step:
+            lines.append(Text(f"next: {shown.next_step}"))
+    return Group(*lines)
+
+
+def _error_text(status: Status) -> str | None:
+    """What is wrong, or what was: an engine that fails now and then, and goes on, is to be seen in between too."""
+    if status.error is not None:
+        return f"{status.error.kind}: {status.error.message}"
+    if (last := status.last_error) is None or status.state is not EngineState.RUNNING:
+        return None
+    since = f" at {last.at:%Y-%m-%d %H:%M:%S} UTC" if last.at is not None else ""
+    first = (last.message.splitlines() or [""])[0][
+        :_LAST_ERROR_CHARACTERS
+    ]  # shown for as long as the engine runs
+    return f"the engine goes on after an error{since}: {last.kind}: {first}"
+
+
+def _channel_texts(status: Status) -> list[str]:
+    """Channels of signals and notifications that do not work; of an engine that has ended nobody wants to know."""
+    if status.state is not EngineState.RUNNING:
+        return []
+    signals = [f"signals by {c.name} do not come: {c.trouble}" for c in status.channels if c.trouble]
+    return signals + [text for n in status.notifications if (text := _notification_text(n))]
+
+
+def _suspended_texts(status: Status) -> list[str]:
+    return [
+        f"{s.collection} is being restored by request {s.restored_by}"
+        if s.restored_by
+        else f"{s.collection} is suspended since {s.since:%Y-%m-%d %H:%M:%S} UTC, nothing of it lands: {s.error}"
+        for s in status.suspended
+    ]
+
+
+def _notification_text(told: NotificationReport) -> str | None:
+    """None where all is well."""
+    counts = f"{told.waiting} wait, {told.dropped} were dropped"
+    if told.trouble:
+        return f"notifications by {told.name} are not taken ({counts}): {told.trouble}"
+    if told.dropped or told.waiting >= _SLOW:
+        return f"notifications by {told.name} are taken slowly: {counts}"
+    return None
+
+
+def _more(status: Status) -> list[str]:
+    """How many requests there was no room for."""
+    pending = sum(not r.state.ended for r in status.requests)
+    return [f"and {pending - _PENDING_SHOWN} more requests wait"] if pending > _PENDING_SHOWN else []
+
+
+def _window_texts(status: Status) -> list[str]:
+    """The windows in flight, a line a collection; of an engine that has ended there are none."""
+    if status.state is not EngineState.RUNNING:
+        return []
+    shown: dict[str, list[str]] = {}
+    for window in status.windows:
+        rows = f" {window.rows:,}" if window.rows else ""
+        shown.setdefault(window.collection, []).append(f"{window.number} {window.state}{rows}")
+    return [f"windows of {name}: {', '.join(texts)}" for name, texts in shown.items()]
+
+
+def _request_lines(request: RequestReport) -> list[Text]:
+    """Where it stands in the queue, unless its collections show it all; what went wrong, and what to do next."""
+    names = ", ".join(request.unknown[:_UNKNOWN_SHOWN])
+    unknown = f"request {request.id} left out what is no captured collection: {names}"
+    left_out = [Text(unknown, style="yellow")] if names else []
+    if request.error:
+        next_step = [Text(f"next: {request.next_step}")] if request.next_step else []
+        return [Text(f"request {request.id} failed: {request.error}", style="red"), *next_step, *left_out]
+    if request.state is RequestState.COMPLETED:
+        return left_out
+    urgent = f", priority {request.priority}" if request.priority else ""
+    since = f" for {duration(request.paused_seconds)}" if request.state is RequestState.PAUSED else ""
+    told = f"request {request.id} is {request.state}{since}{urgent}"
+    return [Text(told, style=_STYLES[request.state]), *left_out]
+
+
+def stream_text(status: Status) -> str:
+    """The stream's lag and speed, and the windows that are open."""
+    lag = "unknown" if status.lag_seconds is None else f"{status.lag_seconds:.1f}s"
+    text = f"lag={lag} events/s={status.events_per_second:.0f} events={status.events_total}"
+    return f"{text} windows={len(status.windows)}" if status.state is EngineState.RUNNING else text
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person says them: 5s, 2m05s, 1h02m; a dash where nobody knows."""
+    if seconds is None:
+        return "-"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def _shown_requests(status: Status) -> list[RequestReport]:
+    """The first of those that are not over, and as many of the newest that are as there is room for."""
+    pending = [r for r in status.requests if not r.state.ended]
+    pending.sort(key=lambda r: r.state is RequestState.QUEUED)
+    pending = pending[:_PENDING_SHOWN]
+    ended = [r for r in status.requests if r.state.ended]
+    room = max(0, _REQUESTS_SHOWN - len(pending))
+    chosen = {r.id for r in [*(ended[-room:] if room else []), *pending]}
+    return [r for r in status.requests if r.id in chosen]
+
+
+def _cells(c: CollectionReport) -> tuple[Text | ProgressBar, ...]:
+    style = _STYLES[c.state]
+    completed = c.state is RequestState.COMPLETED
+    known = completed or c.estimated_total
+    seen = c.rows + c.dropped
+    # An estimate may be short: a bar is full only when the collection is done.
+    share = 1.0 if completed else min(0.99, seen / c.estimated_total) if c.estimated_total else 0.0
+    bar = ProgressBar(
+        total=1.0, completed=share, width=_BAR_WIDTH, complete_style=style, finished_style=style
+    )
+    running = c.state is RequestState.RUNNING
+    return (
+        Text(c.name, style=style),
+        bar,
+        Text(f"{share:.0%}" if known else "-"),
+        Text(f"{c.rows:,}"),
+        Text(f"{c.rows_per_second:,.0f}" if running else str(c.state)),
+        Text(f"{c.chunks_done:,}"),
+        Text(f"{c.dropped:,}"),
+        Text(duration(c.eta_seconds) if running else ""),
+    )

@@ -1,0 +1,325 @@
+"""The outcome of signals, written back to MongoDB: one document a signal and engine, beside the signal collection.
+
+So whoever inserted a signal can watch it where it was inserted, and needs no access to the engine. It is a report, not
+state: nothing is decided by it. It is told after a batch's progress is saved; telling only puts it into a map, of which
+one thread writes the newest word about each request. MongoDB may be away for as long as it likes.
+
+Invariants
+- What is told waits for nothing, and is at most one document a request, and ``_SIGNALS_MAX`` about other signals,
+  however slow MongoDB is.
+- A finished state is not overwritten by an older one: a batch that is repeated, or an engine that has lost its lock,
+  finds it finished. A request that goes on after a failure (``attempt`` is higher) is newer; so is one of a state
+  that began anew (another ``checkpoint``).
+- No engine writes into another's document: engines may share a signal collection.
+- A refusal never hides a request that carries the same id; it is noted there, as ``id_reused``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import structlog
+from pymongo import MongoClient, UpdateOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
+from pymongo.write_concern import WriteConcern
+
+from signals.outcomes import COMPLETED, ENDED, FAILED, REJECTED, CollectionStatus, SnapshotStatus
+from snapshotter.core.rules.signal_batch import AFFECTED_SHOWN
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.errors import cause_of, redact
+from snapshotter.reporting.answers import DryRun
+from snapshotter.reporting.outcomes import SignalOutcome
+from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of
+from snapshotter.reporting.status import RequestState
+from streaming.mongo.errors import classify
+from streaming.mongo.server_codes import Kind
+from streaming.namespaces import Namespace
+
+OPTION = "engine.status.collection"
+_log = structlog.get_logger("snapshotter.status")
+_FLUSH_SECONDS = 10.0
+_RETRY_SECONDS = 0.5
+_RETRY_SECONDS_MAX = 60.0
+_ATTEMPTS = 5  # at what does not look as if it would pass
+_AT_ONCE = 500
+_SIGNALS_MAX = 10_000
+_ID_MAX = 1_024
+_TEXT_MAX = 2_000
+_UNREADABLE = "unknown"
+
+Waiting = dict[tuple[str, str], UpdateOne]
+
+
+class StatusCollection:
+    """``life`` names the state that the engine works from. Without a ``namespace`` nothing is written."""
+
+    def __init__(
+        self,
+        client: MongoClient[Any],
+        namespace: Namespace | None,
+        engine: str,
+        life: Callable[[], str],
+        retry_seconds: float = _RETRY_SECONDS,
+    ) -> None:
+        self.error: str | None = None
+        self._collection: Collection[Any] | None = None
+        if namespace is not None:
+            self._collection = client[namespace.database].get_collection(
+                namespace.collection, write_concern=WriteConcern("majority")
+            )
+        self._engine = engine
+        self._life = life
+        self._retry_seconds = retry_seconds
+        self._told: dict[str, tuple[RequestProgress, bool]] = {}
+        self._requests: Waiting = {}
+        self._signals: OrderedDict[tuple[str, str], UpdateOne] = OrderedDict()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is written; a missing privilege switches it off."""
+        return self._collection is not None
+
+    # What the engine calls
+
+    def saved(self, progress: Progress) -> None:
+        """Tell what has changed in a progress that is durable. Neither waits nor raises."""
+        if not self.on:
+            return
+        try:
+            now = {r.id: (r, progress.resting(r)) for r in progress.requests}
+            changed = {name: what for name, what in now.items() if self._told.get(name) != what}
+            if changed:
+                life = self._life()
+                told = {("request", n): _told(*what, self._engine, life) for n, what in changed.items()}
+                with self._changed:
+                    self._requests.update(told)
+                    self._changed.notify_all()
+            self._told = now
+        except Exception:  # noqa: BLE001 - what cannot be told must not stop what happens
+            _log.exception("a request's outcome cannot be told")
+
+    def refused(self, signal_id: str, why: str) -> None:
+        """Tell that a signal was not obeyed. One whose id could not be read has nobody to tell it to."""
+        if self.on and signal_id != _UNREADABLE:
+            self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
+
+    def handled(self, outcome: SignalOutcome) -> None:
+        """Tell what became of a command, of a message for the log, or of a dry run."""
+        if self.on:
+            self._offer(("obeyed", outcome.id), _handled(outcome, self._engine), newer=not outcome.again)
+
+    def open(self) -> None:
+        """Begin to write."""
+        if self.on and self._thread is None:
+            self._closing = False
+            self._thread = threading.Thread(target=self._run, name="status-collection", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write what waits, for a few seconds at most, and end."""
+        if self._thread is None:
+            return
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(_FLUSH_SECONDS)
+        if self._thread.is_alive() or self._requests or self._signals:
+            _log.warning(
+                "the outcome of some requests was not written in time; the next start writes it",
+                error=self.error or "",
+            )
+        self._thread = None
+
+    def _offer(self, name: tuple[str, str], newest: UpdateOne, *, newer: bool = True) -> None:
+        with self._changed:
+            if newer or name not in self._signals:
+                self._signals[name] = newest
+            if len(self._signals) > _SIGNALS_MAX:
+                (_, signal_id), _ = self._signals.popitem(last=False)
+                _log.warning("signals come faster than is written of them; one is left out", id=signal_id)
+            self._changed.notify_all()
+
+    # The thread
+
+    def _run(self) -> None:
+        failures = 0
+        while (batch := self._take()) and (collection := self._collection) is not None:
+            last_try = self._closing
+            try:
+                _write(collection, batch)
+            except PyMongoError as error:
+                failures += 1
+                if classify(error).kind is Kind.PERMISSION:
+                    self._switch_off(collection, error)
+                elif not classify(error).retriable and failures >= _ATTEMPTS:
+                    _give_up(collection, batch, error)
+                    failures = 0
+                else:
+                    self._again(batch, error, failures)
+                    if last_try:
+                        return
+            else:
+                self.error, failures = None, 0
+
+    def _take(self) -> Waiting:
+        """Some that wait, once there are any; none at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._requests or self._signals or self._closing)
+            requests, signals = self._requests, self._signals
+            taken = {name: requests.pop(name) for name in list(islice(requests, _AT_ONCE))}
+            for name in list(islice(signals, _AT_ONCE - len(taken))):
+                taken[name] = signals.pop(name)
+            return taken
+
+    def _again(self, batch: Waiting, error: PyMongoError, failures: int) -> None:
+        """Put it back, under what is newer, and pause."""
+        pause = min(self._retry_seconds * 2 ** min(failures - 1, 10), _RETRY_SECONDS_MAX)
+        self.error = f"{type(error).__name__}: {cause_of(error)}"
+        _log.warning(
+            "the outcome of signals was not written, and is tried again", error=self.error, wait_seconds=pause
+        )
+        with self._changed:
+            ours = {name: write for name, write in batch.items() if name[0] == "request"}
+            self._requests = {**ours, **self._requests}
+            others = {name: write for name, write in batch.items() if name not in ours}
+            self._signals = OrderedDict({**others, **self._signals})
+            self._changed.wait_for(lambda: self._closing, pause)
+
+    def _switch_off(self, collection: Collection[Any], error: PyMongoError) -> None:
+        _log.warning(
+            f"the outcome of signals is not written back any more: this user may not insert and update in "
+            f"{collection.full_name}; grant insert and update there, or set {OPTION}=false",
+            error=cause_of(error),
+        )
+        with self._changed:
+            self._collection = None
+            self._requests.clear()
+            self._signals.clear()
+
+
+def _write(collection: Collection[Any], batch: Waiting) -> None:
+    try:
+        collection.bulk_write(list(batch.values()), ordered=False)
+    except BulkWriteError as error:
+        for failed in (error.details or {}).get("writeErrors", ())[:1]:  # its code says whose fault it is
+            raise OperationFailure(failed["errmsg"], failed["code"]) from error
+        raise
+
+
+def _give_up(collection: Collection[Any], batch: Waiting, error: PyMongoError) -> None:
+    _log.warning(
+        f"the outcome of some signals cannot be written to {collection.full_name} and is left out; if that goes on, "
+        f"set {OPTION}=false",
+        ids=[name[1] for name in batch][:10],
+        error=cause_of(error),
+    )
+
+
+def _told(request: RequestProgress, rests: bool, engine: str, life: str) -> UpdateOne:
+    """The newest word about a request, unless what stands there is finished and newer."""
+    status = status_of(request, engine, rests=rests)
+    attempt = sum(task.resumed for task in request.tasks)
+    theirs = {"$ifNull": ["$attempt", -1]}
+    keeps: list[Any] = [{"$gt": [theirs, attempt]}]
+    if not status.ended:
+        finished = {"$in": ["$state", sorted(ENDED - {REJECTED})]}
+        keeps.append({"$and": [{"$eq": [theirs, attempt]}, finished]})
+    # An id is the operator's, and may begin with a dollar: literals everywhere.
+    newer_there = {"$and": [{"$eq": ["$checkpoint", {"$literal": life}]}, {"$or": keeps}]}
+    content = {**status.to_document(), "attempt": attempt, "checkpoint": life}
+    # A start tells everything again; what says nothing new keeps its time.
+    said_already = {"$eq": ["$$ROOT", {"$mergeObjects": ["$$ROOT", {"$literal": content}]}]}
+    keep = {"$or": [newer_there, said_already]}
+    new = {"$mergeObjects": ["$$ROOT", {"$literal": {**content, "updated_at": datetime.now(UTC)}}]}
+    return UpdateOne(
+        {"_id": content["_id"]}, [{"$replaceWith": {"$cond": [keep, "$$ROOT", new]}}], upsert=True
+    )
+
+
+def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
+    """A rejected signal, or a note at the request that has its id."""
+    name, reason = _text(signal_id, _ID_MAX), _reason(why)
+    status = SnapshotStatus(name, REJECTED, reason=reason, next_step=AFTER_REFUSAL, engine=engine)
+    document = {**status.to_document(), "updated_at": datetime.now(UTC)}
+    is_request = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
+    noted = {"$mergeObjects": ["$$ROOT", {"id_reused": {"$literal": reason}}]}
+    new = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
+    return UpdateOne(
+        {"_id": document["_id"]}, [{"$replaceWith": {"$cond": [is_request, noted, new]}}], upsert=True
+    )
+
+
+def _handled(outcome: SignalOutcome, engine: str) -> UpdateOne:
+    """A command that was obeyed, or a dry run that was answered. One that was obeyed before,
+    perhaps in a life that could not tell, is told of where nothing stands yet."""
+    name = _text(outcome.id, _ID_MAX)
+    status = SnapshotStatus(
+        name,
+        COMPLETED,
+        engine=engine,
+        command=outcome.kind,
+        requests=tuple(_text(i, _ID_MAX) for i in outcome.affected.requests),
+        requests_met=None if outcome.again else outcome.affected.count,
+        unknown=tuple(_text(i, _ID_MAX) for i in outcome.unknown[:AFFECTED_SHOWN]),
+    )
+    if outcome.answer is not None:
+        status = _answered(status, outcome.answer)
+    document = {**status.to_document(), "updated_at": datetime.now(UTC)}
+    new: dict[str, Any] = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
+    if outcome.again:
+        told = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
+        new = {"$cond": [told, "$$ROOT", new]}
+    return UpdateOne({"_id": document["_id"]}, [{"$replaceWith": new}], upsert=True)
+
+
+def _answered(status: SnapshotStatus, answer: DryRun) -> SnapshotStatus:
+    if answer.error is not None:
+        return replace(status, state=FAILED, reason=_reason(answer.error), requests_met=None)
+    said = answer.model_dump(mode="json", exclude={"id", "answered_at", "error"})
+    return replace(status, answer=said, requests_met=None)
+
+
+def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> SnapshotStatus:
+    """A request's progress as its status document has it. ``rests``: it waits for suspended collections."""
+    return SnapshotStatus(
+        id=request.id,
+        state=str(RequestState.SUSPENDED if rests else state_of(request)),
+        origin=str(request.origin),
+        collections=tuple(
+            CollectionStatus(
+                name=str(task.namespace),
+                state=str(STATES[task.state]),
+                rows=task.rows,
+                dropped=task.dropped,
+                deleted=task.deleted,
+                chunks=task.chunks,
+                estimated=task.estimated,
+                error=_reason(task.error) if task.error else None,
+            )
+            for task in request.tasks
+        ),
+        next_step=after_failure(request) if request.failed else None,
+        engine=engine,
+        unknown=request.unknown[:AFFECTED_SHOWN],
+    )
+
+
+def _reason(text: str) -> str:
+    """Without credentials, which are not searched for in megabytes."""
+    return _text(redact(text[: 2 * _TEXT_MAX]))
+
+
+def _text(text: str, most: int = _TEXT_MAX) -> str:
+    """What MongoDB can hold of it: no half of a surrogate pair, and not too long."""
+    plain = text.encode("utf-8", "replace").decode("utf-8")
+    return plain if len(plain) <= most else f"{plain[:most]}…"

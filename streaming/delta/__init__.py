@@ -1,0 +1,3 @@
+"""State tables in Delta Lake: what a table is and whose, its log, its schema, and how rows get into it in a commit."""
+
+__all__ = ["delta_log", "landing_errors", "state_merge", "state_table", "table_identity", "table_paths"]

@@ -1,0 +1,225 @@
+"""How rows get into a state table: the session, the transaction's marks, the guarded source, the write.
+
+A MERGE's source is guarded in its own plan, so that no row is written when a guard fails:
+
+- two rows of one key fail it. (Delta refuses two matched ones for ever, and inserts two unmatched ones in
+  silence.)
+- a row whose key lies outside the literal ranges fails it: it would match nothing and be inserted beside its
+  old row.
+
+The first guard is a count over a window by key: its exchange and sort are those that the MERGE's own join
+needs, and it evaluates the source once, where an aggregate beside it would evaluate it twice. Who has
+`Known` the keys to be distinct is spared it. An append has no such guard either: who appends has proven its
+keys new and strictly ascending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from streaming.delta.delta_log import USER_METADATA, configured
+from streaming.keys.ranges import RANGES_MAX, Range, cover
+from streaming.plan.column_names import KEY, OP
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+DELETION_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
+_CODEGEN = "spark.sql.codegen.factoryMode"
+STATISTICS = "spark.databricks.delta.stats.collect"
+_EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
+_DROPS_JOINS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+_FEW_ROWS = 2_000
+# Some 100 bytes a key: 40 MB on the driver and on each executor.
+_BROADCAST_ROWS = 400_000
+_BROADCAST_BYTES = 64 << 20
+
+_PROBE = "_snapshotter_probe"
+
+DUPLICATE = "snapshotter: two rows of one key in the source of a landing"
+OUTSIDE = "snapshotter: a key outside the literal ranges of a landing"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a caller can promise of a source, each of which saves a MERGE work.
+
+    ``rows``: it has no more than so many. The keys of a small one are sent to every executor, and the table's
+    need no shuffle in two of the MERGE's three joins. ``distinct``: no key comes twice. ``held``: it is
+    checkpointed, so that it gives the same rows however often it is read, and Delta need not write it aside.
+    ``deletes``: exactly so many of its rows are deletes. ``size_bytes``: about so many are in its documents.
+    """
+
+    rows: int | None = None
+    distinct: bool = False
+    held: bool = False
+    deletes: int | None = None
+    size_bytes: int = 0
+
+    @property
+    def large(self) -> bool:
+        """Whether its rows have too many bytes to be sent to every executor, however few they are."""
+        return self.size_bytes > _BROADCAST_BYTES
+
+    @property
+    def few(self) -> bool:
+        return self.rows is not None and self.rows <= _BROADCAST_ROWS
+
+
+NOTHING_KNOWN = Known()
+
+
+def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session of its own for one table: its settings and marks are seen by no other table's writes."""
+    session = spark.newSession()
+    cores = str(spark.sparkContext.defaultParallelism)
+    defaults = {
+        # With Spark's 200 and Delta's 50, small tables pay for empty tasks at every commit.
+        "spark.sql.shuffle.partitions": cores,
+        "spark.databricks.delta.snapshotPartitions": cores,
+        # By the size of its files Spark takes the keys of a table for small, and would collect all of them on the
+        # driver, twice a MERGE. Sizes seen while it runs are true; with them it may still hash the smaller side.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
+        # Where the table is empty, Spark drops the join, but not the stage that has begun to read the source for it.
+        # Delta then counts the source by itself, and the stage's count may come on top: twice the "source rows".
+        _EXCLUDED: _DROPS_JOINS,
+    }
+    set_unless_given(session, defaults)
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    excluded = session.conf.get(_EXCLUDED) or ""
+    if _DROPS_JOINS not in excluded:
+        session.conf.set(_EXCLUDED, f"{excluded},{_DROPS_JOINS}")
+    return session
+
+
+def set_unless_given(session: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set what Spark was not started with: that, somebody has chosen."""
+    given = session.sparkContext.getConf()
+    for name, value in settings.items():
+        if not given.contains(name):
+            session.conf.set(name, value)
+
+
+def switched_on(session: SparkSession, name: str) -> bool:
+    """Whether a switch that is on by itself has not been put off."""
+    return (session.conf.get(name, None) or "true").lower() == "true"
+
+
+def transaction(
+    session: SparkSession, app_id: str, batch_id: int, user_metadata: str
+) -> AbstractContextManager[None]:
+    """Commits of ``session`` within carry these marks. Delta skips, in silence, a batch that is recorded."""
+    return configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), USER_METADATA: user_metadata})
+
+
+def merge(
+    session: SparkSession,
+    path: str,
+    source: DataFrame,
+    ranges: Sequence[Range] | None,
+    known: Known,
+    *,
+    updates: bool,
+    replaces: bool = False,
+    vectors: bool = True,
+) -> None:
+    """MERGE the source by key: deletes, updates and inserts; only inserts of new keys without ``updates``.
+    With ``replaces`` (and no ranges) rows whose keys the source has not are deleted too. ``vectors`` marks the old rows
+    in deletion vectors, half of a MERGE's jobs; without, the files that hold them are written anew.
+
+    In each task over Delta's log Spark writes some hundred lines of Java, only to find their class in its cache: half
+    of the task's time. A few rows go quicker without; for many rows that Java is worth it (bench/README.md).
+
+    ``ranges`` hold all keys of the source; None reads the keys of the whole table.
+    """
+    condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
+    if ranges is not None:
+        condition = condition & within(F.col(f"t.{KEY}"), ranges)
+    rows = guarded(source, ranges, distinct=known.distinct)
+    if known.few and not known.large and updates and not replaces:
+        rows = F.broadcast(rows)
+    few = not vectors and known.rows is not None and known.rows <= _FEW_ROWS
+    settings = {
+        _MATERIALIZE: "none" if known.held else "auto",
+        DELETION_VECTORS: str(vectors).lower(),
+        _CODEGEN: "NO_CODEGEN" if few else "FALLBACK",
+    }
+    builder = DeltaTable.forPath(session, path).alias("t").merge(rows.alias("s"), condition)
+    deletes = F.col(f"s.{OP}") == "d"
+    if updates:
+        builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
+    if replaces:
+        builder = builder.whenNotMatchedBySourceDelete()
+    with configured(session, settings):
+        builder.whenNotMatchedInsertAll(~deletes).execute()
+
+
+def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:
+    """Append the source. Its writer is bound to the source's own session, so the marks go with the write."""
+    writer = source.write.format("delta").mode("append").option("userMetadata", user_metadata)
+    writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(path)
+
+
+def guarded(source: DataFrame, ranges: Sequence[Range] | None, *, distinct: bool = False) -> DataFrame:
+    """The source, failing in the middle of whatever reads it where a guard of the module is broken.
+
+    Both guards look at a column that Spark cannot know before it has the row. Without it Spark would move them to
+    below the source's own filters and joins, and rows would fail them that the source leaves out.
+    """
+    if distinct and ranges is None:
+        return source
+    count = F.count(F.lit(1)).over(Window.partitionBy(KEY))
+    probed = source.withColumn(_PROBE, F.monotonically_increasing_id() if distinct else count)
+    wrong = F.lit(False) if ranges is None else ~within(F.col(KEY), ranges)
+    guard = F.when((F.col(_PROBE) >= 0) & wrong, _raise(OUTSIDE))
+    if not distinct:
+        guard = guard.when(F.col(_PROBE) > 1, _raise(DUPLICATE))
+    return probed.where(guard.otherwise(F.col(_PROBE) >= 0)).drop(_PROBE)
+
+
+def ranges_of(source: DataFrame, limit: int = RANGES_MAX) -> tuple[Range, ...]:
+    """Ranges that hold the keys of a source, from two passes over its keys; () when it is empty.
+
+    The first pass finds what all keys begin with, the second the least and the greatest key of each
+    bucket of two characters more. Cache the source first.
+    """
+    least, greatest = source.agg(F.min(KEY), F.max(KEY)).first() or (None, None)
+    if least is None or greatest is None:
+        return ()
+    shared = len(_common_prefix(least, greatest))
+    bucket = F.substring(F.col(KEY), 1, shared + 2)
+    rows = source.groupBy(bucket).agg(F.min(KEY), F.max(KEY)).collect()
+    return cover([(row[1], row[2]) for row in rows], limit)
+
+
+def within(key: Column, ranges: Sequence[Range]) -> Column:
+    """Whether the key lies in one of the literal ranges, so that files without any such key are never opened."""
+    # Nothing but comparisons: of a condition that no optimizer has seen, Delta skips no file if a literal is one side.
+    parts = [key.between(F.lit(low), F.lit(high)) for low, high in ranges]
+    return reduce(or_, parts) if parts else F.lit(False)
+
+
+def _raise(message: str) -> Column:
+    return F.raise_error(F.concat(F.lit(f"{message}: "), F.col(KEY))).cast("boolean")
+
+
+def _common_prefix(left: str, right: str) -> str:
+    length = next(
+        (at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
+    )
+    return left[:length]

@@ -1,0 +1,361 @@
+"""One Delta state table: the current documents of one collection.
+
+Columns: ``_key`` (the MERGE key, and what the table is clustered by), the columns of the plan,
+``_rescued_data``, ``_cluster_time``, ``_source_ts``, ``_op``.
+
+**Exactly one data commit per table, batch, and part.** A landing carries ``(app_id, batch_id)``, which Delta records
+in the same commit. A batch has one part, or two: rows that are only appended may follow what is merged in a commit of
+their own (part "reads"), under an application id of their own. Three rules make that safe:
+
+- tables are created and altered by DDL only, which records no batch (an empty write would);
+- Delta skips, in silence, a batch that is not above the recorded one. So the record is read before and
+  after, and a landing knows by a token in its commit whether *it* wrote;
+- one `StateTable` lands a part of a batch once. Landing it again is a mistake of the caller and refused, not
+  skipped: the rows of the second call would be lost.
+
+The plan lies in the table property ``snapshotter.plan``; `streaming.delta.state_evolution` adds the columns that it
+asks for. Columns that somebody has added are kept, and null in every row that is written, also in one that takes the
+place of another: a landing knows documents, and nothing of what stood beside them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from streaming.delta import state_merge
+from streaming.delta.attempts import Altered, attempts
+from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
+from streaming.delta.landing_errors import LandingError, LandingOvertaken
+from streaming.delta.state_evolution import Evolution, is_refusal
+from streaming.delta.state_merge import NOTHING_KNOWN, Known
+from streaming.delta.state_roads import SMALL_BYTES, How, Roads, Writing
+from streaming.delta.state_schema import fitting, state_schema
+from streaming.delta.table_guard import TableGuard, landing_mark
+from streaming.delta.table_identity import PART_READS, Owner, TableMark
+from streaming.keys.ranges import Range
+from streaming.namespaces import Namespace
+from streaming.plan.column_names import CLUSTER_TIME, KEY
+from streaming.plan.columns import Path, TablePlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+PLAN_PROPERTY = "snapshotter.plan"
+
+_PROPERTIES = {
+    "delta.enableDeletionVectors": "true",
+    # The first indexed columns would be the documents' own: each costs time at every write, none prunes a
+    # MERGE.
+    "delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}",
+}
+_WRITES = ("MERGE", "WRITE")
+P = ParamSpec("P")
+T = TypeVar("T")
+Part = Literal["batch", "reads"]
+
+
+def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Concatenate[StateTable, P], T]:
+    """For each road to Delta from outside: its parts find the table's session, in whatever thread they are asked."""
+
+    @wraps(method)
+    def within(table: StateTable, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with active(table._session):
+            return method(table, *args, **kwargs)
+
+    return cast("Callable[Concatenate[StateTable, P], T]", within)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a landing did. ``wrote`` is False when the table records this batch, or a later one, already.
+
+    ``source_rows`` are the rows it was given, whatever became of them.
+    """
+
+    wrote: bool
+    version: int
+    source_rows: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+class StateTable:
+    """The state table of ``namespace`` at ``path`` (a local path or a URI), written as ``app_id``.
+
+    ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and
+    must not meet the record of an older one. ``settings`` are Spark settings of this table's landings. A table of
+    up to ``small_bytes`` has its files written anew where rows change; a larger one gets deletion vectors.
+    ``owner``: the engine that it is written for; None asks nobody. Not for use by several threads at once; different
+    tables may be landed side by side.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        namespace: Namespace,
+        app_id: str,
+        settings: Mapping[str, str] | None = None,
+        small_bytes: int = SMALL_BYTES,
+        owner: Owner | None = None,
+    ) -> None:
+        if "${" in app_id:
+            raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
+        self.path = path
+        self.namespace = namespace
+        self.app_id = app_id
+        self._session = state_merge.landing_session(spark, settings or {})
+        self._log = TableLog(self._session, path)
+        self._guard = TableGuard(path, namespace, self._log, owner)
+        self._sql_name = f"delta.`{path.replace('`', '``')}`"
+        self._landed_parts: set[tuple[Part, int]] = set()
+        self._roads = Roads(self._session, path, self._guard, small_bytes)
+        self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._rewrite_plan)
+
+    @property
+    def refusals(self) -> Mapping[Path, str]:
+        """Why fields got no column, of those that were refused by this object."""
+        return self._evolution.refusals
+
+    @_in_session
+    def look(self, mark: TableMark | None) -> TableMark | None:
+        """The newest version, after what others have committed behind ``mark`` was looked at; None without a table, if
+        there was none. Without a mark whatever is there is where the next look begins.
+
+        Raises `TableAltered` where the table is not what this engine left, `TableOwned` where it is not this engine's;
+        one that may be taken is (`streaming.delta.table_guard`). From here on landings expect this very table.
+        """
+        return self._guard.look(mark)
+
+    @_in_session
+    def take_over(self) -> str | None:
+        """Make this engine the owner, whoever was: his name ("" for nobody), or None where this engine is already, or
+        no table is there. What the other has landed is no more looked at: read the collection again with reconcile."""
+        return None if self._log.newest() is None else self._guard.take_over()
+
+    @_in_session
+    def create(self, plan: TablePlan) -> None:
+        """Make the table, or bring the one that is there up to ``plan``."""
+        newest = self._log.newest()
+        self._guard.admit(newest)
+        if newest is None:
+            try:
+                self._make(plan)
+                return
+            except AnalysisException as error:
+                if not is_refusal(error):
+                    raise
+                self._make(TablePlan())  # then it is found which of its columns can't be
+        self.evolve(plan)
+
+    def _make(self, plan: TablePlan) -> None:
+        self._log.clear_unfinished()
+        builder = DeltaTable.createIfNotExists(self._session).location(self.path)
+        builder = builder.addColumns(state_schema(plan)).clusterBy(KEY)
+        ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
+        for name, value in {**_PROPERTIES, **ours}.items():
+            builder = builder.property(name, value)
+        builder.execute()
+        self._guard.admit(self._existing())  # of two engines one was quicker
+
+    @_in_session
+    def open(self) -> TablePlan | None:
+        """The table's plan, after finishing an evolution that a crash cut short; None without a table."""
+        newest = self._log.newest()
+        if newest is None:
+            return None
+        self._guard.admit(newest)
+        return self._evolution.complete(self._plan_of(newest))
+
+    @_in_session
+    def evolve(self, plan: TablePlan) -> TablePlan:
+        """Add what ``plan`` has and the table lacks; the plan of the table afterwards, which holds both, but for fields
+        that it refuses."""
+        self._admitted()
+        return self._evolution.evolve(plan)
+
+    def _rewrite_plan(self, change: Callable[[TablePlan, StructType], TablePlan]) -> TablePlan:
+        """Plan and schema are those of the version that the commit follows, so that they belong together whoever else
+        adds columns."""
+        written: list[TablePlan] = []
+
+        def wanted(begun: Snapshot) -> dict[str, str] | None:
+            self._guard.admit(begun)
+            recorded = self._plan_of(begun)
+            written[:] = [change(recorded, begun.schema)]
+            return None if written[0] == recorded else {PLAN_PROPERTY: written[0].to_json()}
+
+        attempts(lambda: self._log.set_properties(wanted))
+        return written[0]
+
+    def _alter(self, change: str) -> None:
+        attempts(lambda: self._session.sql(f"ALTER TABLE {self._sql_name} {change}"), admit=self._admitted)
+
+    @_in_session
+    def recorded_batch(self) -> int | None:
+        """The newest batch whose first part ``app_id`` committed; None when there is none, or no table."""
+        newest = self._log.newest()
+        return None if newest is None else newest.recorded(self.app_id)
+
+    def version(self) -> int:
+        """The table's newest version. Raises `LandingError` when there is no table."""
+        return self._existing().version
+
+    @_in_session
+    def is_empty(self) -> bool:
+        """Whether the table holds no row (also when there is no table)."""
+        newest = self._log.newest()
+        return newest is None or newest.files == 0 or self._rows().isEmpty()
+
+    @_in_session
+    def max_key(self, after: str | None = None, upto: str | None = None) -> str | None:
+        """The greatest ``_key`` with ``after < _key <= upto``, None leaving an end open; None for no row."""
+        rows = self._rows()
+        if after is not None:
+            rows = rows.where(F.col(KEY) > F.lit(after))
+        if upto is not None:
+            rows = rows.where(F.col(KEY) <= F.lit(upto))
+        found = rows.agg(F.max(KEY)).first()
+        return None if found is None else found[0]
+
+    @_in_session
+    def keys(self, ranges: Sequence[Range] | None) -> DataFrame:
+        """The ``_key`` of each of its rows, or of those in ``ranges`` alone."""
+        rows = self._rows()
+        return rows if ranges is None else rows.where(state_merge.within(F.col(KEY), ranges))
+
+    @_in_session
+    def land(
+        self,
+        source: DataFrame,
+        *,
+        batch_id: int,
+        metadata: Mapping[str, Any],
+        how: How,
+        key_ranges: Sequence[Range] | None,
+        known: Known = NOTHING_KNOWN,
+        part: Part = "batch",
+        added: DataFrame | None = None,
+        heals: bool = False,
+    ) -> Landed:
+        """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
+
+        ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``merge`` deletes
+        where ``_op`` is "d", updates and inserts. ``insert`` only inserts, and leaves the rows of known keys
+        as they are. ``append`` asks nothing: its keys are proven new, and are none of the batch's deletes.
+        ``replace`` merges, and deletes every row whose key the source has not.
+        ``key_ranges`` hold all keys of the source (`streaming.keys.ranges`, `state_merge.ranges_of`); None
+        searches the whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands
+        behind the batch's first part, which the caller has landed; `recorded_batch` does not tell of it.
+        ``added``: rows of keys that are new and none of the source's, inserted beside a merge where `takes_added`
+        says so, and else merged with the source. ``heals``: where a key of the source has several rows in the table
+        (two engines have landed there), one is left; a MERGE would keep as many as there are.
+
+        Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
+        raises; a conflict with another writer (OPTIMIZE, ALTER TABLE, say) is tried again, some times.
+        """
+        if (part, batch_id) in self._landed_parts:
+            raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
+        app_id = self.app_id if part == "batch" else f"{self.app_id}{PART_READS}"
+        before = self._admitted()
+        recorded = before.recorded(app_id)
+        if recorded is not None and recorded >= batch_id:
+            return Landed(False, before.version)
+        token = uuid.uuid4().hex
+        user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
+        writing = Writing(how, key_ranges, known, app_id, batch_id, user_metadata, heals)
+        first, again = (partial(self._write, writing, source, added, tried=tried) for tried in (False, True))
+        with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
+            attempts(first, again, admit=self._admitted)
+        commit = self._commit_of(token, before.version)
+        if commit is None:
+            self._roads.files = None
+            self._admitted()
+            raise LandingOvertaken(
+                f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
+                f"same application id {app_id!r}, was quicker. Stop one of the two"
+            )
+        self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
+        return _landed(commit)
+
+    def _write(self, writing: Writing, source: DataFrame, added: DataFrame | None, *, tried: bool) -> None:
+        """Write rows as they fit the table of this moment."""
+        table = self._existing()
+        rows, beside = self._fitting(source, table), None if added is None else self._fitting(added, table)
+        try:
+            self._roads.write(writing, rows, beside, table, tried=tried)
+        except AnalysisException as error:
+            if self._existing().schema == table.schema:
+                raise
+            raise Altered(f"somebody has altered the table of {self.namespace}") from error
+
+    @_in_session
+    def takes_added(self, known: Known) -> bool:
+        """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
+        return self._roads.upserts(self._existing(), known, anyway=True)
+
+    def _commit_of(self, token: str, before: int) -> Commit | None:
+        newest = self._existing().version
+        for commit in self._log.commits_down(newest, before + 1):
+            mark = landing_mark(commit)
+            # Whatever Delta does behind it (auto compaction, say) carries the same mark.
+            if mark is not None and mark["landing"] == token and commit.operation in _WRITES:
+                return commit
+        return None
+
+    def _fitting(self, source: DataFrame, table: Snapshot) -> DataFrame:
+        """The source with its columns in the table's order; raises `LandingError` for other columns."""
+        try:
+            return source.select(*fitting(source.schema, table.schema, self._plan_of(table)))
+        except ValueError as misfit:
+            raise LandingError(
+                f"the rows for {self.namespace} do not fit its table: {misfit}. Evolve the table first"
+            ) from misfit
+
+    def _rows(self) -> DataFrame:
+        return self._session.read.format("delta").load(self.path).select(KEY)
+
+    def _admitted(self) -> Snapshot:
+        """The newest version of the table, which is this engine's, and the one of before."""
+        self._guard.admit(self._log.newest())
+        return self._existing()
+
+    def _existing(self) -> Snapshot:
+        newest = self._log.newest()
+        if newest is None:
+            raise LandingError(f"there is no table of {self.namespace} at {self.path}: create it first")
+        return newest
+
+    def _plan_of(self, table: Snapshot) -> TablePlan:
+        text = table.table_property(PLAN_PROPERTY)
+        if text is None:
+            raise LandingError(
+                f"the table at {self.path} was not made by snapshotter (no property {PLAN_PROPERTY}): "
+                "move it, or choose another warehouse"
+            )
+        return TablePlan.from_json(text)
+
+
+def _landed(commit: Commit) -> Landed:
+    if commit.operation == "MERGE":
+        return Landed(
+            True,
+            commit.version,
+            commit.count("numSourceRows"),
+            commit.count("numTargetRowsInserted"),
+            commit.count("numTargetRowsUpdated"),
+            commit.count("numTargetRowsDeleted"),
+        )
+    written = commit.count("numOutputRows")
+    return Landed(True, commit.version, written, inserted=written)

@@ -1,0 +1,239 @@
+"""A transaction on a Delta table, from the parts that Delta's own MERGE is made of.
+
+Delta has one public way to change rows by key, MERGE, which goes through the table's keys three times and takes some
+twenty jobs. These are its parts: which files a condition may meet, deletion vectors for rows of them, new files, the
+commit with its check for conflicts. They are reached by py4j and are no public interface, so Delta's version is
+pinned, and `supports` says of a table whether all that it asks of its writers is done here.
+
+Invariant: what was read through `files` is what the commit's check for conflicts looks at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streaming.delta.delta_log import Snapshot, configured, singleton
+from streaming.delta.state_merge import within
+from streaming.delta.table_files import TableFiles
+from streaming.plan.column_names import KEY
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+    from streaming.keys.ranges import Range
+
+_FEATURES = frozenset(
+    ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
+)
+# Of few rows all is known before: sizes seen on the way would change nothing, and planning anew behind each stage takes
+# a sixth of the time.
+_FEW = {"spark.sql.autoBroadcastJoinThreshold": "10m", "spark.sql.adaptive.enabled": "false"}
+_PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
+_METRICS = (
+    *("operationNumSourceRows", "numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
+    *("numTargetRowsMatchedUpdated", "numTargetRowsNotMatchedBySourceUpdated", "numTargetRowsDeleted"),
+    *("numTargetRowsMatchedDeleted", "numTargetRowsNotMatchedBySourceDeleted", "numTargetRowsCopied"),
+    *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetDeletionVectorsAdded"),
+    *("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved", "executionTimeMs"),
+)
+
+
+def supports(table: Snapshot) -> bool:
+    """Whether a table has deletion vectors, and asks nothing of its writers that would be missing here (a change data
+    feed, say)."""
+    return table.table_property("delta.enableDeletionVectors") == "true" and table.features <= _FEATURES
+
+
+class Unsupported(Exception):
+    """The table asks something of its writers that a `Transaction` does not do. Nothing has been written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Rows that were taken out, with how many files all of whose rows they were, and how many deletion vectors are new,
+    or take the place of others. ``deletes``: how many of the rows nothing takes the place of."""
+
+    rows: int = 0
+    files: int = 0
+    vectors: int = 0
+    other_vectors: int = 0
+    deletes: int = 0
+
+
+class Transaction:
+    """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads.
+
+    ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
+    those of the version that it made, if that is known. ``begins``: the version that it reads.
+
+    Raises `Unsupported` where `supports` says no of the version that it begins at.
+    """
+
+    def __init__(
+        self, session: SparkSession, path: str, app_id: str, known: TableFiles | None = None
+    ) -> None:
+        self._session = session
+        self._jvm = cast(Any, session._jvm)  # py4j has no types
+        self._delta = self._jvm.org.apache.spark.sql.delta
+        self._none = singleton(self._jvm.scala, "None")
+        self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
+        self._transaction = self._log.startTransaction(self._none, self._none)
+        self._snapshot = self._transaction.snapshot()
+        self.begins = Snapshot(self._snapshot)
+        if not supports(self.begins):
+            raise Unsupported(
+                f"the table at {path} is not one for deletion vectors, or has features unknown here"
+            )
+        # Whoever commits under this id meanwhile is a conflict, and not only who changes what was read.
+        self._transaction.readTxn().addOne(app_id)
+        self._app_id = app_id
+        self._actions: list[Any] = []
+        self._came: list[Any] = []
+        self._gone: list[str] = []
+        self.known = known if known is not None and known.of_version(self.begins) else None
+        self._began = time.monotonic()
+
+    def recorded(self) -> int | None:
+        """The newest batch that the application has committed, as of the transaction's beginning."""
+        return self.begins.recorded(self._app_id)
+
+    def files(self, ranges: Sequence[Range] | None) -> Any:
+        """The files that may hold keys of these ranges (None: all files), as Delta's list of them."""
+        filters = self._filters(ranges)
+        if self.known is None:
+            self.known = TableFiles.of(self.begins)
+        if self.known is None:
+            return self._transaction.filterFiles(filters, True)
+        files = self._seq(self.known.within(ranges))
+        self._transaction.trackReadPredicates(filters, False, True)
+        self._transaction.trackFilesRead(files)
+        return files
+
+    def reads(self, ranges: Sequence[Range] | None) -> None:
+        """What is known of these ranges (None: of the table) without looking at their files: that nothing is there.
+        Who adds to them meanwhile is a conflict. (In a table without partitions Delta takes any file that is added for
+        one that could hold keys of theirs; of a commit that has read nothing it never asks.)"""
+        self._transaction.trackReadPredicates(self._filters(ranges), False, True)
+
+    def _filters(self, ranges: Sequence[Range] | None) -> Any:
+        return self._seq(
+            [self._resolved(F.col(KEY).isNotNull() if ranges is None else within(F.col(KEY), ranges))]
+        )
+
+    def _resolved(self, condition: Column) -> Any:
+        of_no_file = self._rows(self._seq([])).where(condition)
+        return of_no_file._jdf.queryExecution().analyzed().condition()
+
+    def places(self, files: Any) -> DataFrame:
+        """The key of each row in these files, and where it lies."""
+        place = F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX)
+        return self._rows(files).select(KEY, *place)
+
+    def remove(self, files: Any, found: DataFrame, *, few: bool = False) -> Removed:
+        """Take out the rows whose places are ``found`` in these files. ``few`` says that ``found`` needs no join of two
+        large frames: then Spark may see that the list of files, which Delta joins with it, fits every executor."""
+        commands, spark = self._delta.commands, self._session._jsparkSession
+        every = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
+        columns = [self._jvm.scala.Option.apply(F.col(name)._jc) for name in (_PATH, _INDEX)]
+        generator = singleton(commands, "DeletionVectorBitmapGenerator")
+        with configured(self._session, _FEW if few else {}):
+            vectors = generator.buildRowIndexSetsForFilesMatchingCondition(
+                spark, self._transaction, True, found._jdf, files, every, *columns
+            )
+        helper = singleton(commands, "DMLWithDeletionVectorsHelper")
+        by_path = helper.generateCandidateFileMap(self._log.dataPath(), files)
+        touched = helper.findFilesWithMatchingRows(self._transaction, by_path, vectors)
+        if self.known is not None:
+            return self._mark([touched.apply(at) for at in range(touched.size())])
+        metadata = self._transaction.metadata()
+        longest = singleton(self._delta.stats, "StatsCollectionUtils").getDataSkippingStringPrefixLength(
+            spark, metadata
+        )
+        done = helper.processUnmodifiedData(spark, touched, self._snapshot, longest)
+        self._add(done._1())
+        counts = done._2()
+        names = ("numModifiedRows", "numRemovedFiles", "numDeletionVectorsAdded", "numDeletionVectorsUpdated")
+        return Removed(*(int(counts.apply(name)) for name in names))
+
+    def _mark(self, touched: Sequence[Any]) -> Removed:
+        """Files with new deletion vectors in the place of those they were, or none where no row is left. Their
+        statistics hold for fewer rows as well, and say so."""
+        now, files, vectors, others = int(time.time() * 1_000), 0, 0, 0
+        for file in touched:
+            add = file.fileLogEntry()
+            if file.isFullyReplaced():
+                self._actions.append(add.removeWithTimestamp(now, True))
+                self._gone.append(add.path())
+                files += 1
+                continue
+            marked = add.removeRows(file.newDeletionVector(), True, True)
+            self._actions += [marked._1(), marked._2()]
+            self._came.append(marked._1())
+            if add.deletionVector() is None:
+                vectors += 1
+            else:
+                others += 1
+        return Removed(sum(int(file.numberOfModifiedRows()) for file in touched), files, vectors, others)
+
+    def write(self, rows: DataFrame) -> tuple[int, int]:
+        """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
+        written = self._transaction.writeFiles(rows._jdf)
+        self._add(written)
+        files = [written.apply(at) for at in range(written.size())]
+        self._came += files
+        return len(files), sum(int(file.numPhysicalRecords().get()) for file in files)
+
+    def commit(self, version: int, metrics: Mapping[str, int]) -> None:
+        """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""
+        self._measure({**metrics, "executionTimeMs": int((time.monotonic() - self._began) * 1_000)})
+        self._commit(version, self._merge())
+
+    def commit_append(self, version: int) -> None:
+        """The same of rows that were only written, as an append; its figures are those of the write."""
+        mode = self._jvm.org.apache.spark.sql.SaveMode.Append
+        write = getattr(self._delta, "DeltaOperations$Write")
+        self._commit(version, write(mode, *[self._none] * 8))
+
+    def _commit(self, version: int, operation: Any) -> None:
+        at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
+        mark = self._delta.actions.SetTransaction(self._app_id, version, at)
+        before = self.known
+        self.known = None
+        made = int(self._transaction.commit(self._seq([*self._actions, mark]), operation))
+        if before is not None and made == before.version + 1:
+            self.known = before.after(made, self._came, self._gone)
+
+    def _rows(self, files: Any) -> DataFrame:
+        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
+
+    def _merge(self) -> Any:
+        clause = getattr(self._delta, "DeltaOperations$MergePredicate")
+        matched = [
+            clause(self._jvm.scala.Option.apply("s._op = 'd'"), "delete"),
+            clause(self._none, "update"),
+        ]
+        new = [clause(self._jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
+        merge = getattr(self._delta, "DeltaOperations$Merge")
+        clauses = (self._seq(matched), self._seq(new), self._seq([]))
+        return merge(self._none, self._none, self._none, self._none, *clauses)
+
+    def _measure(self, figures: Mapping[str, int]) -> None:
+        metrics = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics
+        context, made = self._session.sparkContext._jsc.sc(), {}
+        for name in _METRICS:
+            made[name] = metrics.createMetric(context, name)
+            made[name].set(figures.get(name, 0))
+        known = self._jvm.PythonUtils.toScalaMap(made)
+        self._transaction.registerSQLMetrics(self._session._jsparkSession, known)
+
+    def _add(self, actions: Any) -> None:
+        self._actions += [actions.apply(at) for at in range(actions.size())]
+
+    def _seq(self, values: Sequence[Any]) -> Any:
+        return self._jvm.PythonUtils.toSeq(list(values))

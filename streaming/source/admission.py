@@ -1,0 +1,107 @@
+"""How much of the backlog goes into one batch, and how it is divided among readers.
+
+An offset is a time, but a batch is to hold a number of events, and it must be known before the events are
+read. So:
+
+1. A short lag is taken whole: not even a deployment at its peak writes more than the limit in that time; or,
+if the density of recent batches is known, that leaves room for several times as much.
+2. Otherwise the events ahead are counted (`streaming.source.backlog`), and the count stops a little behind the limit.
+A density learned from quiet hours knows nothing of the bulk load that follows them; a count does. Only a
+sample is looked at: of every ``stride`` times one. (It goes by seconds plus increment: increments alone start
+again each second, and low ones are commonest.)
+
+Events of many bytes count as several (`weight`), so that a batch is bounded by bytes as well. How large a looked-up
+document will be is guessed by the average of its collection, so the bound is one that is aimed at.
+
+A backlog that ends within a quarter behind the limit is taken whole: the few events left would cost a commit
+of their own in every table.
+
+The cut is always *at* a cluster time, which belongs to the batch with all its events. A transaction, all of
+whose events carry one time, is never split: it may exceed the limit, alone in its batch. Nor is it split
+between two readers, whose shares end at times of the sample.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+PEAK_EVENTS_PER_SECOND = 100_000
+DENSITY_HOLDS_SECONDS = 60
+DENSITY_MARGIN = 4
+SAMPLES_MIN = 1_000
+SHARE_MIN = 20_000
+
+Counted = tuple[int, int]
+"""A cluster time, as ``ClusterTime.to_int`` gives it, and how many events it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """``last``: the cluster time at which the batch is cut; None if all that was counted goes into it.
+
+    ``counted`` are the samples of the batch, in stream order.
+    """
+
+    last: int | None
+    counted: tuple[Counted, ...] = ()
+
+
+def weight(events: int, size_bytes: int, bytes_per_event: float) -> int:
+    """As how many events these count that have so many bytes: a batch is full at its most events or its most bytes,
+    of which each event may have its part."""
+    return max(events, round(size_bytes / bytes_per_event))
+
+
+def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> bool:
+    """Whether a lag of so many seconds surely holds no more than ``limit`` events (rule 1)."""
+    if lag_seconds * PEAK_EVENTS_PER_SECOND <= limit:
+        return True
+    if events_per_second is None or lag_seconds > DENSITY_HOLDS_SECONDS:
+        return False
+    return lag_seconds * events_per_second * DENSITY_MARGIN <= limit
+
+
+def stride_for(limit: int) -> int:
+    """One of how many times to look at, with SAMPLES_MIN samples left in ``limit``: a power of two."""
+    return 1 << max((limit // SAMPLES_MIN).bit_length() - 1, 0)
+
+
+def cut(counted: Iterable[Counted], limit: int) -> Admitted:
+    """Where a batch ends. No more is taken of ``counted``, which is in stream order, than it takes to know."""
+    most = limit + limit // 4
+    within: list[Counted] = []
+    behind: list[Counted] = []
+    total = 0
+    for time, events in groupby(counted, key=itemgetter(0)):
+        weight = sum(count for _, count in events)
+        total += weight
+        if total <= limit:
+            within.append((time, weight))
+        elif not within:
+            return Admitted(time, ((time, weight),))
+        elif total > most:
+            return Admitted(within[-1][0], tuple(within))
+        else:
+            behind.append((time, weight))
+    return Admitted(None, (*within, *behind))
+
+
+def shares(counted: Sequence[Counted], readers: int) -> tuple[int, ...]:
+    """Times at which all shares but the last end: at most ``readers`` shares, of about equal size.
+
+    None is planned with fewer than SHARE_MIN events: a reader takes a moment to start.
+    """
+    total = sum(count for _, count in counted)
+    parts = max(1, min(readers, total // SHARE_MIN))
+    ends: list[int] = []
+    seen = 0
+    for time, count in counted[:-1]:
+        seen += count
+        if len(ends) + 1 < parts and seen * parts >= total * (len(ends) + 1):
+            ends.append(time)
+    return tuple(ends)

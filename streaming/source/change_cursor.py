@@ -1,0 +1,256 @@
+"""Reading a range of the change stream: every event with ``start < cluster time <= end``, and proof of it.
+
+    (start, end]  ->  startAtOperationTime = start.next(), read concern majority, afterClusterTime = end
+
+The last makes the node wait until its majority-committed state has reached ``end``. From then on an *empty
+reply* of that node means that everything up to ``end`` has been seen; so does an event past ``end``. Through
+mongos an empty reply proves nothing, because the shards answer one by one: there the reader waits for an
+event, or a post-batch resume token, strictly past ``end`` (the only place where a token is looked into;
+stored ones stay opaque). It asks for ``afterClusterTime = end.next()``, at which idle shards write a no-op,
+so this does not take ten seconds.
+
+A cursor may die on the way. The range goes on behind the last event that was handed out, so none is seen
+twice:
+
+- after an ``invalidate`` (the watched collection was dropped or renamed, or the watched database dropped),
+  and after any other cursor that the server closed: ``startAfter`` that token;
+- after an error that may pass (an election, a network, an operation that was killed, a code nobody knows): the
+  same, a few times, unless events come.
+
+The next reply is fetched on a thread while the caller works on this one: two replies at most are in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
+from pymongo.errors import OperationFailure, PyMongoError
+
+from streaming.mongo.errors import TransientError, as_source_error, classify
+from streaming.mongo.server_codes import Kind
+from streaming.positions import ClusterTime
+from streaming.scope.scope import CaptureScope, Level
+from streaming.source.raw_events import Event, parse_event
+from streaming.source.server_cursor import Reply, ServerCursor, token_time
+
+RESUMES_MAX = 6
+RESUME_WAIT_S = 0.1
+SMALLEST_AWAIT_MS = 1
+
+POSITION_LOST = (
+    "the oplog no longer holds the changes after position {start}. Either this reader stood still for longer"
+    " than the oplog reaches back, or its position was a stored resume token that did not move while the"
+    " captured collections were quiet. What to do: take a new position and read again what may have been missed:"
+    " an engine that is started with snapshot.mode=when_needed does both; a query of one's own needs a new checkpoint."
+    " To prevent it, let the oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)"
+)
+ALL_COLUMNS = (
+    "An event with all of its columns (the document, its pre-image, what an update changed) is larger than the 16 MB"
+    " that the server sends. What to do: leave out those that are not needed, with columns=state, or a capture.mode"
+    " without pre-images"
+)
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """What to watch, and how.
+
+    ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline. Events leave the server
+    with the fields of ``fields`` (and their ``_id``, the resume token), or, where it is None, with all they have: it is
+    what leaves that must not exceed 16 MB.
+    """
+
+    scope: CaptureScope
+    full_document: str | None = None
+    before_change: bool = False
+    fields: tuple[str, ...] | None = None
+    stages: tuple[Mapping[str, Any], ...] = ()
+    batch_size: int = 4_000
+    await_ms: int = 1_000
+    prefetch: bool = True
+
+    def bare(self) -> StreamSpec:
+        """The same events, of which only the operation and the time are asked for."""
+        fields = ("operationType", "clusterTime")
+        return replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
+
+    def pipeline(self, resume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        stream = dict(resume)
+        if self.scope.level is Level.DEPLOYMENT:
+            stream["allChangesForCluster"] = True
+        if self.full_document is not None:
+            stream["fullDocument"] = self.full_document
+        if self.before_change:
+            stream["fullDocumentBeforeChange"] = "whenAvailable"
+        kept = [] if self.fields is None else [{"$project": dict.fromkeys(self.fields, 1)}]
+        return [{"$changeStream": stream}, self.scope.match_stage(), *kept, *self.stages]
+
+
+class ChangeRange:
+    """Iterate once: lists of events, in stream order, each list from one reply.
+
+    ``token``, afterwards: the raw resume token behind everything seen so far, never past ``end`` over an
+    event; null if there is none. Raises SourceError (PositionLostError with what to do about it).
+    """
+
+    def __init__(
+        self, uri: str, spec: StreamSpec, start: ClusterTime, end: ClusterTime, after: bytes | None = None
+    ) -> None:
+        """``after``: start behind this raw resume token instead of ``start``."""
+        self.token = after
+        self._uri = uri
+        self._spec = spec
+        self._start = start
+        self._end = end
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        if self._end <= self._start:
+            return
+        failures = 0
+        with ThreadPoolExecutor(1, thread_name_prefix="change-stream") as pool:
+            while True:
+                reached = self.token
+                try:
+                    with closing(_Run(self._uri, self._spec, self._end, pool)) as run:
+                        for reply, events in run.replies(self._resume()):
+                            if events:
+                                yield events
+                            self._keep_token(reply, events, run)
+                        if run.complete:
+                            return
+                    error: PyMongoError | None = None  # the server closed the cursor
+                except PyMongoError as caught:
+                    if classify(caught).kind.definite:
+                        raise self._explained(caught) from caught
+                    error = caught
+                failures = 0 if self.token != reached else failures + 1
+                if failures > RESUMES_MAX:
+                    raise self._gave_up(error) from error
+                if failures:
+                    time.sleep(RESUME_WAIT_S * 2 ** (failures - 1))
+
+    def _resume(self) -> dict[str, Any]:
+        if self.token is not None:
+            return {"startAfter": RawBSONDocument(self.token)}
+        first = self._start.next()
+        return {"startAtOperationTime": Timestamp(first.t, first.i)}
+
+    def _keep_token(self, reply: Reply, events: list[Event], run: _Run) -> None:
+        if run.ended_inside and events:
+            self.token = events[-1][3][b"_id"]
+        elif run.invalidated is not None:
+            self.token = run.invalidated
+        elif not run.ended_inside and reply.token is not None:
+            self.token = reply.token
+
+    def _explained(self, error: PyMongoError) -> Exception:
+        if classify(error).kind is Kind.EVENT_TOO_LARGE and self._spec.fields is None:
+            return as_source_error(error, f"{self._broke_off()}. {ALL_COLUMNS}")
+        if classify(error).kind is Kind.POSITION_LOST:
+            where = "behind the resume token" if self.token is not None else self._start
+            return as_source_error(error, POSITION_LOST.format(start=where))
+        return as_source_error(error, self._broke_off())
+
+    def _gave_up(self, error: PyMongoError | None) -> Exception:
+        if error is not None:
+            return as_source_error(error, self._broke_off())
+        return TransientError(f"{self._broke_off()}: the server closed it {RESUMES_MAX + 1} times in a row")
+
+    def _broke_off(self) -> str:
+        return f"the change stream broke off in ({self._start}, {self._end}]"
+
+
+class _Run:
+    """The life of one server-side cursor within a range."""
+
+    def __init__(self, uri: str, spec: StreamSpec, end: ClusterTime, pool: ThreadPoolExecutor) -> None:
+        self.complete = False
+        """All up to the end has been seen."""
+        self.ended_inside = False
+        """An event past the end was in the last reply."""
+        self.invalidated: bytes | None = None
+        """The token of the invalidate that ended this cursor."""
+        self._spec = spec
+        self._end = end
+        self._end_int = end.to_int()
+        self._pool = pool
+        self._ahead: Future[Reply] | None = None
+        scope = spec.scope
+        self._cursor = ServerCursor(uri, scope.database, scope.collection)
+        self._sharded = self._cursor.is_sharded
+
+    def replies(self, resume: Mapping[str, Any]) -> Iterator[tuple[Reply, list[Event]]]:
+        """Each reply, with those of its events that belong to the range."""
+        reached = self._end.next() if self._sharded else self._end
+        concern = {"level": "majority", "afterClusterTime": Timestamp(reached.t, reached.i)}
+        reply = self._cursor.open(self._spec.pipeline(resume), concern, self._spec.batch_size)
+        while True:
+            if self._may_continue(reply):
+                self._ahead = self._pool.submit(self._more)
+            yield reply, self._within(reply)
+            if self.complete or self.invalidated is not None or not reply.alive:
+                return
+            ahead, self._ahead = self._ahead, None
+            reply = ahead.result() if ahead is not None else self._more()
+
+    def close(self) -> None:
+        if self._ahead is not None:
+            with suppress(PyMongoError):
+                self._ahead.result()  # a cursor is not killed under a running getMore
+        self._cursor.close()
+
+    def _more(self) -> Reply:
+        # Without mongos everything up to the end is there already, and nothing is ever waited for.
+        wait = self._spec.await_ms if self._sharded else SMALLEST_AWAIT_MS
+        return self._cursor.more(self._spec.batch_size, wait)
+
+    def _may_continue(self, reply: Reply) -> bool:
+        """Whether to fetch ahead: not past the end, where the server would look up documents in vain."""
+        if not (self._spec.prefetch and reply.alive and reply.events):
+            return False
+        return parse_event(reply.events[-1])[1] <= self._end_int
+
+    def _within(self, reply: Reply) -> list[Event]:
+        events: list[Event] = []
+        for raw in reply.events:
+            event = parse_event(raw)
+            if event[1] > self._end_int:
+                self.complete = self.ended_inside = True
+                return events
+            if event[0] == b"invalidate":
+                self.invalidated = event[3][b"_id"]
+                return events
+            events.append(event)
+        if not reply.events:
+            self.complete = proves_the_end(reply, self._end, self._sharded)
+        return events
+
+
+def holds(uri: str, spec: StreamSpec, start: ClusterTime) -> bool:
+    """Whether the oplog still holds what came after ``start``, as far as this stream may look. Raises the driver's
+    errors."""
+    first = start.next()
+    cursor = ServerCursor(uri, spec.scope.database, spec.scope.collection)
+    pipeline = spec.pipeline({"startAtOperationTime": Timestamp(first.t, first.i)})
+    with closing(cursor):
+        try:
+            cursor.open(pipeline, {"level": "majority"}, batch_size=1)
+        except OperationFailure as error:
+            if classify(error).kind is Kind.POSITION_LOST:
+                return False
+            raise
+    return True
+
+
+def proves_the_end(empty: Reply, end: ClusterTime, sharded: bool) -> bool:
+    """Whether an empty reply, of a node that has reached ``end``, means that nothing is left up to there."""
+    if not sharded:
+        return empty.alive
+    return empty.token is not None and token_time(empty.token) > end

@@ -1,0 +1,290 @@
+"""The rows of `mongodb-changes`: one a change event, in stream order, and a trailer.
+
+| column | |
+|---|---|
+| kind | "event", or "trailer" for the last row of a batch (option `trailer=true`) |
+| op | "c" insert, "u" update and replace, "d" delete; null for a drop or a rename of the collection |
+| operation_type | the server's word |
+| db, collection | where |
+| _key | the identity and order of the document (`streaming.keys.keys`) |
+| document_key | BSON of the documentKey |
+| document | BSON of the full document; null when there is none (a delete; an update looked up in vain) |
+| before | BSON of the pre-image, where `capture.mode` asks for it and MongoDB has it |
+| update_description | BSON |
+| cluster_time | `ClusterTime.to_int()` |
+| ord | order in the batch: the number of the share, shifted by SHARE_BITS, and the position in the share from 0 |
+| wall_time | when the server applied it; null before MongoDB 6.0 |
+| lsid, txn_number | the transaction: BSON of the session's id, and its number |
+| renamed_to | "database.collection": the new name, in a rename |
+| trailer | JSON, only in the trailer: what `RowBuilder.trailer` says |
+
+A batch that is read in several shares has a trailer for each; ``part`` of ``parts`` it is.
+
+Under `columns=state` before stays null, and update_description too, except of an update that changes the shard key of
+its document: MongoDB tells the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
+null unless `provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that
+have them. Under `events=latest` the rows are in no order, and ``ord`` tells it.
+
+Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
+stream may hold a million events, but never all of them at once.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from streaming.bson.raw_fields import elements
+from streaming.json_text import to_text
+from streaming.keys.keys import event_key, key_of_document
+from streaming.keys.shard_keys import touches
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+from streaming.source.newest_events import Numbered
+from streaming.source.raw_events import Event, Fields, fields_of, integer_of, string_of
+
+SCHEMA = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("op", StringType()),
+        StructField("operation_type", StringType()),
+        StructField("db", StringType()),
+        StructField("collection", StringType()),
+        StructField("_key", StringType()),
+        StructField("document_key", BinaryType()),
+        StructField("document", BinaryType()),
+        StructField("before", BinaryType()),
+        StructField("update_description", BinaryType()),
+        StructField("cluster_time", LongType()),
+        StructField("ord", LongType()),
+        StructField("wall_time", TimestampType()),
+        StructField("lsid", BinaryType()),
+        StructField("txn_number", LongType()),
+        StructField("renamed_to", StringType()),
+        StructField("trailer", StringType()),
+    ]
+)
+ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
+"""What PySpark demands of the first RecordBatch, to the letter."""
+
+SHARE_BITS = 40
+ROWS_MAX = 10_000
+BYTES_MAX = 4 << 20
+
+_OPERATIONS = {
+    b"insert": ("c", "insert"),
+    b"update": ("u", "update"),
+    b"replace": ("u", "replace"),
+    b"delete": ("d", "delete"),
+    b"drop": (None, "drop"),
+    b"rename": (None, "rename"),
+}
+
+
+_Place = tuple[str | None, str | None, bool, bool]
+"""Database, collection, captured, sharded by more than `_id`."""
+
+
+class RowBuilder:
+    """Turns events into Arrow batches of ``ARROW_SCHEMA``, numbers and counts them."""
+
+    def __init__(
+        self,
+        captures: Callable[[Namespace], bool],
+        wide: bool = True,
+        part: int = 0,
+        transactions: bool = False,
+        sharded: Callable[[Namespace], bool] = lambda _: False,
+    ) -> None:
+        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``part``
+        numbers the share of the batch that this is; ``sharded``: by more than `_id`."""
+        self.events = 0
+        self._transactional = 0
+        self._transactions = transactions or wide
+        self._part = part
+        self.bytes = 0
+        self._captures = captures
+        self._wide = wide
+        self._sharded = sharded
+        self._places: dict[bytes | None, _Place] = {}
+        self._counts: Counter[bytes | None] = Counter()
+        self._sizes: Counter[bytes | None] = Counter()
+        self._clear()
+
+    def numbered(self, events: Iterable[Event]) -> Iterator[Numbered]:
+        """Those of captured collections, counted, each with its place in the stream."""
+        first, places, counts = self._part << SHARE_BITS, self._places, self._counts
+        for event in events:
+            fields = event[3]
+            place = fields.get(b"ns")
+            captured = (places.get(place) or self._place(place))[2]
+            if event[0] == b"rename":
+                captured = self._place(fields[b"to"])[2] or captured
+            if not captured:
+                continue
+            number = first + self.events
+            self.events += 1
+            counts[place] += 1
+            if self._transactions and b"txnNumber" in fields:
+                self._transactional += 1
+            yield number, event
+
+    def may_rekey(self, event: Event) -> bool:
+        """Whether it may have given its document another key, under whose old one a row is left then: an update that
+        changes the shard key, or any replacement in a sharded collection."""
+        operation, _, _, fields = event
+        if operation not in (b"update", b"replace"):
+            return False
+        place = fields[b"ns"]
+        sharded = (self._places.get(place) or self._place(place))[3]
+        return sharded and (operation == b"replace" or _moves(fields))
+
+    def add(self, events: Iterable[Numbered]) -> Iterator[pa.RecordBatch]:
+        """Make rows of events; gives a batch whenever one is full."""
+        for number, event in events:
+            self._append(number, event)
+            if len(self._op) >= ROWS_MAX or self._size >= BYTES_MAX:
+                yield self._flush()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What has not filled a batch."""
+        if self._op:
+            yield self._flush()
+
+    def trailer(self, end: ClusterTime, token: bytes | None, parts: int = 1) -> pa.RecordBatch:
+        """The last row: how far the share reached, and what was in it: ``{"end", "token", "events", "bytes",
+        "namespaces", "sizes", "transactional", "part", "parts"}``. ``token`` is a raw resume token. Events are counted
+        as they came, bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
+        content = {
+            "end": end.to_json(),
+            "token": None if token is None else base64.b64encode(token).decode(),
+            "events": self.events,
+            "bytes": self.bytes,
+            "namespaces": self._by_name(self._counts),
+            "sizes": self._by_name(self._sizes),
+            "transactional": self._transactional,
+            "part": self._part,
+            "parts": parts,
+        }
+        behind = (self._part << SHARE_BITS) + self.events
+        row = {"kind": "trailer", "ord": behind, "trailer": to_text(content)}
+        return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
+
+    def _by_name(self, counts: Counter[bytes | None]) -> dict[str, int]:
+        names: Counter[str] = Counter()
+        for place, count in counts.items():
+            database, collection, _, _ = self._places[place]
+            names[f"{database}.{collection}"] += count
+        return dict(sorted(names.items()))
+
+    def _append(self, number: int, event: Event) -> None:
+        operation, time, size, fields = event
+        get = fields.get
+        place = get(b"ns")
+        database, collection, _, sharded = self._places.get(place) or self._place(place)
+        renamed_to = None
+        if operation == b"rename":
+            to_database, to_collection, _, _ = self._place(fields[b"to"])
+            renamed_to = f"{to_database}.{to_collection}"
+        op, word = _OPERATIONS[operation]
+        self._ord.append(number)
+        key = get(b"documentKey")
+        wall = get(b"wallTime")
+        self._op.append(op)
+        self._word.append(word)
+        self._db.append(database)
+        self._collection.append(collection)
+        self._key.append(None if key is None else event_key(key) if sharded else key_of_document(key))
+        self._document_key.append(key)
+        self._document.append(get(b"fullDocument"))
+        self._time.append(time)
+        self._wall.append(None if wall is None else integer_of(wall) * 1000)
+        self._renamed.append(renamed_to)
+        if self._wide:
+            self._before.append(get(b"fullDocumentBeforeChange"))
+            self._update.append(get(b"updateDescription"))
+        elif sharded and operation == b"update" and _moves(fields):
+            self._moves[len(self._op) - 1] = fields[b"updateDescription"]
+        if self._transactions:
+            txn = get(b"txnNumber")
+            self._lsid.append(get(b"lsid"))
+            self._txn.append(None if txn is None else integer_of(txn))
+        self._sizes[place] += size
+        self._size += size
+
+    def _place(self, place: bytes | None) -> _Place:
+        """Asked once for each namespace."""
+        fields = {} if place is None else fields_of(place)
+        database = string_of(fields[b"db"]) if b"db" in fields else None
+        collection = string_of(fields[b"coll"]) if b"coll" in fields else None
+        namespace = Namespace(database, collection) if database and collection else None
+        captured = namespace is not None and self._captures(namespace)
+        sharded = captured and namespace is not None and self._sharded(namespace)
+        self._places[place] = database, collection, captured, sharded
+        return self._places[place]
+
+    def _flush(self) -> pa.RecordBatch:
+        rows = len(self._op)
+        columns = {
+            "kind": pa.repeat("event", rows),
+            "op": self._op,
+            "operation_type": self._word,
+            "db": self._db,
+            "collection": self._collection,
+            "_key": self._key,
+            "document_key": self._document_key,
+            "document": self._document,
+            "before": self._before,
+            "update_description": self._update
+            if self._wide
+            else self._moves and [*map(self._moves.get, range(rows))],
+            "cluster_time": self._time,
+            "ord": self._ord,
+            "wall_time": self._wall,
+            "lsid": self._lsid,
+            "txn_number": self._txn,
+            "renamed_to": self._renamed,
+        }
+        arrays = [_array(columns.get(field.name), field.type, rows) for field in ARROW_SCHEMA]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+        self.bytes += self._size
+        self._clear()
+        return batch
+
+    def _clear(self) -> None:
+        self._size = 0
+        self._ord: list[int] = []
+        self._op: list[str | None] = []
+        self._word: list[str] = []
+        self._db: list[str | None] = []
+        self._collection: list[str | None] = []
+        self._key: list[str | None] = []
+        self._document_key: list[bytes | None] = []
+        self._document: list[bytes | None] = []
+        self._before: list[bytes | None] = []
+        self._update: list[bytes | None] = []
+        self._moves: dict[int, bytes] = {}
+        self._time: list[int] = []
+        self._wall: list[int | None] = []
+        self._lsid: list[bytes | None] = []
+        self._txn: list[int | None] = []
+        self._renamed: list[str | None] = []
+
+
+def _moves(fields: Fields) -> bool:
+    """Whether an update changes its document's shard key."""
+    names = [name for _, name, _ in elements(fields[b"documentKey"]) if name != b"_id"]
+    return touches(fields[b"updateDescription"], names)
+
+
+def _array(values: object, kind: pa.DataType, rows: int) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values.cast(kind)
+    if not values:
+        return pa.nulls(rows, kind)
+    return pa.array(values, kind)

@@ -1,0 +1,305 @@
+"""`mongodb-changes`: the change stream of MongoDB as a source of Spark Structured Streaming.
+
+    spark.dataSource.register(MongoChangesDataSource)
+    spark.readStream.format("mongodb-changes").option("mongodb.connection.string", uri).load()
+
+An offset is a cluster time and a nonce, ``{"t": seconds, "i": increment, "nonce": n}``. A batch is every
+event with ``start < cluster time <= end``: the same events on every attempt. The end is the
+majority-committed time of the deployment, which moves on when nobody writes, so a quiet source never loses
+its place; the nonce (`streaming.source.hints`) lets an engine have a batch although even that stands still.
+
+Where a query begins. Spark does not record the *initial* offset: it asks for it again if the first batch has
+to be replayed, and "now" would then be later than the end of that batch. So a query begins at the origin,
+``{"t": 0, ...}``, and its first batch, up to where the option says, reads nothing; but its end is recorded,
+and is the position that counts. Only a timestamp is its own record.
+
+A large batch that was counted is read in shares, side by side (option ``engine.stream.readers``): ranges of
+cluster time, so that every row of a share comes before every row of the next. ``ord`` says so. A batch that is
+replayed after a restart was not counted, and is read in one share: the same rows, and the same order.
+
+Who runs what: ``latestOffset`` runs in a process beside the driver, ``read`` in one on an executor. They
+share nothing but the options.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from streaming.keys.shard_keys import ShardKey, shard_keys
+from streaming.mongo.deployment import (
+    CONNECTION_OPTION,
+    WIRE_VERSION_6_0,
+    check_deployment,
+    connect,
+    majority_time,
+    oldest_time,
+    wire_version,
+)
+from streaming.mongo.errors import ConfigurationError, as_source_error
+from streaming.namespaces import Namespace
+from streaming.positions import ORIGIN, ClusterTime
+from streaming.source import admission
+from streaming.source.backlog import Backlog
+from streaming.source.change_cursor import ChangeRange, StreamSpec
+from streaming.source.change_events import SCHEMA, RowBuilder
+from streaming.source.change_options import ChangeOptions
+from streaming.source.document_lookup import DocumentLookup
+from streaming.source.hints import Hints, read_hints
+from streaming.source.newest_events import NewestEvents, in_order
+from streaming.source.raw_events import DOCUMENT_EVENTS, Event, place_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "mongodb-changes"
+
+
+class MongoChangesDataSource(DataSource):
+    """Register it under its name. Options are checked when the source is loaded."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self._parsed = ChangeOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        if schema != SCHEMA:
+            raise ConfigurationError(f"{NAME} has a schema of its own; leave out .schema(...)")
+        return MongoChangesReader(self._parsed)
+
+
+def register_at(spark: SparkSession, uri: str) -> str:
+    """Register the source with its address in it; the format's name, which is its own. Spark prints a source's options
+    wherever it prints a plan (logs, events, its pages); this one needs none that holds a password."""
+    own_name = f"{NAME}-{secrets.token_hex(4)}"
+
+    class SourceAt(MongoChangesDataSource):
+        def __init__(self, options: Mapping[str, str]) -> None:
+            super().__init__({**options, CONNECTION_OPTION: uri})
+
+        @classmethod
+        def name(cls) -> str:
+            return own_name
+
+    spark.dataSource.register(SourceAt)
+    return own_name
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A position, and a nonce that makes it another one."""
+
+    time: ClusterTime
+    nonce: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """Always the same order of fields: Spark compares the text."""
+        return {**self.time.to_json(), "nonce": self.nonce}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, int]) -> Offset:
+        return cls(ClusterTime.from_json(value), int(value.get("nonce", 0)))
+
+
+class RangePartition(InputPartition):
+    """A share of a batch, which is all of it unless it is large and several readers may work on it."""
+
+    def __init__(self, start: ClusterTime, end: ClusterTime, part: int = 0, parts: int = 1) -> None:
+        super().__init__(None)
+        self.start = start
+        self.end = end
+        self.part = part
+        self.parts = parts
+
+
+class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the module's text. Errors are SourceErrors: their text survives the way to the driver."""
+
+    def __init__(self, options: ChangeOptions) -> None:
+        self._options = options
+        self._target: Offset | None = None
+        self._latest: Offset | None = None
+        self._checked = False
+        self._backlog = Backlog(options.uri, options.stream, options.bytes_per_event)
+        signals = options.stream.scope.signals
+        self._signals = None if signals is None else place_of(signals)
+        self._shares: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        with _explaining("cannot tell where to start"):
+            self._check()
+        first = self._options.start_time
+        return Offset(ORIGIN if first is None else first.previous()).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.max_events)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with _explaining("cannot tell the end of the change stream"):
+            self._check()
+            self._target = Offset(self._now(), self._hints().nonce)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """The end of the next batch. Never before ``start``, even if a node that lags behind is asked."""
+        begin = Offset.from_json(start)
+        with _explaining(f"cannot tell the end of the batch after {begin.time}"):
+            self._check()
+            hints = self._hints()
+            self._latest = latest = self._target or Offset(self._now(), hints.nonce)
+            if begin.time == ORIGIN:
+                end = self._first_position(latest.time)
+            elif _stays(begin, latest, hints):
+                end = begin.time
+            else:
+                end = self._admit(begin.time, latest.time, limit, hints.events_per_second)
+        nonce = begin.nonce if self._options.hints_file is None else latest.nonce
+        return Offset(max(begin.time, end), nonce).to_json()
+
+    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        begin, until = Offset.from_json(start).time, Offset.from_json(end).time
+        if begin >= until and not self._options.trailer:
+            return []
+        inner: tuple[int, ...] = ()
+        if self._shares is not None and self._shares[0] == (begin, until):
+            inner = self._shares[1]
+        bounds = [begin, *map(ClusterTime.from_int, inner), until]
+        return [RangePartition(a, b, part, len(inner) + 1) for part, (a, b) in enumerate(pairwise(bounds))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        options = self._options
+        captures = options.stream.scope.captures
+        sharded: dict[Namespace, ShardKey] = {}
+        rows = RowBuilder(captures, options.wide, partition.part, options.transactions, sharded.__contains__)
+        token: bytes | None = None
+        if ORIGIN < partition.start < partition.end:
+            with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
+                sharded |= shard_keys(connect(options.uri))
+                stream, lookup = self._how_to_look_up(partition)
+                if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
+                    stream = replace(stream, fields=(*stream.fields, "updateDescription"))
+                changes = ChangeRange(options.uri, stream, partition.start, partition.end)
+                numbered = map(rows.numbered, changes)
+                fill = None if lookup is None else lookup.filled
+                newest: NewestEvents | None = None
+                if options.latest:
+                    newest = NewestEvents(lambda event: self._passes(event) or rows.may_rekey(event))
+                for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
+                    yield from rows.add(events)
+                yield from rows.rest()
+                token = changes.token
+        if options.trailer:
+            yield rows.trailer(partition.end, token, partition.parts)
+
+    def _passes(self, event: Event) -> bool:
+        """What must be seen event by event, although only the newest of each document are asked for."""
+        fields = event[3]
+        if event[0] not in DOCUMENT_EVENTS or (self._options.transactions and b"txnNumber" in fields):
+            return True
+        return self._signals is not None and fields[b"ns"] == self._signals
+
+    def _how_to_look_up(self, partition: RangePartition) -> tuple[StreamSpec, DocumentLookup | None]:
+        """The stream as asked for; or, where the server would look each update's document up, one without, and what
+        looks up many at a time."""
+        stream, uri = self._options.stream, self._options.uri
+        if stream.full_document != "updateLookup" or connect(uri).is_mongos:
+            return stream, None
+        return replace(stream, full_document=None), DocumentLookup(uri, partition.end, stream.scope.captures)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing to do: MongoDB keeps its oplog as long as it keeps it."""
+
+    def stop(self) -> None:
+        """Nothing to do: the process ends, and its connections with it."""
+
+    def _check(self) -> None:
+        if self._checked:
+            return
+        client = connect(self._options.uri)
+        check_deployment(client)
+        if self._options.needs_images and wire_version(client) < WIRE_VERSION_6_0:
+            raise ConfigurationError(
+                "capture.mode=..._with_pre_image and capture.mode.full.update.type=post_image"
+                " need MongoDB 6.0 or later"
+            )
+        self._checked = True
+
+    def _now(self) -> ClusterTime:
+        client = connect(self._options.uri)
+        time = majority_time(client)
+        # Through mongos a reader has to see something *past* the end; see `change_cursor`.
+        return time.previous() if client.is_mongos else time
+
+    def _hints(self) -> Hints:
+        try:
+            return read_hints(self._options.hints_file)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
+
+    def _first_position(self, latest: ClusterTime) -> ClusterTime:
+        if self._options.start == "oldest":
+            return oldest_time(connect(self._options.uri)).previous()
+        token = self._options.start_token
+        if token is None:
+            return latest
+        # The first event behind the token, less one increment; if there is none, what has been proven empty.
+        changes = ChangeRange(self._options.uri, self._options.stream.bare(), ORIGIN, latest, after=token)
+        for events in changes:
+            return ClusterTime.from_int(events[0][1]).previous()
+        return latest
+
+    def _admit(
+        self, start: ClusterTime, latest: ClusterTime, limit: ReadLimit, density: float | None
+    ) -> ClusterTime:
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        if not isinstance(limit, ReadMaxRows):
+            raise ConfigurationError(f"{NAME} can limit a batch by rows, not by {limit}")
+        if admission.takes_all(latest.t - start.t + 1, limit.max_rows, density):
+            return latest
+        counted = self._backlog.counted(start, latest, limit.max_rows)
+        admitted = admission.cut(counted, limit.max_rows)
+        end = latest if admitted.last is None else ClusterTime.from_int(admitted.last)
+        self._shares = (start, end), admission.shares(admitted.counted, self._options.readers)
+        return end
+
+
+def _stays(begin: Offset, latest: Offset, hints: Hints) -> bool:
+    """Whether the position stands still: it is held, or a batch is not worth while yet and nobody asks for one."""
+    ahead = latest.time.t - begin.time.t
+    return ahead < hints.hold_seconds or (latest.nonce == begin.nonce and ahead < hints.wait_seconds)
+
+
+@contextmanager
+def _explaining(what: str) -> Iterator[None]:
+    """Any error leaves as a SourceError, with its marker."""
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        raise as_source_error(error, what) from error
