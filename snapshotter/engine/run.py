@@ -14,7 +14,7 @@ comes first, and so which saved progress to start from; until then requests wait
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -44,10 +44,12 @@ from snapshotter.intake.signal_handler import Standing, Waiting, take_signals
 from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.contents import BatchContents, StreamScope, opened
 from snapshotter.landing.frames import for_batches
-from snapshotter.landing.land import Landed, Lander
+from snapshotter.landing.land import Lander
 from snapshotter.landing.survey import Survey, survey
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.transactions import FOLDER, TransactionTable
+from snapshotter.landing.targets.state_tables import StateTables
+from snapshotter.landing.targets.target import Landed, Target
+from snapshotter.landing.targets.transactions import FOLDER, TransactionTable
 from snapshotter.log import warn_of
 from snapshotter.reading.catalogue import captured_collections
 from snapshotter.reading.post_images import PostImages
@@ -114,7 +116,8 @@ class Run:
             chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
         self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
-        self.lander = Lander(world.spark, world.tables, self.blame, config.landers, self._transactions())
+        state = StateTables(world.spark, world.tables, self.blame, config.landers)
+        self.lander = Lander(world.spark, state, self._targets())
         if config.needs_post_images:
             self._images = PostImages(world.client, config.post_images_enable)
         self.lane.start()
@@ -195,7 +198,7 @@ class Run:
         """Land every table; what could not be is told to the machine, and what is left of the batch is landed then.
         Returns what was landed at last."""
         landed, lander = Landed(), self.lander
-        with lander.transactions_of(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
+        with lander.landing_beside(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
             while True:
                 metadata = batch.metadata(self.id, token, self.machine.progress.left_out)
                 lander.land(batch, landing, landed, self.machine.progress.tables, self.lane.buffers, metadata)
@@ -246,12 +249,13 @@ class Run:
             self.pacing.begin()
             self.report(SignalsTaken((*loads, *self.world.journal.requests), controls))
 
-    def _transactions(self) -> TransactionTable | None:
+    def _targets(self) -> Sequence[Target]:
+        """What batches land in beside the state tables."""
         world = self.world
         if not world.config.tells_transactions:
-            return None
+            return ()
         path = f"{world.config.state_location}/{FOLDER}"
-        return TransactionTable(world.spark, path, world.tables.application_id)
+        return (TransactionTable(world.spark, path, world.tables.application_id),)
 
     # What the request lane and the control loop call
 

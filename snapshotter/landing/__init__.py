@@ -9,5 +9,5 @@ __all__ = [
     "survey",
     "table_faults",
     "tables",
-    "transactions",
+    "targets",
 ]

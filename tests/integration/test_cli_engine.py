@@ -201,7 +201,7 @@ def test_giving_up_after_the_retries_allowed(
     """Exit 4 when an error that may pass does not, as often as ``errors.max.retries`` says; progress is kept."""
     from pymongo.errors import AutoReconnect
 
-    from snapshotter.landing import land
+    from snapshotter.landing.targets import state_tables
 
     lab.with_options(
         "cluster_time",
@@ -211,20 +211,20 @@ def test_giving_up_after_the_retries_allowed(
     )
     lab.collection("orders").insert_many([{"_id": n} for n in range(5)])
     attempts: list[Any] = []
-    real = land.land_table
+    real = state_tables.land_table
 
     def land_table(*arguments: Any) -> Any:
         attempts.append(threading.current_thread().name)
         raise AutoReconnect("the network is down")
 
-    monkeypatch.setattr(land, "land_table", land_table)
+    monkeypatch.setattr(state_tables, "land_table", land_table)
     gave_up = command("run", "--once")
     assert gave_up.exit_code == 4
     assert "the network is down" in gave_up.stderr
     assert "errors.max.retries" in gave_up.stderr
     assert len(attempts) == 2
     assert status(command).state is EngineState.FAILED
-    monkeypatch.setattr(land, "land_table", real)
+    monkeypatch.setattr(state_tables, "land_table", real)
     assert command("run", "--once").exit_code == 0
     lab.assert_equal("orders")
 

@@ -19,8 +19,8 @@ import pytest
 from pymongo import MongoClient
 
 from snapshotter.errors import EXIT_GAVE_UP, GaveUp, exit_code
-from snapshotter.landing import commit, land
-from snapshotter.landing.commit import LandedTable
+from snapshotter.landing.targets import state_rows, state_tables
+from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
 from streaming.plan.columns import TablePlan
@@ -74,14 +74,14 @@ class Landings:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
         self.around: Callable[[int], AbstractContextManager[object]] = lambda number: nullcontext()
-        real = land.land_table
+        real = state_tables.land_table
 
-        def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
+        def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
             number, self.count = self.count, self.count + 1
             with self.around(number):
-                return real(spark, opened, batch)
+                return real(spark, opened, batch, identity)
 
-        monkeypatch.setattr(land, "land_table", land_table)
+        monkeypatch.setattr(state_tables, "land_table", land_table)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_worker_that_is_killed_in_a_chunk_read(lab: Lab) -> None:
 def killed(monkeypatch: pytest.MonkeyPatch, flags: Path, times: int) -> None:
     """Python workers that decode a landing's events die by SIGKILL, as the kernel kills where memory is short, so many
     times."""
-    real, folder = commit.decode_latest, str(flags)
+    real, folder = state_rows.decode_latest, str(flags)
     flags.mkdir()
 
     def decode_latest(plan: TablePlan) -> Decode:
@@ -198,7 +198,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, flags: Path, times: int) -> None:
 
         return dies
 
-    monkeypatch.setattr(commit, "decode_latest", decode_latest)
+    monkeypatch.setattr(state_rows, "decode_latest", decode_latest)
 
 
 def test_a_worker_that_is_killed_in_a_landing(

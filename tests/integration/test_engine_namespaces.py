@@ -10,8 +10,8 @@ from pymongo.errors import AutoReconnect
 from snapshotter.api import Snapshotter
 from snapshotter.core.values.progress import RequestProgress
 from snapshotter.core.values.requests import Origin
-from snapshotter.landing import land
-from snapshotter.landing.commit import LandedTable
+from snapshotter.landing.targets import state_tables
+from snapshotter.landing.targets.target import LandedCollection
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]
@@ -42,15 +42,15 @@ def read_by(requests: list[RequestProgress]) -> list[str]:
 
 def fail_once(patch: pytest.MonkeyPatch, collection: str) -> list[int]:
     """The landing of an emptied collection fails just before its commit, the first time; the batches where it did."""
-    real, failed = land.land_table, []
+    real, failed = state_tables.land_table, []
 
-    def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
-        if batch.emptied and batch.namespace.collection == collection and not failed:
-            failed.append(batch.landing.batch_id)
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
+        if batch.truncated and batch.namespace.collection == collection and not failed:
+            failed.append(identity.batch_id)
             raise AutoReconnect("the network, just before the commit")
-        return real(spark, opened, batch)
+        return real(spark, opened, batch, identity)
 
-    patch.setattr(land, "land_table", land_table)
+    patch.setattr(state_tables, "land_table", land_table)
     return failed
 
 

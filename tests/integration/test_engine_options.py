@@ -11,7 +11,7 @@ from pymongo.errors import AutoReconnect
 
 from snapshotter.core.values.tasks import TaskState
 from snapshotter.engine.run import Run
-from snapshotter.landing import land
+from snapshotter.landing.targets import state_tables
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
@@ -80,14 +80,14 @@ def test_the_pause_before_a_retry_is_as_long_as_asked(lab: Lab, monkeypatch: pyt
     pauses: list[float] = []
     engine = lab.engine()
     monkeypatch.setattr(engine.engine, "_idle", lambda seconds, failure=None: pauses.append(seconds))
-    real, failures = land.land_table, iter(range(3))
+    real, failures = state_tables.land_table, iter(range(3))
 
     def land_table(*arguments: Any) -> Any:
         if next(failures, None) is not None:
             raise AutoReconnect("the network is down")
         return real(*arguments)
 
-    monkeypatch.setattr(land, "land_table", land_table)
+    monkeypatch.setattr(state_tables, "land_table", land_table)
     with engine:
         lab.collection("orders").insert_one({"_id": 1})
         engine.catch_up(SECONDS)

@@ -14,8 +14,8 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from snapshotter.core.values.chunks import KeyList
-from snapshotter.landing import land
-from snapshotter.landing.commit import LandedTable
+from snapshotter.landing.targets import state_tables
+from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.reading.chunk_reader import free_checkpoint
 from streaming.positions import ClusterTime
 from tests.support.engines import SECONDS, Lab, Reads, lab, quiet_rereads, reads
@@ -34,20 +34,20 @@ def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
     names = ("a", "b", "c")
     for name in names:
         lab.collection(name).insert_many([{"_id": n, "v": 0} for n in range(10)])
-    real, broken = land.land_table, []
+    real, broken = state_tables.land_table, []
 
-    def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
         if batch.closings and batch.namespace.collection != "a" and len(broken) < 2:
             broken.append(batch.namespace.collection)
             raise AutoReconnect("the network, just before the commit")
-        return real(spark, opened, batch)
+        return real(spark, opened, batch, identity)
 
     def after(number: int, job: Any, buffer: Any) -> None:
         collection = lab.collection(job.namespace.collection)
         collection.update_one({"_id": 1}, {"$inc": {"v": 1}})
         collection.delete_one({"_id": 2})
 
-    monkeypatch.setattr(land, "land_table", land_table)
+    monkeypatch.setattr(state_tables, "land_table", land_table)
     reads.after = after
     with lab.running() as engine:
         first = engine.engine.run_state

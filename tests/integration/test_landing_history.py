@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.inputs import Outcome
-from snapshotter.landing.commit import MEMORY_BYTES, PIECE_BYTES
+from snapshotter.landing.targets.state_rows import MEMORY_BYTES, PIECE_BYTES
 from streaming.delta.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow

@@ -20,8 +20,8 @@ from snapshotter.core.values.watermark_ids import open_id
 from snapshotter.core.values.window import WindowId
 from snapshotter.intake import signals_ahead
 from snapshotter.intake.signals_ahead import BEHIND_SECONDS, SignalsAhead, Stream
-from snapshotter.landing import land
-from snapshotter.landing.commit import LandedTable
+from snapshotter.landing.targets import state_tables
+from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.testing.processes import wait_until
 from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
@@ -197,14 +197,14 @@ def test_a_stop_takes_effect_while_the_stream_is_behind(
     lab.collection("orders").insert_many([{"_id": n} for n in range(30)])
     lab.tune = limits(3, 1)
     held, go = threading.Event(), threading.Event()
-    real: Callable[..., LandedTable] = land.land_table
+    real: Callable[..., LandedCollection] = state_tables.land_table
 
-    def land_table(*given: Any) -> LandedTable:
+    def land_table(*given: Any) -> LandedCollection:
         held.set()
         assert go.wait(SECONDS)
         return real(*given)
 
-    monkeypatch.setattr(land, "land_table", land_table)
+    monkeypatch.setattr(state_tables, "land_table", land_table)
     with lab.running() as engine:
         engine.execute_snapshot(lab.name("orders"), request_id="q")
         assert held.wait(SECONDS)

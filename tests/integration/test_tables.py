@@ -11,9 +11,9 @@ import bson
 import pytest
 from pyspark.sql import SparkSession
 
-from snapshotter.landing import land
-from snapshotter.landing.commit import LandedTable
 from snapshotter.landing.tables import Tables
+from snapshotter.landing.targets import state_tables
+from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.testing.processes import wait_until
 from streaming.decode.decoder import observe
 from streaming.namespaces import Namespace
@@ -70,14 +70,14 @@ def test_the_tables_of_a_batch_land_side_by_side(lab: Lab, monkeypatch: pytest.M
         engine.catch_up(SECONDS)
     for name in names:
         lab.collection(name).insert_many([{"_id": n} for n in range(3)])
-    real, together = land.land_table, Barrier(len(names), timeout=_PATIENCE_S)
+    real, together = state_tables.land_table, Barrier(len(names), timeout=_PATIENCE_S)
     met: list[int] = []
 
-    def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
         met.append(together.wait())
-        return real(spark, opened, batch)
+        return real(spark, opened, batch, identity)
 
-    monkeypatch.setattr(land, "land_table", land_table)
+    monkeypatch.setattr(state_tables, "land_table", land_table)
     with lab.running() as engine:
         engine.catch_up(SECONDS)
     assert sorted(met) == [0, 1, 2]

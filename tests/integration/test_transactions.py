@@ -11,8 +11,8 @@ import pytest
 from pymongo.client_session import ClientSession
 from pymongo.errors import AutoReconnect
 
-from snapshotter.landing import land
-from snapshotter.landing.commit import LandedTable
+from snapshotter.landing.targets import state_tables
+from snapshotter.landing.targets.target import LandedCollection
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.tables import rows
 
@@ -35,15 +35,15 @@ def transaction(lab: Lab) -> Iterator[ClientSession]:
 
 def fail_once(patch: pytest.MonkeyPatch) -> list[int]:
     """The first landing of all fails before its commit, when what lands beside it may have committed."""
-    real, failed = land.land_table, []
+    real, failed = state_tables.land_table, []
 
-    def land_table(spark: Any, opened: Any, batch: Any) -> LandedTable:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
         if not failed:
-            failed.append(batch.landing.batch_id)
+            failed.append(identity.batch_id)
             raise AutoReconnect("the network, just before the commit")
-        return real(spark, opened, batch)
+        return real(spark, opened, batch, identity)
 
-    patch.setattr(land, "land_table", land_table)
+    patch.setattr(state_tables, "land_table", land_table)
     return failed
 
 

@@ -1,6 +1,6 @@
 """Which rows a commit holds: the rule in plain Python.
 
-The engine states the same rule as a Spark plan (`snapshotter.landing.commit`). These few lines are what the plan is
+The engine states the same rule as a Spark plan (`snapshotter.landing.targets.state_rows`). These lines are what it is
 held against on generated histories.
 
 The rule (docs/ARCHITECTURE.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a

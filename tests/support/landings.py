@@ -12,11 +12,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from snapshotter.core.rules.streamed_keys import StreamedKeys
-from snapshotter.core.values.effects import Closing, LandBatch
+from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.namespace_changes import superseded
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.commit import LandedTable, TableBatch, land_table
 from snapshotter.landing.tables import OpenTable
+from snapshotter.landing.targets.state_rows import land_table
+from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Buffer, Trailer
 from streaming.decode.decoder import Decoder, observe
 from streaming.delta.state_roads import SMALL_BYTES
@@ -131,10 +132,8 @@ class Landings:
             for n, (key, document) in enumerate(documents.items())
         ]
         earlier = StateTable(self.spark, str(self.path), COLLECTION, "snapshotter:test:0")
-        landing = LandBatch(0, ClusterTime(1, 0), ClusterTime(2, 0), (), frozenset(), {})
-        events = event_rows(self.spark, changes)
-        batch = TableBatch(COLLECTION, landing, events, (), {}, (), {"batch": 0})
-        land_table(self.spark, OpenTable(earlier, earlier.open()), batch)
+        batch = CollectionContents(COLLECTION, event_rows(self.spark, changes))
+        land_table(self.spark, OpenTable(earlier, earlier.open()), batch, Identity(0, {"batch": 0}))
         self.opened.plan = self.opened.table.open()
 
     def open(self, planned: Sequence[PlannedWindow]) -> None:
@@ -143,56 +142,51 @@ class Landings:
             buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned, self.shard_key)
             self.buffers |= {window.window.id: buffer for window in planned}
 
-    def land(self, history: History, batch: int) -> LandedTable:
+    def land(self, history: History, batch: int) -> LandedCollection:
         closing = history.closing_in(batch)
         proven = self.first_load
-        start = history.ends[batch - 1] if batch else history.start
-        landing = LandBatch(
-            batch_id=batch,
-            start=start,
-            end=history.ends[batch],
-            closings=tuple(
-                Closing(
-                    p.window,
-                    p.window.low,
-                    proven,
-                    superseded(p.window.low, history.emptied_by(batch)),
-                    self.reconcile,
-                )
-                for p in closing
-            ),
-            keep=frozenset({COLLECTION}),
-            unreached={},
-            emptied={COLLECTION: history.emptied[batch]} if batch in history.emptied else {},
+        closings = tuple(
+            Closing(
+                p.window,
+                p.window.low,
+                proven,
+                superseded(p.window.low, history.emptied_by(batch)),
+                self.reconcile,
+            )
+            for p in closing
         )
-        changes = self.landing_changes(history, batch)
+        changes = self.reached(history, batch)
+        truncated = history.emptied.get(batch)
         landed = land_table(
             self.spark,
             self.opened,
-            TableBatch(
+            CollectionContents(
                 namespace=COLLECTION,
-                landing=landing,
-                events=shared_rows(self.spark, changes, self.shares)
-                if changes or batch in history.emptied
-                else None,
+                events=shared_rows(self.spark, changes, self.shares) if changes or truncated else None,
+                closings=closings,
+                buffers=self.buffers,
+                streamed=tuple(self.keys.asked(COLLECTION)) if closing else (),
+                truncated=truncated,
                 shares=self.shares,
                 size_bytes=self.size_bytes,
-                closings=landing.closings,
-                buffers=self.buffers,
-                kept=tuple(self.keys.asked(COLLECTION)) if closing else (),
-                metadata={"batch": batch},
             ),
+            Identity(batch, {"batch": batch}),
         )
-        self.keys.keep(COLLECTION, batch, landing.end, landed.keys)
+        self.keys.keep(COLLECTION, batch, history.ends[batch], landed.keys)
         waiting = [p.window.floor for p in history.windows if p.opens <= batch < p.closes]
         self.keys.forget({COLLECTION: min(waiting)} if waiting else {})
         return landed
 
     def landing_changes(self, history: History, batch: int) -> list[Change]:
-        """What came before a drop does not land. In a first load, events of keys that no window has reached do not."""
-        changes = history.batches[batch]
+        """What came before a drop does not land, nor, in a first load, events of keys that no window has reached."""
+        changes = self.reached(history, batch)
         if batch in history.emptied:
             changes = [change for change in changes if change.ord > history.emptied[batch].ord]
+        return changes
+
+    def reached(self, history: History, batch: int) -> list[Change]:
+        """Those of a batch without the latter."""
+        changes = history.batches[batch]
         if not self.first_load:
             return changes
         ahead = [p.window for p in history.windows if p.opens >= batch]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from snapshotter.core.values.effects import LandBatch
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.commit import BuffersGone
-from snapshotter.landing.contents import BatchContents
-from snapshotter.landing.land import Landed, Lander
 from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.targets.state_rows import BuffersGone
+from snapshotter.landing.targets.state_tables import StateTables
+from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed
 from streaming.delta.landing_errors import LandingError
 from streaming.namespaces import Namespace
-from tests.unit.core.some import at
 
 NAMES = [Namespace("shop", name) for name in ("items", "orders", "people", "stock")]
 LOST = {name: frozenset({WindowId("a", number)}) for number, name in enumerate(NAMES[:2], 1)}
@@ -26,18 +23,15 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Lande
     """Land four tables, some of which end in errors."""
     nothing = cast(Any, None)
 
-    def land_one(lander: Lander, batch: Any, mark: object) -> str:
+    def land_one(target: StateTables, batch: CollectionContents, identity: Identity) -> str:
         if batch.namespace in errors:
             raise errors[batch.namespace]
         return "landed"
 
-    patch.setattr(Lander, "_land_one", land_one)
-    patch.setattr(Lander, "_table_batch", lambda lander, namespace, *_: SimpleNamespace(namespace=namespace))
-    landing = LandBatch(1, at(5), at(9), closings=(), keep=frozenset(), unreached={})
-    landed = Landed()
-    batch = cast(BatchContents, SimpleNamespace(streamed=frozenset(NAMES)))
-    Lander(nothing, nothing, Blame()).land(batch, landing, landed, {}, {}, {})
-    return landed
+    patch.setattr(StateTables, "_land_one", land_one)
+    collections = {name: CollectionContents(name, None) for name in NAMES}
+    contents = Contents(Identity(1, {}), nothing, collections=collections)
+    return StateTables(nothing, nothing, Blame()).land(contents)
 
 
 def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +39,7 @@ def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.Monk
     batch, and would pass for landed, without an outcome of its windows, if it were tried once more with them."""
     landed = land(monkeypatch, {name: BuffersGone(windows) for name, windows in LOST.items()})
     assert (landed.lost, landed.faults) == (LOST[NAMES[0]] | LOST[NAMES[1]], ())
-    assert sorted(landed.tables) == NAMES[2:]
+    assert sorted(landed.collections) == NAMES[2:]
 
 
 def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +55,7 @@ def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.M
         (NAMES[0], "unusable"),
         (NAMES[2], "name"),
     ]
-    assert list(landed.tables) == NAMES[3:]
+    assert list(landed.collections) == NAMES[3:]
 
 
 def test_another_error_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:

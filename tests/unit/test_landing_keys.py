@@ -5,7 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from snapshotter.landing.commit import _SPANS, KEYS_SCHEMA, LandedTable, _files, _known, _spans_of
+from snapshotter.landing.targets.state_rows import (
+    _SPANS,
+    KEYS_SCHEMA,
+    LandedCollection,
+    _files,
+    _known,
+    _spans_of,
+)
 from snapshotter.reading.chunk_reader import Trailer
 from streaming.delta.state_merge import Known
 from streaming.namespaces import Namespace
@@ -51,7 +58,7 @@ def test_a_merge_is_spared_its_guard_only_where_the_keys_were_seen(
     """Events of which one key comes twice, and READs that may meet, are guarded by the MERGE's own plan."""
     table = pa.table([keys, [1] * len(keys)], schema=KEYS_SCHEMA)
     expected = Known(rows=len(keys) + 5, distinct=distinct, held=distinct, deletes=4)
-    assert _known(LandedTable(ORDERS, table, events=len(keys), deletes=1), 5, parts, gone=3) == expected
+    assert _known(LandedCollection(ORDERS, table, events=len(keys), deletes=1), 5, parts, gone=3) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from bson import Binary
 
-from snapshotter.landing.transactions import SCHEMA, Share, rows_of, transaction_id
+from snapshotter.landing.targets.transactions import SCHEMA, Share, rows_of, transaction_id
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -1,4 +1,4 @@
-"""Transactions as rows of a Delta table, ``transactions`` beside the engine's state (``provide.transaction.metadata``).
+"""Transactions as a target: a Delta table beside the engine's state (``provide.transaction.metadata``).
 
 Each transaction that changed captured collections has two rows, as it has two records in Debezium's transaction topic:
 BEGIN, and END with the number of its events, in all and by collection. Every event of a transaction has one cluster
@@ -12,7 +12,7 @@ part of a transaction has a cluster time, and so a BEGIN and an END, of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.landing.frames import frame_of
+from snapshotter.landing.targets.target import Contents, Landed, Need, Promise
 from streaming.delta.state_merge import append
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -94,12 +95,26 @@ class TransactionTable:
         self._path = path
         self._app_id = app_id
 
-    def land(self, events: DataFrame, batch_id: int, metadata: Mapping[str, Any]) -> None:
-        """Append the transactions of a batch's events. ``metadata`` (JSON values) goes with the commit."""
-        rows = list(rows_of(_shares(events)))
+    @property
+    def name(self) -> str:
+        return FOLDER
+
+    @property
+    def promises(self) -> Promise:
+        return Promise.EXACTLY_ONCE
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
+
+    def land(self, contents: Contents) -> Landed:
+        """Append the transactions of the batch's events: all of them, whatever becomes of single collections."""
+        rows = list(rows_of(_shares(contents.events))) if contents.transactional else []
         if rows:
             frame = frame_of(self._session, pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
-            append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch_id, json.dumps(metadata))
+            batch, said = contents.identity.batch_id, json.dumps(contents.identity.metadata)
+            append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, said)
+        return Landed()
 
 
 def _shares(events: DataFrame) -> Iterator[Share]:

@@ -1,4 +1,4 @@
-"""Landing one collection's share of a micro-batch: its streamed events and the READs of closing windows.
+"""One collection's contents of a batch as rows of its state table: streamed events, and the READs of closing windows.
 
 The rule (docs/ARCHITECTURE.md, rules 1 to 3; in plain Python: `tests.support.commit_rule`): one row a
 key, the latest streamed event that lands something, else the READ of the window that closes. Here it is a Spark plan:
@@ -13,7 +13,7 @@ vectors) in one behind it.
 
 Where the batch emptied the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
 has not: still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows
-that it found gone join the MERGE as deletes (`snapshotter.landing.reconcile`).
+that it found gone join the MERGE as deletes (`snapshotter.landing.targets.reconcile`).
 
 No key has two rows: events are compacted by key, READs of one commit come from disjoint ranges, and a READ whose key
 has an event row in this batch is superseded, or (an event at or before the low watermark) gives way to it.
@@ -22,7 +22,6 @@ has an event row in this batch is superseded, or (an event at or before the low 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -33,24 +32,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.core.values.chunks import KeyRange
-from snapshotter.core.values.effects import Closing, LandBatch
+from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.inputs import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
-from snapshotter.landing.reconcile import GoneRows, gone_rows
 from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
-from snapshotter.reading.chunk_reader import Buffer, Trailer, free_checkpoint, held
+from snapshotter.landing.targets.reconcile import GoneRows, gone_rows
+from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
+from snapshotter.reading.chunk_reader import Trailer, free_checkpoint, held
 from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 from streaming.delta.state_merge import Known
 from streaming.delta.state_table import Landed
-from streaming.delta.table_identity import TableMark
 from streaming.keys.ranges import Range, cover
-from streaming.namespaces import Namespace
 from streaming.plan.columns import TablePlan
 from streaming.plan.reshape import reshape
 
-KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
 PIECE_BYTES = 16 << 20
 """What one task decodes of a batch: the batch is divided by key into so many pieces. How makes no difference to what
 lands, so a batch that is tried again may be divided otherwise."""
@@ -70,74 +67,43 @@ class BuffersGone(Exception):
         self.windows = windows
 
 
-@dataclass(frozen=True, slots=True)
-class TableBatch:
-    """What lands in one table: ``events`` are raw rows of the source (None: there are none), which came in so many
-    ``shares`` and have ``size_bytes``. Where the batch emptied the collection they are those that follow, and nothing
-    else stays in the table.
-    """
-
-    namespace: Namespace
-    landing: LandBatch
-    events: DataFrame | None
-    closings: tuple[Closing, ...]
-    buffers: Mapping[WindowId, Buffer]
-    kept: Sequence[pa.Table]
-    metadata: Mapping[str, Any]
-    shares: int = 1
-    size_bytes: int = 0
-
-    @property
-    def emptied(self) -> bool:
-        return self.namespace in self.landing.emptied
-
-
-@dataclass(slots=True)
-class LandedTable:
-    """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
-    of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
-    table. ``size_bytes``: of the batch's events, as for `TableBatch`."""
-
-    namespace: Namespace
-    keys: pa.Table
-    outcomes: dict[WindowId, Outcome] = field(default_factory=dict)
-    events: int = 0
-    deletes: int = 0
-    size_bytes: int = 0
-    wrote: bool = False
-    mark: TableMark | None = None
-
-
-def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> LandedTable:
+def land_table(
+    spark: SparkSession, opened: OpenTable, batch: CollectionContents, identity: Identity
+) -> LandedCollection:
     """One commit or two, or none if nothing is left to write. Raises ``BuffersGone`` before any READ is written."""
     rows: DataFrame | None = None
     gone: GoneRows | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     try:
-        if batch.events is not None:
-            rows, keys, deletes = _decoded(opened, batch)
+        events = events_to_land(batch)
+        if events is not None:
+            rows, keys, deletes = _decoded(opened, batch, events)
         size = batch.size_bytes
-        landed = LandedTable(batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=size)
+        landed = LandedCollection(
+            batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=size
+        )
         recorded = opened.table.recorded_batch()
-        if recorded is not None and recorded >= batch.landing.batch_id:
+        if recorded is not None and recorded >= identity.batch_id:
             return landed
         appends = _appends(batch)
-        streamed = pa.concat_tables([*batch.kept, _always_newer(keys)])
+        streamed = pa.concat_tables([*batch.streamed, _always_newer(keys)])
         if appends:
             streamed = _always_newer(streamed)
         reads = _reads(spark, opened.grow(TablePlan()), batch, streamed)
         if reads is not None:
             cores = spark.sparkContext.defaultParallelism
             reads = reads.coalesce(_files(sum(c.window.rows for c in batch.closings), cores))
-        if reads is None and keys.num_rows == 0 and not batch.emptied:
+        if reads is None and keys.num_rows == 0 and batch.truncated is None:
             landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
             return landed
-        if not batch.emptied:  # else nothing of before stays
+        if batch.truncated is None:  # else nothing of before stays
             gone = gone_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
-        written = _table_rows(rows) if rows is not None and (keys.num_rows or batch.emptied) else None
+        written = (
+            _table_rows(rows) if rows is not None and (keys.num_rows or batch.truncated is not None) else None
+        )
         if reads is not None and appends:
-            return _append(opened, batch, written, reads, landed)
-        return _commit(opened, batch, written, reads, gone, landed)
+            return _append(opened, batch, identity, written, reads, landed)
+        return _commit(opened, batch, identity, written, reads, gone, landed)
     except Exception as error:
         if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
             raise BuffersGone(frozenset(c.window.id for c in batch.closings)) from error
@@ -149,12 +115,29 @@ def land_table(spark: SparkSession, opened: OpenTable, batch: TableBatch) -> Lan
             gone.free()
 
 
-def _decoded(opened: OpenTable, batch: TableBatch) -> tuple[DataFrame, pa.Table, int]:
+def events_to_land(batch: CollectionContents) -> DataFrame | None:
+    """Not those that a drop follows, nor those of keys that a first load has yet to read. Of a collection that was
+    truncated there may be none, and something to land all the same."""
+    events = batch.events
+    if events is None:
+        return None
+    if batch.truncated is not None:
+        events = events.where(F.col("ord") > batch.truncated.ord)
+    if batch.unreached is None:
+        return events
+    ahead = F.col("_key") <= batch.unreached.upto
+    if batch.unreached.after is not None:
+        ahead = ahead & (F.col("_key") > batch.unreached.after)
+    return events.where(~ahead)
+
+
+def _decoded(
+    opened: OpenTable, batch: CollectionContents, events: DataFrame
+) -> tuple[DataFrame, pa.Table, int]:
     """The batch's rows under a plan that knows all of their fields (the table grows first if it must); key and cluster
     time of each, and how many of them are deletes."""
-    assert batch.events is not None
     plan = opened.grow(TablePlan())
-    events = batch.events.select(*EVENT_COLUMNS)
+    events = events.select(*EVENT_COLUMNS)
     pieces = max(batch.shares, -(-batch.size_bytes // PIECE_BYTES))
     if pieces > 1:
         # The events of a key may lie in several shares; and a worker holds the newest event of each key of a piece.
@@ -194,7 +177,9 @@ def _always_newer(keys: pa.Table) -> pa.Table:
     return pa.table([keys["_key"], times], schema=KEYS_SCHEMA)
 
 
-def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Table) -> DataFrame | None:
+def _reads(
+    spark: SparkSession, plan: TablePlan, batch: CollectionContents, kept: pa.Table
+) -> DataFrame | None:
     """READs of the closing windows that no kept event supersedes, as rows of the table."""
     lows = {c.window.id: c.low.to_int() for c in batch.closings if not c.superseded}
     if not lows:
@@ -219,12 +204,13 @@ def _reads(spark: SparkSession, plan: TablePlan, batch: TableBatch, kept: pa.Tab
 
 def _commit(
     opened: OpenTable,
-    batch: TableBatch,
+    batch: CollectionContents,
+    identity: Identity,
     events: DataFrame | None,
     reads: DataFrame | None,
     gone: GoneRows | None,
-    landed: LandedTable,
-) -> LandedTable:
+    landed: LandedCollection,
+) -> LandedCollection:
     """Merge all of it in one commit."""
     source = [frame for frame in (events, reads) if frame is not None]
     parts, spans = _trailers(batch), _spans_read(batch)
@@ -236,7 +222,7 @@ def _commit(
         beside += gone.total
         kept_rows -= gone.total
     known = _known(landed, beside, parts, gone=gone.total if gone is not None else 0)
-    done = _merge(opened, batch, source, spans, known, landed)
+    done = _merge(opened, batch, identity, source, spans, known, landed)
     landed.wrote = done.wrote
     _share_out(batch, kept_rows + done.source_rows, landed, gone.counts if gone is not None else {})
     return landed
@@ -244,25 +230,26 @@ def _commit(
 
 def _append(
     opened: OpenTable,
-    batch: TableBatch,
+    batch: CollectionContents,
+    identity: Identity,
     events: DataFrame | None,
     reads: DataFrame,
-    landed: LandedTable,
-) -> LandedTable:
+    landed: LandedCollection,
+) -> LandedCollection:
     """Insert READs that are proven new beside the events, or append them behind a MERGE of these. Between the two
     commits the table then lacks READs of ranges that a first load has not reached yet, and nothing else."""
     known = _known(landed, 0, [])
     if events is not None and opened.table.takes_added(known):
-        done = _merge(opened, batch, [events], [], known, landed, added=reads)
+        done = _merge(opened, batch, identity, [events], [], known, landed, added=reads)
         landed.wrote = done.wrote
         _share_out(batch, done.source_rows - landed.events, landed, {})
         return landed
     if events is not None:
-        _merge(opened, batch, [events], [], known, landed, windows=False)
+        _merge(opened, batch, identity, [events], [], known, landed, windows=False)
     done = opened.table.land(
         reads,
-        batch_id=batch.landing.batch_id,
-        metadata=dict(batch.metadata),
+        batch_id=identity.batch_id,
+        metadata=_said(batch, identity),
         how="append",
         key_ranges=cover(_spans_read(batch)),
         part="batch" if events is None else "reads",
@@ -278,7 +265,7 @@ def _files(rows: int, cores: int) -> int:
 
 
 def _share_out(
-    batch: TableBatch, kept_rows: int, landed: LandedTable, deleted: Mapping[WindowId, int]
+    batch: CollectionContents, kept_rows: int, landed: LandedCollection, deleted: Mapping[WindowId, int]
 ) -> None:
     """Disjoint windows share one commit: what it kept is told of their sum, so the earliest ones take the rows."""
     for closing in batch.closings:
@@ -291,11 +278,12 @@ def _share_out(
 
 def _merge(
     opened: OpenTable,
-    batch: TableBatch,
+    batch: CollectionContents,
+    identity: Identity,
     source: Sequence[DataFrame],
     spans: Sequence[Range],
     known: Known,
-    landed: LandedTable,
+    landed: LandedCollection,
     *,
     windows: bool = True,
     added: DataFrame | None = None,
@@ -304,17 +292,23 @@ def _merge(
     commit of their own, which names them."""
     return opened.table.land(
         reduce(DataFrame.unionByName, source),
-        batch_id=batch.landing.batch_id,
-        metadata=dict(batch.metadata) if windows else {**batch.metadata, "windows": []},
-        how="replace" if batch.emptied else "merge",
-        key_ranges=None if batch.emptied else cover([*_spans_of(landed.keys["_key"]), *spans]),
+        batch_id=identity.batch_id,
+        metadata=_said(batch, identity, windows=windows),
+        how="replace" if batch.truncated is not None else "merge",
+        key_ranges=None if batch.truncated is not None else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
         added=added,
         heals=any(c.reconcile for c in batch.closings),
     )
 
 
-def _known(landed: LandedTable, reads: int, parts: Sequence[Trailer], gone: int = 0) -> Known:
+def _said(batch: CollectionContents, identity: Identity, *, windows: bool = True) -> dict[str, Any]:
+    """What the commit says: of the batch, and which windows' READs are in it."""
+    closing = [str(c.window.id) for c in batch.closings] if windows else []
+    return {**identity.metadata, "windows": closing}
+
+
+def _known(landed: LandedCollection, reads: int, parts: Sequence[Trailer], gone: int = 0) -> Known:
     """That no key comes twice is looked at, not believed: the events' keys lie here, the READs' parts told their first
     and last, and no READ stands beside an event of its key, nor a row that is gone beside either. All of it is
     checkpointed. ``reads``: how many rows there are beside the events', ``gone`` of them deletes."""
@@ -344,26 +338,26 @@ def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
     return list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))
 
 
-def _spans_read(batch: TableBatch) -> list[Range]:
+def _spans_read(batch: CollectionContents) -> list[Range]:
     """First and last key of each part of the windows that close."""
     return [(t.min_key, t.max_key) for t in _trailers(batch) if t.min_key and t.max_key]
 
 
-def _trailers(batch: TableBatch) -> list[Trailer]:
+def _trailers(batch: CollectionContents) -> list[Trailer]:
     """What was said of the READs by the parts of the windows that close."""
     return [t for c in batch.closings for t in _parts(batch, c)]
 
 
-def _parts(batch: TableBatch, closing: Closing) -> list[Trailer]:
+def _parts(batch: CollectionContents, closing: Closing) -> list[Trailer]:
     window = closing.window.id
     return [t for t in batch.buffers[window].trailers if t.number == window.number]
 
 
-def _appends(batch: TableBatch) -> bool:
+def _appends(batch: CollectionContents) -> bool:
     """The proof that an append needs: the ranges of all closing windows are new, and no key was read twice. The table
     holds no key of them then but those that have streamed since the windows were registered: a READ of such a key gives
     way, whatever the times, for the row that is there is the newest."""
-    if batch.emptied:
+    if batch.truncated is not None:
         return False
     return all(
         c.proven_new

@@ -1,0 +1,96 @@
+"""The state tables as a target: each collection's current documents, one table a collection, all side by side.
+
+What is wrong with one table alone, and READs that were lost, come back as values (`Landed`): the machine decides, and
+the rest is landed by another call. A table that records the batch is not landed again.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import WindowId
+from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.tables import Tables
+from snapshotter.landing.targets.state_rows import BuffersGone, events_to_land, land_table
+from snapshotter.landing.targets.target import (
+    KEYS_SCHEMA,
+    CollectionContents,
+    Contents,
+    Identity,
+    Landed,
+    LandedCollection,
+    Need,
+    Promise,
+)
+from streaming.namespaces import Namespace
+
+
+@dataclass(slots=True)
+class StateTables:
+    """Lands the batches of one query. ``threads``: so many tables at a time."""
+
+    spark: SparkSession
+    tables: Tables
+    blame: Blame
+    threads: int = 4
+
+    @property
+    def name(self) -> str:
+        return "state tables"
+
+    @property
+    def promises(self) -> Promise:
+        return Promise.EXACTLY_ONCE
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.DOCUMENTS})
+
+    def land(self, contents: Contents) -> Landed:
+        """As `Target.land`. An error that is nobody's in particular is raised, once every table has ended."""
+        work = contents.collections
+        if not work:
+            return Landed()
+        with ThreadPoolExecutor(min(self.threads, len(work)), "land") as pool:
+            futures = {n: pool.submit(self._land_one, work[n], contents.identity) for n in sorted(work)}
+        landed: dict[Namespace, LandedCollection] = {}
+        lost: set[WindowId] = set()
+        faults: list[TableUnusable] = []
+        failed: dict[Namespace, BaseException] = {}
+        for namespace, future in futures.items():
+            error = future.exception()
+            if error is None:
+                landed[namespace] = future.result()
+            elif isinstance(error, BuffersGone):
+                lost |= error.windows
+            elif fault := self.blame.fault_of(namespace, error):
+                faults.append(fault)
+            else:
+                failed[namespace] = error
+        for namespace, error in failed.items():
+            self.blame.note(namespace, error, others=bool(landed or contents.landed) and len(failed) == 1)
+            raise error
+        return Landed(landed, frozenset(lost), tuple(faults))
+
+    def _land_one(self, batch: CollectionContents, identity: Identity) -> LandedCollection:
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
+        if self._came_and_went(batch):
+            return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())
+        before = self.tables.look(batch.namespace, batch.mark)
+        with self.tables.landing(batch.namespace) as opened:
+            landed = land_table(self.spark, opened, batch, identity)
+        # Behind what was seen before lies this landing, and perhaps what somebody else has committed: found here.
+        landed.mark = self.tables.look(batch.namespace, before)
+        return landed
+
+    def _came_and_went(self, batch: CollectionContents) -> bool:
+        """Nothing was there, and after the drop nothing is: no table is made for it."""
+        events = events_to_land(batch)
+        if batch.truncated is None or events is None or self.tables.of(batch.namespace).plan is not None:
+            return False
+        return events.where(F.col("op").isNotNull()).isEmpty()

@@ -1,0 +1,150 @@
+"""The port of what batches land in, and what a batch holds for it, as values.
+
+A batch's contents are the same for all targets: every event, in the order of the stream; the READs of the windows that
+close, with what has streamed since these were opened (which says what of them is superseded); where a collection was
+truncated. One row a key, leaving out what a first load reads anyway: that is for a target to decide.
+
+A target lands a batch's contents under the batch's `Identity`. One that promises `Promise.EXACTLY_ONCE` records the
+batch with what it writes, and a batch that it has recorded changes nothing when it is landed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from snapshotter.core.values.effects import Closing, LandBatch, Unreached
+from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import WindowId
+from snapshotter.reading.chunk_reader import Buffer
+from streaming.delta.table_identity import TableMark
+from streaming.namespaces import Namespace
+
+KEYS_SCHEMA = pa.schema([pa.field("_key", pa.string()), pa.field("_cluster_time", pa.int64())])
+
+
+class Promise(StrEnum):
+    """What becomes of a batch that is landed again, because a crash came between its landing and Spark's commit."""
+
+    EXACTLY_ONCE = "exactly once"
+    AT_LEAST_ONCE = "at least once"
+
+
+class Need(StrEnum):
+    """What a target asks of the events that it is given."""
+
+    DOCUMENTS = "full documents"
+    BEFORE_IMAGES = "before-images"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """``batch_id`` counts the batches of one checkpoint, which the target knows by its application id. ``metadata``
+    (JSON values) is what every commit says of the batch."""
+
+    batch_id: int
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionContents:
+    """``events``: every one, as the source gives them (None: there are none). They came in so many ``shares``, and have
+    ``size_bytes``.
+
+    ``closings``: the windows that close; their READs lie in ``buffers``. ``streamed``: keys and times (`KEYS_SCHEMA`)
+    of what has streamed in earlier batches since these windows were registered. A READ is superseded by an event of
+    its key behind its window's low watermark, there or in this batch.
+
+    ``truncated``: where in the batch a drop or a rename emptied the collection. ``unreached``: the keys that a first
+    load has not come to yet, and will read. ``mark``: the state table as this engine has left it.
+    """
+
+    namespace: Namespace
+    events: DataFrame | None
+    closings: tuple[Closing, ...] = ()
+    buffers: Mapping[WindowId, Buffer] = field(default_factory=dict)
+    streamed: Sequence[pa.Table] = ()
+    truncated: Emptied | None = None
+    unreached: Unreached | None = None
+    shares: int = 1
+    size_bytes: int = 0
+    mark: TableMark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """``events``: every one of the collections that are captured, as the source gives them; ``transactional``: some may
+    be of transactions. ``collections``: those that have something to land; ``landed``: those of the batch that have
+    landed by an earlier call."""
+
+    identity: Identity
+    events: DataFrame
+    transactional: bool = False
+    collections: Mapping[Namespace, CollectionContents] = field(default_factory=dict)
+    landed: frozenset[Namespace] = frozenset()
+
+
+@dataclass(slots=True)
+class LandedCollection:
+    """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
+    of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
+    table. ``size_bytes``: of the batch's events."""
+
+    namespace: Namespace
+    keys: pa.Table
+    outcomes: dict[WindowId, Outcome] = field(default_factory=dict)
+    events: int = 0
+    deletes: int = 0
+    size_bytes: int = 0
+    wrote: bool = False
+    mark: TableMark | None = None
+
+
+@dataclass(slots=True)
+class Landed:
+    """What has landed by collection; and what could not: windows whose READs are ``lost``, and ``faults`` of single
+    collections. A target that tells no collections apart has nothing to say."""
+
+    collections: dict[Namespace, LandedCollection] = field(default_factory=dict)
+    lost: frozenset[WindowId] = frozenset()
+    faults: tuple[TableUnusable, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return not self.lost and not self.faults
+
+    def outcomes(self, landing: LandBatch) -> dict[WindowId, Outcome]:
+        """Of the windows that closed."""
+        found = {w: o for table in self.collections.values() for w, o in table.outcomes.items()}
+        return {c.window.id: found[c.window.id] for c in landing.closings}
+
+    def marks(self, landing: LandBatch) -> dict[Namespace, TableMark]:
+        """Which versions of which tables they are now."""
+        landed = self.collections.items()
+        return {n: table.mark for n, table in landed if table.mark and n not in landing.left_out}
+
+
+class Target(Protocol):
+    """The port. Conformance: `tests/conformance/test_targets.py`."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def promises(self) -> Promise: ...
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    def land(self, contents: Contents) -> Landed:
+        """Land all of it, or raise. What belongs to one collection alone is not raised but returned, as ``lost`` or
+        ``faults``, with all others landed. All threads are joined when this ends."""
