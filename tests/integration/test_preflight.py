@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import free_port
 
 Privilege = tuple[str, str, list[str]]
+
+PRIVILEGES = Path(__file__).parents[2] / "docs" / "privileges.md"
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +180,48 @@ def test_the_privileges_a_narrow_scope_needs(tmp_path: Path, guarded: MongoDeplo
         preflight.check(client, engine_config(Settings.from_options({**options, **scope}, {})))
         with pytest.raises(Exception, match="lacks the privilege 'changeStream' on all databases"):
             preflight.check(client, engine_config(Settings.from_options(options, {})))
+
+
+ROLES = [
+    json.loads(text) for text in re.findall(r"createRole\((\{.*?\n\})\)", PRIVILEGES.read_text(), re.DOTALL)
+]
+WAYS: dict[str, dict[str, str]] = {
+    "snapshotterReads": {"incremental.snapshot.watermarking.strategy": "cluster_time"},
+    "snapshotterSignals": {"signal.data.collection": "shop.signals"},
+    "snapshotterDatabase": {
+        "signal.data.collection": "shop.signals",
+        "capture.scope": "database",
+        "capture.target": "shop",
+    },
+}
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role["role"])
+def test_the_roles_of_the_page_are_enough_and_no_more(
+    tmp_path: Path, guarded: MongoDeployment, role: dict[str, Any]
+) -> None:
+    """Preflight passes with each role that docs/privileges.md gives, and not without any one of its actions."""
+    from snapshotter.configuration.settings import Settings
+    from snapshotter.engine import preflight
+    from snapshotter.engine.assembly import engine_config
+
+    def check(name: str, privileges: list[Privilege]) -> None:
+        uri = user(guarded, name, privileges)
+        options = {"name": "shop", "mongodb.connection.string": uri, "delta.warehouse": str(tmp_path)}
+        client: MongoClient[dict[str, Any]] = MongoClient(uri)
+        with client:
+            preflight.check(
+                client, engine_config(Settings.from_options({**options, **WAYS[role["role"]]}, {}))
+            )
+
+    rights = [(p["resource"]["db"], p["resource"]["collection"], p["actions"]) for p in role["privileges"]]
+    check(role["role"], rights)
+    for at, (database, collection, actions) in enumerate(rights):
+        for action in actions:
+            fewer = [*rights]
+            fewer[at] = (database, collection, [a for a in actions if a != action])
+            with pytest.raises(Exception, match=f"lacks the privilege '{action}'"):
+                check(f"{role['role']}-{at}-{action}", fewer)
 
 
 def test_which_privileges_cover_what() -> None:
