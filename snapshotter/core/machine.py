@@ -6,11 +6,10 @@ them).
 
 Theory of operation. Requests stand in one queue (`core.rules.queue`); in each collection one task at a time has its
 turn, so the READs of one commit never hold a key twice. What operators decide meanwhile is in `core.values.controls`.
-A task is
-*opened* (its largest id is read), *begun* by the next batch (only there is it known, between two landings, whether its
-table is empty), and then scanned: chunk ends are planned ahead, windows are registered and run while batches land, and
-each batch closes the windows whose high watermark lies at or before its end, in the order of the scan. What landed
-moves the frontier, which is saved with the batch.
+A task is *opened* (its largest id is read), *begun* by the next batch (only there is it known, between two landings,
+whether its table is empty), and then scanned: chunk ends are planned ahead, windows are registered and run while
+batches land, and each batch closes the windows whose high watermark lies at or before its end, in the order of the
+scan. What landed moves the frontier, which is saved with the batch.
 
 Invariants
 - Nothing is asked for before the first batch of the run: only it tells how far the tables reach, and from

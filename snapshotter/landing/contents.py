@@ -19,7 +19,7 @@ from snapshotter.core.values.namespace_changes import NamespaceChange, Upshot, u
 from snapshotter.core.values.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
-from snapshotter.landing.incomplete import bare, collection_of, events_of, moves
+from snapshotter.landing.incomplete import bare, behind, collection_of, events_of, moves
 from snapshotter.reading.chunk_reader import free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -85,7 +85,7 @@ class BatchContents:
     def events_of(self, namespace: Namespace) -> DataFrame:
         """Events of one collection that no drop in the batch follows."""
         mine, emptied = self.events.where(events_of(namespace)), self.changed.emptied.get(namespace)
-        return mine if emptied is None else mine.where(F.col("ord") > emptied.ord)
+        return mine if emptied is None else mine.where(behind(emptied))
 
 
 @contextmanager

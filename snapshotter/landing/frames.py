@@ -13,6 +13,11 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table.combine_chunks())
 
 
+def in_landing_pool(spark: SparkSession) -> None:
+    """From here on this thread's jobs are scheduled beside those of other landings."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
+
+
 def for_batches(session: SparkSession) -> None:
     """Settings of a streaming query's own session, which nobody else sees; what was given for Spark's start stays.
 

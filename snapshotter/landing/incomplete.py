@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.namespace_changes import Emptied
 from snapshotter.landing.frames import frame_of
 from streaming.bson.raw_fields import document_of
 from streaming.keys.keys import id_of, is_sharded, whole_id
@@ -64,6 +65,11 @@ def moves() -> Column:
 def collection_of(row: Row) -> Namespace:
     """Where an event happened."""
     return Namespace(row["db"], row["collection"])
+
+
+def behind(emptied: Emptied) -> Column:
+    """Events that the drop, or the rename, does not take along."""
+    return F.col("ord") > emptied.ord
 
 
 def events_of(namespace: Namespace) -> Column:

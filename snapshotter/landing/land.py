@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from snapshotter.core.rules.streamed_keys import StreamedKeys
 from snapshotter.core.values.effects import LandBatch
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.contents import BatchContents
+from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.incomplete import events_of
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed, Target
 from snapshotter.reading.chunk_reader import Buffer
@@ -51,13 +53,12 @@ class Lander:
         """Land what is left of the batch in the state tables, and note it in ``landed``. ``marks``: the tables as they
         are known. ``metadata``: what every commit says of the batch."""
         closing = {c.window.namespace for c in landing.closings}
-        wanted = (
-            (batch.streamed | closing | landing.emptied.keys()) - landing.left_out - landed.collections.keys()
-        )
+        named = (batch.streamed | closing | landing.emptied.keys()) - landing.left_out
+        wanted = named - landed.collections.keys()
         collections = {n: self._collection(n, batch, landing, marks.get(n), buffers) for n in wanted}
-        identity = Identity(batch.batch_id, metadata)
+        contents = _contents(batch, metadata)
         there = frozenset(landed.collections)
-        done = self.state.land(Contents(identity, batch.events, collections=collections, landed=there))
+        done = self.state.land(replace(contents, collections=collections, landed=there))
         landed.collections |= done.collections
         landed.lost, landed.faults = done.lost, done.faults
 
@@ -67,11 +68,8 @@ class Lander:
         if not self.beside:
             yield
             return
-        signals = batch.scope.signals
-        captured = batch.events if signals is None else batch.events.where(~events_of(signals))
-        transactional = batch.trailer.transactional > 0
-        contents = Contents(Identity(batch.batch_id, metadata), captured, transactional)
-        with ThreadPoolExecutor(len(self.beside), "beside", self._in_landing_pool) as pool:
+        contents = _contents(batch, metadata)
+        with ThreadPoolExecutor(len(self.beside), "beside", partial(in_landing_pool, self.spark)) as pool:
             landing = [pool.submit(target.land, contents) for target in self.beside]
             yield
         for landed in landing:
@@ -83,9 +81,6 @@ class Lander:
             if landed.collections[namespace].keys.num_rows:
                 keys = landed.collections[namespace].keys
                 self.keys.keep(namespace, landing.batch_id, landing.end, keys)
-
-    def _in_landing_pool(self) -> None:
-        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
 
     def _collection(
         self,
@@ -110,3 +105,10 @@ class Lander:
             size_bytes=batch.trailer.sizes.get(namespace, 0),
             mark=mark,
         )
+
+
+def _contents(batch: BatchContents, metadata: Mapping[str, Any]) -> Contents:
+    """What every target is given; the signal collection is none of those that are captured."""
+    signals = batch.scope.signals
+    captured = batch.events if signals is None else batch.events.where(~events_of(signals))
+    return Contents(Identity(batch.batch_id, metadata), captured, batch.trailer.transactional > 0)

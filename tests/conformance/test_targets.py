@@ -40,6 +40,7 @@ class Rig:
 
     spark: SparkSession
     make: Callable[[], Target]
+    needs: frozenset[Need]
     folders: Sequence[Path]
 
     def contents(self, batch_id: int, numbers: Sequence[int]) -> Contents:
@@ -100,8 +101,8 @@ def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
 
     states = [tmp_path / "state" / "shop" / name.collection for name in (ORDERS, STOCK)]
     made = {
-        "state tables": (state_tables, states),
-        "transactions": (transactions, [tmp_path / "transactions"]),
+        "state tables": (state_tables, frozenset({Need.DOCUMENTS}), states),
+        "transactions": (transactions, frozenset[Need](), [tmp_path / "transactions"]),
     }
     return Rig(spark, *made[request.param])
 
@@ -153,5 +154,5 @@ def test_it_says_what_it_needs(rig: Rig) -> None:
     """By the words of the port, under a name of its own; so an engine can ask the source for just that."""
     target = rig.make()
     assert target.name
-    assert target.needs <= set(Need)
+    assert target.needs == rig.needs
     assert target.promises in set(Promise)

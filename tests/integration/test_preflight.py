@@ -17,6 +17,9 @@ from pymongo import MongoClient
 from typer.testing import CliRunner
 
 from snapshotter.cli.app import app
+from snapshotter.configuration.settings import Settings
+from snapshotter.engine import preflight
+from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.preflight import covers
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import free_port
@@ -58,6 +61,14 @@ def user(deployment: MongoDeployment, name: str, privileges: list[Privilege]) ->
     admin.command("createRole", name, privileges=rights, roles=[])
     admin.command("createUser", name, pwd="secret-word", roles=[name])
     return deployment.uri.replace(deployment.uri[10 : deployment.uri.index("@")], f"{name}:secret-word")
+
+
+def check(folder: Path, uri: str, **named: str) -> None:
+    """Preflight alone, as it asks before an engine starts. Raises what is wrong."""
+    options = {"name": "shop", "mongodb.connection.string": uri, "delta.warehouse": str(folder), **named}
+    client: MongoClient[dict[str, Any]] = MongoClient(uri)
+    with client:
+        preflight.check(client, engine_config(Settings.from_options(options, {})))
 
 
 def test_a_standalone_server(tmp_path: Path) -> None:
@@ -168,18 +179,10 @@ def test_a_missing_privilege(
 
 def test_the_privileges_a_narrow_scope_needs(tmp_path: Path, guarded: MongoDeployment) -> None:
     """A user who may read one database, and no more, gets as far as the server with that scope, and not without it."""
-    from snapshotter.configuration.settings import Settings
-    from snapshotter.engine import preflight
-    from snapshotter.engine.assembly import engine_config
-
     uri = user(guarded, "narrow", [("shop", "", ["find", "changeStream"])])
-    options = {"name": "shop", "mongodb.connection.string": uri, "delta.warehouse": str(tmp_path)}
-    scope = {"capture.scope": "database", "capture.target": "shop"}
-    client: MongoClient[dict[str, Any]] = MongoClient(uri)
-    with client:
-        preflight.check(client, engine_config(Settings.from_options({**options, **scope}, {})))
-        with pytest.raises(Exception, match="lacks the privilege 'changeStream' on all databases"):
-            preflight.check(client, engine_config(Settings.from_options(options, {})))
+    check(tmp_path, uri, **{"capture.scope": "database", "capture.target": "shop"})
+    with pytest.raises(Exception, match="lacks the privilege 'changeStream' on all databases"):
+        check(tmp_path, uri)
 
 
 ROLES = [
@@ -201,27 +204,14 @@ def test_the_roles_of_the_page_are_enough_and_no_more(
     tmp_path: Path, guarded: MongoDeployment, role: dict[str, Any]
 ) -> None:
     """Preflight passes with each role that docs/privileges.md gives, and not without any one of its actions."""
-    from snapshotter.configuration.settings import Settings
-    from snapshotter.engine import preflight
-    from snapshotter.engine.assembly import engine_config
-
-    def check(name: str, privileges: list[Privilege]) -> None:
-        uri = user(guarded, name, privileges)
-        options = {"name": "shop", "mongodb.connection.string": uri, "delta.warehouse": str(tmp_path)}
-        client: MongoClient[dict[str, Any]] = MongoClient(uri)
-        with client:
-            preflight.check(
-                client, engine_config(Settings.from_options({**options, **WAYS[role["role"]]}, {}))
-            )
-
     rights = [(p["resource"]["db"], p["resource"]["collection"], p["actions"]) for p in role["privileges"]]
-    check(role["role"], rights)
+    check(tmp_path, user(guarded, role["role"], rights), **WAYS[role["role"]])
     for at, (database, collection, actions) in enumerate(rights):
         for action in actions:
             fewer = [*rights]
             fewer[at] = (database, collection, [a for a in actions if a != action])
             with pytest.raises(Exception, match=f"lacks the privilege '{action}'"):
-                check(f"{role['role']}-{at}-{action}", fewer)
+                check(tmp_path, user(guarded, f"{role['role']}-{at}-{action}", fewer), **WAYS[role["role"]])
 
 
 def test_which_privileges_cover_what() -> None:

@@ -29,9 +29,8 @@ from snapshotter.configuration.options import Status, catalogue, find
 from snapshotter.configuration.settings import Settings
 from snapshotter.errors import ConfigurationError
 from streaming.source.change_options import OPTIONS as SOURCE_OPTIONS
+from tests.support.sources import PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("signals", "streaming", "snapshotter")
 OPEN = "\0"
 _NAME = r"(?<![\w./:@$-])[a-z][a-z0-9]*(?:\.[a-z*][A-Za-z0-9_*]*)+"
 OPTION = re.compile(rf"({_NAME})(?![\w(/\0-])(?:(?:\s?=\s?| to )['\"]?(\w[\w.:-]*(?<![.:]))(?!\0))?")

@@ -12,10 +12,9 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("signals", "streaming", "snapshotter")
+from tests.support.sources import MODULES, PACKAGES, ROOT
+
 _FLOORS = "within snapshotter arrows point one way"
 
 
@@ -32,9 +31,7 @@ def floor_of(module: str, known: Mapping[str, int]) -> int:
 
 
 def modules() -> dict[str, ast.Module]:
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files}
-    return {name.removesuffix(".__init__"): ast.parse(path.read_text()) for path, name in names.items()}
+    return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
 def classes(tree: ast.Module) -> Iterator[ast.ClassDef]:

@@ -7,24 +7,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("signals", "streaming", "snapshotter")
+from tests.support.sources import MODULES, PACKAGES
+
 ENTRANCES = {"snapshotter.cli"}
 """Rooms that nobody imports: what they offer is started."""
 
-
-def modules() -> dict[str, Path]:
-    """Every module of the packages by its dotted name; a package stands for its ``__init__``."""
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
-    return {name.removesuffix(".__init__"): path for name, path in names.items()}
-
-
-MODULES = modules()
 ROOMS = {name for name, path in MODULES.items() if path.name == "__init__.py"} - set(PACKAGES)
 
 

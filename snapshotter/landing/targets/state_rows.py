@@ -36,6 +36,7 @@ from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.inputs import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
+from snapshotter.landing.incomplete import behind
 from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.reconcile import GoneRows, gone_rows
@@ -122,7 +123,7 @@ def events_to_land(batch: CollectionContents) -> DataFrame | None:
     if events is None:
         return None
     if batch.truncated is not None:
-        events = events.where(F.col("ord") > batch.truncated.ord)
+        events = events.where(behind(batch.truncated))
     if batch.unreached is None:
         return events
     ahead = F.col("_key") <= batch.unreached.upto

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
+from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets.state_rows import BuffersGone, events_to_land, land_table
@@ -78,7 +79,7 @@ class StateTables:
         return Landed(landed, frozenset(lost), tuple(faults))
 
     def _land_one(self, batch: CollectionContents, identity: Identity) -> LandedCollection:
-        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
+        in_landing_pool(self.spark)
         if self._came_and_went(batch):
             return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())
         before = self.tables.look(batch.namespace, batch.mark)
@@ -90,7 +91,7 @@ class StateTables:
 
     def _came_and_went(self, batch: CollectionContents) -> bool:
         """Nothing was there, and after the drop nothing is: no table is made for it."""
-        events = events_to_land(batch)
-        if batch.truncated is None or events is None or self.tables.of(batch.namespace).plan is not None:
+        if batch.truncated is None or self.tables.of(batch.namespace).plan is not None:
             return False
-        return events.where(F.col("op").isNotNull()).isEmpty()
+        events = events_to_land(batch)
+        return events is not None and events.where(F.col("op").isNotNull()).isEmpty()
