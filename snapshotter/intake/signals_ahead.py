@@ -27,6 +27,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from snapshotter.core.values.watermark_ids import is_watermark
 from snapshotter.log import warn_of
+from streaming.bson.raw_fields import text_id
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
@@ -136,7 +137,7 @@ class SignalsAhead:
             if document is None:
                 break
             raw = bytes(document.raw)
-            if not is_watermark(document["_id"]) and raw not in self._taken:
+            if not is_watermark(text_id(raw)) and raw not in self._taken:
                 found.append(raw)
         return found
 

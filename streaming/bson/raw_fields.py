@@ -7,7 +7,7 @@ each value begins and ends; what a value means is `streaming.keys.keys`' busines
 Every length is checked before it is used, so damaged bytes give an `UnkeyableId` that says what is wrong with
 them, never an IndexError or a key of half a value.
 
-Pure: standard library only.
+Pure.
 """
 
 from __future__ import annotations
@@ -16,38 +16,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from streaming.bson.elements import COUNTED_EXTRAS, FIXED_SIZES, REGEX, SMALLEST_LENGTHS, STRING
+
 _SHOWN_BYTES = 40
 
 _INT32 = struct.Struct("<i")
-
-_FIXED_SIZES = {
-    0x01: 8,  # double
-    0x06: 0,  # undefined
-    0x07: 12,  # ObjectId
-    0x08: 1,  # bool
-    0x09: 8,  # date
-    0x0A: 0,  # null
-    0x10: 4,  # int32
-    0x11: 8,  # timestamp
-    0x12: 8,  # int64
-    0x13: 16,  # decimal128
-    0x7F: 0,  # MaxKey
-    0xFF: 0,  # MinKey
-}
-
-_COUNTED_EXTRAS = {
-    0x02: 4,  # string: its length counts the bytes after it
-    0x05: 5,  # binary: and neither does it count the subtype
-    0x0C: 16,  # DBPointer: a string and an ObjectId
-    0x0D: 4,  # code
-    0x0E: 4,  # symbol
-    0x03: 0,  # object: the length counts itself
-    0x04: 0,  # array
-    0x0F: 0,  # code with scope
-}
-"""What the value takes beside the length it begins with."""
-
-_SMALLEST_LENGTHS = {0x02: 1, 0x05: 0, 0x0C: 1, 0x0D: 1, 0x0E: 1, 0x03: 5, 0x04: 5, 0x0F: 14}
 
 
 class UnkeyableId(ValueError):
@@ -73,10 +46,10 @@ class Element(NamedTuple):
 
 def value_size(kind: int, data: bytes, at: int) -> int:
     """How many bytes a value of BSON type `kind` takes at offset `at`, by its own account of it."""
-    size = _FIXED_SIZES.get(kind)
+    size = FIXED_SIZES.get(kind)
     if size is not None:
         return size
-    return _regex_size(data, at) if kind == 0x0B else _counted_size(kind, data, at)
+    return _regex_size(data, at) if kind == REGEX else _counted_size(kind, data, at)
 
 
 def elements(document: bytes) -> Iterator[Element]:
@@ -103,6 +76,19 @@ def document_of(fields: Iterable[Element]) -> bytes:
     return _INT32.pack(len(body) + 5) + body + b"\0"
 
 
+def text_id(document: bytes) -> str | None:
+    """The `_id` of a raw document that is a string, with a replacement for what is no UTF-8; None for any other.
+
+    It does not fail on an `_id` that decoders refuse and MongoDB stores, such as old binary data (subtype 2) without
+    the length within.
+    """
+    ids = (field for field in elements(document) if field.name == b"_id")
+    found = next(ids, None)
+    if found is None or found.kind != STRING:
+        return None
+    return string_bytes(found.payload).decode(errors="replace")
+
+
 def string_bytes(data: bytes, at: int = 0) -> bytes:
     """The text of a length-prefixed BSON string, without its final NUL; it may hold NULs of its own."""
     if len(data) < at + 5:
@@ -116,13 +102,13 @@ def string_bytes(data: bytes, at: int = 0) -> bytes:
 
 
 def _counted_size(kind: int, data: bytes, at: int) -> int:
-    extra = _COUNTED_EXTRAS.get(kind)
+    extra = COUNTED_EXTRAS.get(kind)
     if extra is None:
         raise UnkeyableId.of(f"no BSON type 0x{kind:02x} (at byte {at})", data)
     if at + 4 > len(data):
         raise UnkeyableId.of(f"a value of type 0x{kind:02x} at byte {at} is cut in its length", data)
     length = int(_INT32.unpack_from(data, at)[0])
-    if length < _SMALLEST_LENGTHS[kind]:
+    if length < SMALLEST_LENGTHS[kind]:
         raise UnkeyableId.of(f"length {length} for a value of type 0x{kind:02x} at byte {at}", data)
     return length + extra
 

@@ -26,6 +26,7 @@ from snapshotter.testing.processes import wait_until
 from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support import raw_bson as b
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads, task_of
 
 __all__ = ["lab", "reads"]
@@ -108,16 +109,18 @@ def test_what_a_late_stream_would_show_is_obeyed(mongo_client: Client, database:
 
 
 def test_no_document_keeps_the_others_waiting(mongo_client: Client, database: str) -> None:
-    """One with a date that Python has not, or a text that is no UTF-8, also as its id, is handed on as it is."""
+    """One with a date, a text or an id that pymongo refuses is handed on as it is."""
     here = majority_time(mongo_client)
     signals = mongo_client[database]["signals"]
     late = bson.encode({"_id": "late", "at": DatetimeMS(2**60)})
     bad = bson.encode({"_id": "bad", "type": "text"}).replace(b"text", b"t\xffxt")
     odd = bson.encode({"_id": "zzz"}).replace(b"zzz", b"\xc3\x28\xff")
+    old = b.id_document(b.binary(b"", 2))
     for raw in (
         late,
         bad,
         odd,
+        old,
         bson.encode({"_id": DatetimeMS(-(2**60))}),
         bson.encode({"_id": "behind them"}),
     ):
@@ -127,7 +130,7 @@ def test_no_document_keeps_the_others_waiting(mongo_client: Client, database: st
 
     def obey(documents: Sequence[bytes]) -> None:
         got.extend(documents)
-        if len(got) == 5:
+        if len(got) == 6:
             enough.set()
 
     late_stream = Late(here, ClusterTime(here.t + BEHIND_SECONDS + 1, 0))
