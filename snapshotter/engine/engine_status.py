@@ -36,6 +36,7 @@ from snapshotter.reporting.status import (
     RequestState,
     Status,
     SuspensionReport,
+    TableReport,
     WindowReport,
 )
 from snapshotter.state.process import Owner
@@ -195,6 +196,7 @@ class StatusWriter:
             requests=tuple(requests),
             windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
             suspended=tuple(_suspension(n, s) for n, s in sorted(progress.suspended.items())),
+            tables=() if run is None else _tables(run),
         )
 
     def _forget(self, known: set[str]) -> None:
@@ -272,6 +274,15 @@ class StatusWriter:
 def _window(window: Window) -> WindowReport:
     return WindowReport(
         collection=str(window.namespace), number=window.id.number, state=window.state.value, rows=window.rows
+    )
+
+
+def _tables(run: Run) -> tuple[TableReport, ...]:
+    return tuple(
+        TableReport(
+            collection=str(namespace), written_by=choice.by, reason=choice.reason, slower=choice.slower
+        )
+        for namespace, choice in sorted(run.written_by.items())
     )
 
 

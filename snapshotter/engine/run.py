@@ -55,6 +55,7 @@ from snapshotter.reading.catalogue import captured_collections
 from snapshotter.reading.post_images import PostImages
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
+from streaming.delta.row_writer import Choice
 from streaming.keys.shard_keys import shard_keys
 from streaming.mongo import errors as mongo_errors
 from streaming.mongo.deployment import majority_time
@@ -279,6 +280,11 @@ class Run:
     def windows(self) -> tuple[Window, ...]:
         with self._lock:
             return tuple(self._machine.windows.values()) if self._machine is not None else ()
+
+    @property
+    def written_by(self) -> dict[Namespace, Choice]:
+        """How the newest landing of each table was written, and why so."""
+        return self.world.tables.written_by()
 
     @property
     def started(self) -> bool:

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import bson
 import structlog
-from bson.codec_options import CodecOptions, DatetimeConversion
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -21,6 +19,7 @@ from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.incomplete import bare, behind, collection_of, events_of, moves
 from snapshotter.reading.chunk_reader import free_checkpoint, held
+from streaming.bson.raw_fields import text_id
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -28,10 +27,6 @@ _log = structlog.get_logger("snapshotter.batches")
 _DRIVER_COLUMNS = (
     *("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer"),
     "renamed_to",
-)
-# Anybody may write there, also strings that are no UTF-8; a watermark's name is plain ASCII.
-_LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(
-    unicode_decode_error_handler="replace", datetime_conversion=DatetimeConversion.DATETIME_MS
 )
 
 
@@ -137,7 +132,7 @@ def _signalled(
     for row in rows:
         if row["op"] is None or scope.signals != collection_of(row):
             continue
-        document_id = bson.decode(row["document_key"], _LENIENT)["_id"]
+        document_id = text_id(bytes(row["document_key"]))
         seen = edge_of(scope.engine, scope.strategy, document_id, row["op"])
         if seen is not None:
             window, edge = seen

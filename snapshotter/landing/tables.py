@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
+from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner, TableMark
 from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
@@ -135,6 +136,14 @@ class Tables:
         """Open it anew when it is asked for again."""
         with self._lock:
             self._open.pop(namespace, None)
+
+    def written_by(self) -> dict[Namespace, Choice]:
+        """How the newest landing of each table was written, and why so; of those that have landed since they were
+        opened."""
+        with self._lock:
+            opened = dict(self._open)
+        written = {namespace: table.table.written_by for namespace, table in opened.items()}
+        return {namespace: choice for namespace, choice in written.items() if choice is not None}
 
     def plan(self, namespace: Namespace) -> TablePlan:
         """The plan of the table, which is made first if there is none."""

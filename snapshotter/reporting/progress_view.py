@@ -194,7 +194,9 @@ def render(status: Status) -> Group:
     lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
     lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
     lines += [line for request in requests for line in _request_lines(request)]
-    lines += [Text(text, style="dim") for text in [*_more(status), *_window_texts(status)]]
+    lines += [
+        Text(text, style="dim") for text in [*_more(status), *_window_texts(status), *_table_texts(status)]
+    ]
     for report, text in zip(status.suspended, _suspended_texts(status), strict=True):
         lines.append(Text(text, style="yellow" if report.restored_by else "red"))
         lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
@@ -250,6 +252,15 @@ def _more(status: Status) -> list[str]:
     """How many requests there was no room for."""
     pending = sum(not r.state.ended for r in status.requests)
     return [f"and {pending - _PENDING_SHOWN} more requests wait"] if pending > _PENDING_SHOWN else []
+
+
+def _table_texts(status: Status) -> list[str]:
+    """Tables that are written the slower way, which somebody may want to change."""
+    return [
+        f"{t.collection} is written by Delta's MERGE, the slower way: {t.reason}"
+        for t in status.tables
+        if t.slower
+    ]
 
 
 def _window_texts(status: Status) -> list[str]:

@@ -143,6 +143,17 @@ class SuspensionReport(_Report):
     restored_by: str | None = None
 
 
+class TableReport(_Report):
+    """A table that this life of the engine has landed in: by which writer the newest landing was written (``merge``,
+    Delta's own; ``upsert``, ours; ``append``), and why by this one. ``slower``: the table or Spark's settings keep the
+    engine from the quicker way."""
+
+    collection: str
+    written_by: str
+    reason: str
+    slower: bool = False
+
+
 class Status(_Report):
     """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
     behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong in this life of the engine.
@@ -167,6 +178,7 @@ class Status(_Report):
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
     suspended: tuple[SuspensionReport, ...] = ()
+    tables: tuple[TableReport, ...] = ()
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
     notifications: tuple[NotificationReport, ...] = ()

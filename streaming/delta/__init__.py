@@ -1,3 +1,11 @@
 """State tables in Delta Lake: what a table is and whose, its log, its schema, and how rows get into it in a commit."""
 
-__all__ = ["delta_log", "landing_errors", "state_merge", "state_table", "table_identity", "table_paths"]
+__all__ = [
+    "delta_log",
+    "landing_errors",
+    "row_writer",
+    "state_merge",
+    "state_table",
+    "table_identity",
+    "table_paths",
+]

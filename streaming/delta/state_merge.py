@@ -1,4 +1,4 @@
-"""How rows get into a state table: the session, the transaction's marks, the guarded source, the write.
+"""Rows by key into a state table by Delta's own MERGE; the session of a table's landings, and the source's guards.
 
 A MERGE's source is guarded in its own plan, so that no row is written when a guard fails:
 
@@ -20,13 +20,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from streaming.delta.delta_log import USER_METADATA, configured
+from streaming.delta.row_writer import Batch, Source
 from streaming.keys.ranges import RANGES_MAX, Range, cover
 from streaming.plan.column_names import KEY, OP
 
@@ -43,43 +44,11 @@ STATISTICS = "spark.databricks.delta.stats.collect"
 _EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
 _DROPS_JOINS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 _FEW_ROWS = 2_000
-# Some 100 bytes a key: 40 MB on the driver and on each executor.
-_BROADCAST_ROWS = 400_000
-_BROADCAST_BYTES = 64 << 20
 
 _PROBE = "_snapshotter_probe"
 
 DUPLICATE = "snapshotter: two rows of one key in the source of a landing"
 OUTSIDE = "snapshotter: a key outside the literal ranges of a landing"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a caller can promise of a source, each of which saves a MERGE work.
-
-    ``rows``: it has no more than so many. The keys of a small one are sent to every executor, and the table's
-    need no shuffle in two of the MERGE's three joins. ``distinct``: no key comes twice. ``held``: it is
-    checkpointed, so that it gives the same rows however often it is read, and Delta need not write it aside.
-    ``deletes``: exactly so many of its rows are deletes. ``size_bytes``: about so many are in its documents.
-    """
-
-    rows: int | None = None
-    distinct: bool = False
-    held: bool = False
-    deletes: int | None = None
-    size_bytes: int = 0
-
-    @property
-    def large(self) -> bool:
-        """Whether its rows have too many bytes to be sent to every executor, however few they are."""
-        return self.size_bytes > _BROADCAST_BYTES
-
-    @property
-    def few(self) -> bool:
-        return self.rows is not None and self.rows <= _BROADCAST_ROWS
-
-
-NOTHING_KNOWN = Known()
 
 
 def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -127,46 +96,53 @@ def transaction(
     return configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), USER_METADATA: user_metadata})
 
 
-def merge(
-    session: SparkSession,
-    path: str,
-    source: DataFrame,
-    ranges: Sequence[Range] | None,
-    known: Known,
-    *,
-    updates: bool,
-    replaces: bool = False,
-    vectors: bool = True,
-) -> None:
-    """MERGE the source by key: deletes, updates and inserts; only inserts of new keys without ``updates``.
-    With ``replaces`` (and no ranges) rows whose keys the source has not are deleted too. ``vectors`` marks the old rows
-    in deletion vectors, half of a MERGE's jobs; without, the files that hold them are written anew.
+@dataclass(frozen=True, slots=True)
+class DeltaMerge:
+    """Delta's own commands, on the table at ``path``: a `RowWriter` for every table.
 
-    In each task over Delta's log Spark writes some hundred lines of Java, only to find their class in its cache: half
-    of the task's time. A few rows go quicker without; for many rows that Java is worth it (bench/README.md).
-
-    ``ranges`` hold all keys of the source; None reads the keys of the whole table.
+    ``vectors`` marks old rows in deletion vectors, half of a MERGE's jobs; without, the files that hold them are
+    rewritten. ``how``: what `merge` does besides (`state_table.StateTable.land`): "insert" leaves rows of known keys as
+    they are, "replace" also deletes rows whose keys the source has not.
     """
-    condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
-    if ranges is not None:
-        condition = condition & within(F.col(f"t.{KEY}"), ranges)
-    rows = guarded(source, ranges, distinct=known.distinct)
-    if known.few and not known.large and updates and not replaces:
-        rows = F.broadcast(rows)
-    few = not vectors and known.rows is not None and known.rows <= _FEW_ROWS
-    settings = {
-        _MATERIALIZE: "none" if known.held else "auto",
-        DELETION_VECTORS: str(vectors).lower(),
-        _CODEGEN: "NO_CODEGEN" if few else "FALLBACK",
-    }
-    builder = DeltaTable.forPath(session, path).alias("t").merge(rows.alias("s"), condition)
-    deletes = F.col(f"s.{OP}") == "d"
-    if updates:
-        builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
-    if replaces:
-        builder = builder.whenNotMatchedBySourceDelete()
-    with configured(session, settings):
-        builder.whenNotMatchedInsertAll(~deletes).execute()
+
+    session: SparkSession
+    path: str
+    vectors: bool = True
+    how: Literal["merge", "insert", "replace"] = "merge"
+
+    def merge(self, source: Source, batch: Batch) -> None:
+        """As `RowWriter.merge`; the batch's marks are the session's.
+
+        In each task over Delta's log Spark writes some hundred lines of Java, only to find their class in its cache:
+        half of the task's time. A few rows go quicker without; for many rows that Java is worth it (bench/README.md).
+        """
+        del batch
+        known, replaces, updates = source.known, self.how == "replace", self.how != "insert"
+        ranges = None if replaces else source.ranges
+        condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
+        if ranges is not None:
+            condition = condition & within(F.col(f"t.{KEY}"), ranges)
+        rows = guarded(source.rows, ranges, distinct=known.distinct)
+        if known.few and not known.large and self.how == "merge":
+            rows = F.broadcast(rows)
+        few = not self.vectors and known.rows is not None and known.rows <= _FEW_ROWS
+        settings = {
+            _MATERIALIZE: "none" if known.held else "auto",
+            DELETION_VECTORS: str(self.vectors).lower(),
+            _CODEGEN: "NO_CODEGEN" if few else "FALLBACK",
+        }
+        builder = DeltaTable.forPath(self.session, self.path).alias("t").merge(rows.alias("s"), condition)
+        deletes = F.col(f"s.{OP}") == "d"
+        if updates:
+            builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
+        if replaces:
+            builder = builder.whenNotMatchedBySourceDelete()
+        with configured(self.session, settings):
+            builder.whenNotMatchedInsertAll(~deletes).execute()
+
+    def append(self, source: Source, batch: Batch) -> None:
+        """As `RowWriter.append`."""
+        append(self.path, source.rows, batch.app_id, batch.batch_id, batch.user_metadata)
 
 
 def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:

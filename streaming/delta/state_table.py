@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
@@ -34,10 +34,10 @@ from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
 from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
+from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
-from streaming.delta.state_merge import NOTHING_KNOWN, Known
-from streaming.delta.state_roads import SMALL_BYTES, How, Roads, Writing
 from streaming.delta.state_schema import fitting, state_schema
+from streaming.delta.state_writing import SMALL_BYTES, Landing, Writing
 from streaming.delta.table_guard import TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.keys.ranges import Range
@@ -120,7 +120,7 @@ class StateTable:
         self._guard = TableGuard(path, namespace, self._log, owner)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
-        self._roads = Roads(self._session, path, self._guard, small_bytes)
+        self._writing = Writing(self._session, path, self._guard, small_bytes)
         self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._rewrite_plan)
 
     @property
@@ -274,13 +274,15 @@ class StateTable:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
-        writing = Writing(how, key_ranges, known, app_id, batch_id, user_metadata, heals)
-        first, again = (partial(self._write, writing, source, added, tried=tried) for tried in (False, True))
+        landing = Landing(
+            how, Source(source, key_ranges, known), Batch(app_id, batch_id, user_metadata), added, heals
+        )
+        first, again = (partial(self._write, landing, tried=tried) for tried in (False, True))
         with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
             attempts(first, again, admit=self._admitted)
         commit = self._commit_of(token, before.version)
         if commit is None:
-            self._roads.files = None
+            self._writing.files = None
             self._admitted()
             raise LandingOvertaken(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
@@ -289,21 +291,27 @@ class StateTable:
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
 
-    def _write(self, writing: Writing, source: DataFrame, added: DataFrame | None, *, tried: bool) -> None:
+    def _write(self, landing: Landing, *, tried: bool) -> None:
         """Write rows as they fit the table of this moment."""
         table = self._existing()
-        rows, beside = self._fitting(source, table), None if added is None else self._fitting(added, table)
+        source = replace(landing.source, rows=self._fitting(landing.source.rows, table))
+        added = None if landing.added is None else self._fitting(landing.added, table)
         try:
-            self._roads.write(writing, rows, beside, table, tried=tried)
+            self._writing.write(replace(landing, source=source, added=added), table, tried=tried)
         except AnalysisException as error:
             if self._existing().schema == table.schema:
                 raise
             raise Altered(f"somebody has altered the table of {self.namespace}") from error
 
+    @property
+    def written_by(self) -> Choice | None:
+        """How the newest landing was written, and why so; None before the first."""
+        return self._writing.chosen
+
     @_in_session
     def takes_added(self, known: Known) -> bool:
         """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
-        return self._roads.upserts(self._existing(), known, anyway=True)
+        return self._writing.choose("merge", known, self._existing(), adds=True).by is By.UPSERT
 
     def _commit_of(self, token: str, before: int) -> Commit | None:
         newest = self._existing().version

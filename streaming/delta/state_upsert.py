@@ -19,37 +19,72 @@ the table nor the source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from streaming.delta.state_merge import Known, guarded
+from streaming.delta.row_writer import Batch, Source
+from streaming.delta.state_merge import guarded
 from streaming.delta.transaction import Removed, Transaction
 from streaming.plan.column_names import KEY, OP
 
 if TYPE_CHECKING:
-    from streaming.keys.ranges import Range
+    from pyspark.sql import SparkSession
+
+    from streaming.delta.table_files import TableFiles
+    from streaming.delta.table_guard import TableGuard
 
 _OP = "_snapshotter_op"
 
 
-def upsert(
-    transaction: Transaction,
-    source: DataFrame,
-    ranges: Sequence[Range] | None,
-    known: Known,
-    batch_id: int,
-    added: DataFrame | None = None,
-) -> None:
-    """Update, insert or delete (``_op`` "d") the rows of the source's keys, and insert the rows ``added``; one commit,
-    which records the batch. ``ranges`` hold all keys of the source; None searches the whole table."""
+@dataclass(slots=True)
+class Upsert:
+    """Our own commits, on the table at ``path``: a `RowWriter` for tables that `transaction.supports`.
+
+    Both methods raise `Unsupported` where the table, at the version that they begin with, is none. ``guard`` is asked
+    about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the
+    version that was committed. ``added``: rows that `merge` inserts in the same commit; their keys are in neither the
+    table nor the source.
+    """
+
+    session: SparkSession
+    path: str
+    guard: TableGuard
+    files: TableFiles | None = None
+    added: DataFrame | None = None
+
+    def merge(self, source: Source, batch: Batch) -> None:
+        """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
+        self._in_transaction(
+            batch, partial(_upsert, source=source, batch_id=batch.batch_id, added=self.added)
+        )
+
+    def append(self, source: Source, batch: Batch) -> None:
+        """As `RowWriter.append`. Delta's own append reads nothing, so of two that append the same rows both succeed;
+        here the ranges count as read."""
+        self._in_transaction(batch, partial(_insert, source=source, batch_id=batch.batch_id))
+
+    def _in_transaction(self, batch: Batch, work: Callable[[Transaction], None]) -> None:
+        known, self.files = self.files, None
+        transaction = Transaction(self.session, self.path, batch.app_id, known)
+        self.guard.admit(transaction.begins)
+        recorded = transaction.recorded()
+        if recorded is None or recorded < batch.batch_id:
+            work(transaction)
+            # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
+            self.session.catalog.refreshByPath(self.path)
+            self.files = transaction.known
+
+
+def _upsert(transaction: Transaction, source: Source, batch_id: int, added: DataFrame | None) -> None:
+    known = source.known
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
-    removed = _remove(transaction, source, ranges, known)
-    rows = [guarded(source, ranges, distinct=True).where(F.col(OP) != "d")]
+    removed = _remove(transaction, source)
+    rows = [guarded(source.rows, source.ranges, distinct=True).where(F.col(OP) != "d")]
     if added is not None:
         transaction.reads(None)  # that none of their keys is there
         rows.append(added)
@@ -71,24 +106,21 @@ def upsert(
     transaction.commit(batch_id, figures)
 
 
-def insert(transaction: Transaction, rows: DataFrame, ranges: Sequence[Range] | None, batch_id: int) -> None:
-    """Append rows whose keys are proven new, all of them in ``ranges`` (None: anywhere); one commit. Delta's own append
-    reads nothing, so of two that append the same rows both would succeed."""
-    transaction.reads(ranges)
-    transaction.write(rows)
+def _insert(transaction: Transaction, source: Source, batch_id: int) -> None:
+    transaction.reads(source.ranges)
+    transaction.write(source.rows)
     transaction.commit_append(batch_id)
 
 
-def _remove(
-    transaction: Transaction, source: DataFrame, ranges: Sequence[Range] | None, known: Known
-) -> Removed:
+def _remove(transaction: Transaction, source: Source) -> Removed:
     """Take out what the table has of the source's keys."""
-    files = transaction.files(ranges)
+    files = transaction.files(source.ranges)
     if files.isEmpty():
         return Removed()
-    keys = source.select(KEY, F.col(OP).alias(_OP))
-    found = transaction.places(files).join(F.broadcast(keys) if known.few else keys, KEY)
+    keys = source.rows.select(KEY, F.col(OP).alias(_OP))
+    few = source.known.few
+    found = transaction.places(files).join(F.broadcast(keys) if few else keys, KEY)
     deletes = Observation()
     found = found.observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
-    removed = transaction.remove(files, found, few=known.few)
+    removed = transaction.remove(files, found, few=few)
     return replace(removed, deletes=int(deletes.get["count"]))

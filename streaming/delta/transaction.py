@@ -3,7 +3,7 @@
 Delta has one public way to change rows by key, MERGE, which goes through the table's keys three times and takes some
 twenty jobs. These are its parts: which files a condition may meet, deletion vectors for rows of them, new files, the
 commit with its check for conflicts. They are reached by py4j and are no public interface, so Delta's version is
-pinned, and `supports` says of a table whether all that it asks of its writers is done here.
+pinned, and `unsupported` says what a table asks of its writers that is not done here.
 
 Invariant: what was read through `files` is what the commit's check for conflicts looks at.
 """
@@ -44,10 +44,17 @@ _METRICS = (
 )
 
 
-def supports(table: Snapshot) -> bool:
-    """Whether a table has deletion vectors, and asks nothing of its writers that would be missing here (a change data
-    feed, say)."""
-    return table.table_property("delta.enableDeletionVectors") == "true" and table.features <= _FEATURES
+def unsupported(table: Snapshot) -> str | None:
+    """Why a table is none for transactions of ours: it has no deletion vectors, or asks something of its writers that
+    would be missing here (a change data feed, say). None where it is one."""
+    if table.table_property("delta.enableDeletionVectors") != "true":
+        return "the table has no deletion vectors (delta.enableDeletionVectors)"
+    foreign = table.features - _FEATURES
+    return (
+        f"the table has features that Delta's own writer serves ({', '.join(sorted(foreign))})"
+        if foreign
+        else None
+    )
 
 
 class Unsupported(Exception):
@@ -72,7 +79,7 @@ class Transaction:
     ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
     those of the version that it made, if that is known. ``begins``: the version that it reads.
 
-    Raises `Unsupported` where `supports` says no of the version that it begins at.
+    Raises `Unsupported` where the version that it begins at is none for it.
     """
 
     def __init__(
@@ -86,10 +93,8 @@ class Transaction:
         self._transaction = self._log.startTransaction(self._none, self._none)
         self._snapshot = self._transaction.snapshot()
         self.begins = Snapshot(self._snapshot)
-        if not supports(self.begins):
-            raise Unsupported(
-                f"the table at {path} is not one for deletion vectors, or has features unknown here"
-            )
+        if (reason := unsupported(self.begins)) is not None:
+            raise Unsupported(f"no transaction of ours on the table at {path}: {reason}")
         # Whoever commits under this id meanwhile is a conflict, and not only who changes what was read.
         self._transaction.readTxn().addOne(app_id)
         self._app_id = app_id

@@ -64,12 +64,13 @@ def test_malformed_signals_do_no_harm(lab: Lab) -> None:
     bad = malformed(lab)
     odd = b.raw(("_id", b.string(b"\xff")), ("type", b.string("execute-snapshot")), ("data", b.string("{}")))
     broken = b.raw(("_id", b.string("broken")), ("type", b.string(b"\xff\xfe")), ("data", b.embedded()))
+    old = b.raw(("_id", b.binary(b"", 2)), ("type", b.string("execute-snapshot")), ("data", b.string("{}")))
     with lab.running() as engine:
         run = engine.engine.run_state
         lab.signals.insert_many([{"_id": name, **content} for name, content in bad.items()])
         late = b.raw(("_id", b.date(2**62)), ("x", b.int32(1)))
         lab.signals.insert_many(
-            [odd, broken, late, {"_id": {"a": 1}, "x": 1}, {"_id": b"\1", **signal("x.y")}]
+            [odd, broken, late, old, {"_id": {"a": 1}, "x": 1}, {"_id": b"\1", **signal("x.y")}]
         )
         lab.signals.insert_one({"id": "named apart", "type": "execute-snapshot", "data": "no JSON"})
         lab.signals.insert_one({"_id": "good", **signal(lab.name("orders"))})
@@ -91,6 +92,7 @@ def test_malformed_signals_do_no_harm(lab: Lab) -> None:
     states = {request.id: (request.state, request.error) for request in status.requests}
     assert all(states[name] == (RequestState.FAILED, refused[name]) for name in bad)
     assert states["good"] == (RequestState.COMPLETED, None)
+    assert [(t.collection, t.slower) for t in status.tables] == [(lab.name("orders"), False)]
     lab.assert_equal("orders")
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streaming.delta.row_writer import NOTHING_KNOWN, Known
 from streaming.delta.state_evolution import is_refusal
-from streaming.delta.state_merge import NOTHING_KNOWN, Known
 from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import StateTable
 from streaming.keys.ranges import key_ranges

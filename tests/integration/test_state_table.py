@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from streaming.delta.landing_errors import LandingError
-from streaming.delta.state_merge import NOTHING_KNOWN, Known, ranges_of
+from streaming.delta.row_writer import NOTHING_KNOWN, Known
+from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import Landed, StateTable
 from streaming.keys.ranges import key_ranges

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streaming.delta.landing_errors import TableOwned
-from streaming.delta.state_merge import Known
+from streaming.delta.row_writer import Known
 from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import Landed, StateTable
 from streaming.delta.table_identity import Owner

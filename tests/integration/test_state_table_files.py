@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.delta.state_merge import DELETION_VECTORS, NOTHING_KNOWN, Known
-from streaming.delta.state_roads import SMALL_BYTES
+from streaming.delta.row_writer import NOTHING_KNOWN, Known
+from streaming.delta.state_merge import DELETION_VECTORS
 from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import StateTable
+from streaming.delta.state_writing import SMALL_BYTES
 from streaming.keys.ranges import key_ranges
 from streaming.namespaces import Namespace
 from streaming.plan.columns import Column, Scalar, TablePlan

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.delta import table_files
 from streaming.delta.delta_log import Snapshot, TableLog
-from streaming.delta.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, Known, landing_session
+from streaming.delta.row_writer import Known
+from streaming.delta.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, landing_session
 from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import Landed, StateTable
 from streaming.delta.table_files import TableFiles
@@ -187,7 +188,7 @@ def test_the_files_are_asked_for_once(table: Table, monkeypatch: pytest.MonkeyPa
     assert asked == [table.state.version() - 2]
     newest = TableLog(table.spark, str(table.path)).newest()
     assert newest is not None
-    kept, anew = table.state._roads.files, TableFiles.of(newest)
+    kept, anew = table.state._writing.files, TableFiles.of(newest)
     assert kept is not None
     assert anew is not None
     assert (kept.table, kept.version) == (anew.table, anew.version)
@@ -224,6 +225,10 @@ def test_a_change_data_feed_is_written_by_delta_itself(table: Table, spark: Spar
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     assert not table.state.takes_added(Known(9, distinct=True, held=True, deletes=0))
     table.land(1, ("a", 2, "u"), ("b", None, "d"))
+    written_by = table.state.written_by
+    assert written_by is not None
+    assert (written_by.by, written_by.slower) == ("merge", True)
+    assert "changeDataFeed" in written_by.reason
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 3)
     changes = feed.load(str(table.path)).where("_change_type <> 'update_preimage'").collect()
     assert sorted((row["_key"], row["_change_type"]) for row in changes) == [

@@ -12,7 +12,8 @@ import pytest
 
 from streaming.delta.delta_log import active
 from streaming.delta.landing_errors import TableAltered, TableOwned
-from streaming.delta.state_merge import Known, append
+from streaming.delta.row_writer import Known
+from streaming.delta.state_merge import append
 from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import Landed, StateTable
 from streaming.delta.table_identity import Alteration, Owner, TableMark

@@ -20,8 +20,8 @@ from snapshotter.landing.targets.state_rows import land_table
 from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Buffer, Trailer
 from streaming.decode.decoder import Decoder, observe
-from streaming.delta.state_roads import SMALL_BYTES
 from streaming.delta.state_table import StateTable
+from streaming.delta.state_writing import SMALL_BYTES
 from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 from tests.support import tables

@@ -17,9 +17,10 @@ from snapshotter.engine import engine_status
 from snapshotter.engine.engine_status import Speed, StatusWriter
 from snapshotter.engine.run import Run
 from snapshotter.errors import ConfigurationError
-from snapshotter.reporting.status import STATUS_FILE, EngineState, RequestState, Status
+from snapshotter.reporting.status import STATUS_FILE, EngineState, RequestState, Status, TableReport
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import MemoryStorage, StorageError
+from streaming.delta.row_writer import By, Choice
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -37,6 +38,7 @@ class RunStub:
     events: int = 5
     known_head: ClusterTime = field(default_factory=lambda: ClusterTime(110, 0))
     windows: tuple[Window, ...] = ()
+    written_by: dict[Namespace, Choice] = field(default_factory=dict)
 
 
 @dataclass
@@ -100,6 +102,18 @@ def test_progress_lag_speed_and_what_is_left(clock: Clock) -> None:
     assert (orders.rows_per_second, orders.eta_seconds) == (20.0, 35.0)
     assert people.state is RequestState.QUEUED
     assert [(w.number, w.collection, w.rows) for w in status.windows] == [(3, "shop.orders", 7)]
+
+
+def test_how_tables_are_written(clock: Clock) -> None:
+    """By which writer, and why; of those that have landed."""
+    storage = MemoryStorage()
+    written_by = {PEOPLE: Choice(By.MERGE, "x is off", slower=True), ORDERS: Choice(By.UPSERT, "it is empty")}
+    StatusWriter("shop", OWNER, storage).write(
+        EngineState.RUNNING, run_of(Progress(4, ClusterTime(1, 0)), written_by=written_by), [], []
+    )
+    orders, people = written(storage).tables
+    assert orders == TableReport(collection="shop.orders", written_by="upsert", reason="it is empty")
+    assert (people.written_by, people.reason, people.slower) == ("merge", "x is off", True)
 
 
 def test_how_requests_end(clock: Clock) -> None:

@@ -14,7 +14,7 @@ from snapshotter.landing.targets.state_rows import (
     _spans_of,
 )
 from snapshotter.reading.chunk_reader import Trailer
-from streaming.delta.state_merge import Known
+from streaming.delta.row_writer import Known
 from streaming.namespaces import Namespace
 from streaming.plan.columns import TablePlan
 from streaming.positions import ORIGIN

@@ -26,6 +26,7 @@ from snapshotter.reporting.status import (
     RequestReport,
     RequestState,
     Status,
+    TableReport,
     WindowReport,
 )
 
@@ -86,6 +87,15 @@ def test_windows_in_flight_are_shown_by_collection() -> None:
     assert "windows of shop.orders: 13 read 45,000, 14 open" in text
     assert "windows of shop.people: 15 opening" in text
     assert "windows of" not in drawn(status.model_copy(update={"state": EngineState.STOPPED}))
+
+
+def test_a_table_that_is_written_the_slower_way_is_shown() -> None:
+    """With the reason, for somebody may want to change it. The others are what is to be expected."""
+    quick = TableReport(collection="shop.orders", written_by="upsert", reason="the table is large")
+    slow = TableReport(collection="shop.feed", written_by="merge", reason="it has a feed", slower=True)
+    text = drawn(RUNNING.model_copy(update={"tables": (quick, slow)}))
+    assert "shop.feed is written by Delta's MERGE, the slower way: it has a feed" in text
+    assert "the table is large" not in text
 
 
 def test_an_estimate_that_was_short_does_not_end_a_collection() -> None:

@@ -43,7 +43,7 @@ from snapshotter.landing.targets.reconcile import GoneRows, gone_rows
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Trailer, free_checkpoint, held
 from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
-from streaming.delta.state_merge import Known
+from streaming.delta.row_writer import Known
 from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
 from streaming.plan.columns import TablePlan

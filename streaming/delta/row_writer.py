@@ -1,0 +1,159 @@
+"""The contract of what writes rows by key into a state table, and which of its two implementations a landing gets.
+
+Delta's own MERGE (`state_merge.DeltaMerge`) does all that a table may ask of its writers. Ours (`state_upsert.Upsert`)
+takes fewer jobs, and inserts proven new rows in the same commit, but needs deletion vectors and a source whose keys are
+proven distinct. `tests/conformance/test_row_writers.py` holds both to the contract, and names each difference.
+
+`choose` decides from values alone, and says why; `status` shows it for each table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streaming.keys.ranges import Range
+
+How = Literal["merge", "insert", "append", "replace"]
+
+# Some 100 bytes a key: 40 MB on the driver and on each executor.
+_BROADCAST_ROWS = 400_000
+_BROADCAST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a caller can promise of a source, each of which saves a MERGE work.
+
+    ``rows``: it has no more than so many. The keys of a small one are sent to every executor, and the table's
+    need no shuffle in two of the MERGE's three joins. ``distinct``: no key comes twice. ``held``: it is
+    checkpointed, so that it gives the same rows however often it is read, and Delta need not write it aside.
+    ``deletes``: exactly so many of its rows are deletes. ``size_bytes``: about so many are in its documents.
+    """
+
+    rows: int | None = None
+    distinct: bool = False
+    held: bool = False
+    deletes: int | None = None
+    size_bytes: int = 0
+
+    @property
+    def large(self) -> bool:
+        """Whether its rows have too many bytes to be sent to every executor, however few they are."""
+        return self.size_bytes > _BROADCAST_BYTES
+
+    @property
+    def few(self) -> bool:
+        return self.rows is not None and self.rows <= _BROADCAST_ROWS
+
+
+NOTHING_KNOWN = Known()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the commit records: the application's batch, and what its ``userMetadata`` says."""
+
+    app_id: str
+    batch_id: int
+    user_metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows of the table's columns, one a key. ``ranges`` hold all of their keys; None: they may lie anywhere."""
+
+    rows: DataFrame
+    ranges: Sequence[Range] | None
+    known: Known = NOTHING_KNOWN
+
+
+class RowWriter(Protocol):
+    """Writes a batch in one commit that records it; a batch that the table records already is left out.
+
+    The session carries the batch's marks (`state_merge.transaction`). Conflicts with other writers are raised as Delta
+    raises them, and leave the table as it was.
+    """
+
+    def merge(self, source: Source, batch: Batch) -> None:
+        """Delete the keys of rows whose ``_op`` is "d", update those that the table has, insert the others. A key
+        outside the source's ranges fails before anything is written."""
+
+    def append(self, source: Source, batch: Batch) -> None:
+        """Insert rows whose keys are proven new."""
+
+
+class By(StrEnum):
+    """How a landing was written."""
+
+    MERGE = "merge"
+    UPSERT = "upsert"
+    APPEND = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """``reason``: a clause for people. ``slower``: the table or Spark's settings keep us from the quicker way."""
+
+    by: By
+    reason: str
+    slower: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table as `choose` sees it. ``files``, ``size_bytes``: of its data. ``lacks``: why only Delta's own writer will
+    do, None where ours does; it is asked last, for it costs calls into the JVM."""
+
+    files: int
+    size_bytes: int
+    small_bytes: int
+    lacks: Callable[[], str | None]
+
+    @property
+    def small(self) -> bool:
+        return self.size_bytes <= self.small_bytes
+
+
+def choose(
+    how: How, known: Known, table: TableFacts, off: str | None, *, adds: bool = False, heals: bool = False
+) -> Choice:
+    """Who writes this landing. ``off``: the Spark setting that switches our writer off, if one does. ``adds``: rows
+    that are proven new come with it; ``heals``: a key may have several rows in the table, and one has to be left."""
+    if how == "append":
+        return Choice(By.APPEND, "its keys are proven new")
+    if how != "merge":
+        return Choice(
+            By.MERGE, "rows that the batch lacks go" if how == "replace" else "known keys keep their rows"
+        )
+    if off is not None:
+        return Choice(By.MERGE, f"{off} is off", slower=True)
+    if not (known.held and known.distinct and known.deletes is not None):
+        return Choice(By.MERGE, "the batch's keys are not proven distinct")
+    reason = _worth_it(known, table, adds=adds, heals=heals)
+    if reason is None:
+        return Choice(By.MERGE, f"the table is small ({_mb(table.size_bytes)}), so its files are rewritten")
+    lacks = table.lacks()
+    return Choice(By.UPSERT, reason) if lacks is None else Choice(By.MERGE, lacks, slower=True)
+
+
+def _worth_it(known: Known, table: TableFacts, *, adds: bool, heals: bool) -> str | None:
+    """Why not simply rewrite the files; None where that takes less than the jobs that write deletion vectors."""
+    if adds:
+        return "READs that are proven new join the commit"
+    if heals:
+        return "keys that have several rows are to be left with one"
+    if not table.small:
+        return f"the table is large ({_mb(table.size_bytes)}), so old rows are marked in deletion vectors"
+    if table.files == 0:
+        return "the table is empty"
+    return f"the batch is large ({_mb(known.size_bytes)})" if known.large else None
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:,.1f} MB"

@@ -1,0 +1,113 @@
+"""How a landing gets into a state table: by which writer (`streaming.delta.row_writer.choose`), and what is done
+instead where somebody else was quicker, or has altered the table meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streaming.delta import state_merge
+from streaming.delta.row_writer import (
+    NOTHING_KNOWN,
+    Batch,
+    By,
+    Choice,
+    How,
+    Known,
+    Source,
+    TableFacts,
+    choose,
+)
+from streaming.delta.state_merge import DeltaMerge
+from streaming.delta.state_upsert import Upsert
+from streaming.delta.transaction import Unsupported, unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.delta.delta_log import Snapshot
+    from streaming.delta.table_files import TableFiles
+    from streaming.delta.table_guard import TableGuard
+
+# Below it, writing files anew takes less than the dozen jobs that write deletion vectors (bench/README.md), and leaves
+# fewer files.
+SMALL_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What `streaming.delta.state_table.StateTable.land` was asked for. ``added``: rows beside the source's."""
+
+    how: How
+    source: Source
+    batch: Batch
+    added: DataFrame | None = None
+    heals: bool = False
+
+
+class Writing:
+    """Of the table at ``path``, in its own session. ``files``: the table's, as of some version, if they are known;
+    ``chosen``: how the newest landing was written."""
+
+    def __init__(self, session: SparkSession, path: str, guard: TableGuard, small_bytes: int) -> None:
+        self._session = session
+        self._path = path
+        self._guard = guard
+        self._small_bytes = small_bytes
+        # What an upsert has written it counts by the files' statistics.
+        switches = state_merge.DELETION_VECTORS, state_merge.STATISTICS
+        self._off = next((s for s in switches if not state_merge.switched_on(session, s)), None)
+        self._vectors = self._off != state_merge.DELETION_VECTORS
+        self.files: TableFiles | None = None
+        self.chosen: Choice | None = None
+
+    def choose(
+        self, how: How, known: Known, table: Snapshot, *, adds: bool = False, heals: bool = False
+    ) -> Choice:
+        facts = TableFacts(table.files, table.size, self._small_bytes, lambda: unsupported(table))
+        return choose(how, known, facts, self._off, adds=adds, heals=heals)
+
+    def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> None:
+        """``tried``: another writer was quicker, so that keys are new is proven no more, and they are looked for."""
+        how, source, added = landing.how, landing.source, landing.added
+        if tried and (how == "append" or added is not None):
+            self.chosen = Choice(By.MERGE, "another writer committed first, so keys are no more proven new")
+            self._merge(landing, table, how="insert" if how == "append" else how)
+            return
+        self.chosen = self.choose(how, source.known, table, adds=added is not None, heals=landing.heals)
+        if self.chosen.by is By.MERGE:
+            self._merge(landing, table, how=how)
+        elif not self._by_ourselves(landing):
+            # It was altered since it was looked at, or takes no upserts: Delta's command can do it, if the slower way.
+            self._by_delta(landing, table)
+
+    def _by_ourselves(self, landing: Landing) -> bool:
+        """Whether the table is one for transactions of our own; then the work is done."""
+        if self._off is not None:
+            return False
+        files, self.files = self.files, None
+        upsert = Upsert(self._session, self._path, self._guard, files, landing.added)
+        try:
+            (upsert.append if landing.how == "append" else upsert.merge)(landing.source, landing.batch)
+        except Unsupported:
+            return False
+        self.files = upsert.files
+        return True
+
+    def _by_delta(self, landing: Landing, table: Snapshot) -> None:
+        if landing.how == "append":
+            DeltaMerge(self._session, self._path).append(landing.source, landing.batch)
+            return
+        self.chosen = Choice(By.MERGE, "the table was altered while the batch landed")
+        source = Source(landing.source.rows, landing.source.ranges)
+        self._merge(
+            Landing(landing.how, source, landing.batch, landing.added), table, how="merge", vectors=True
+        )
+
+    def _merge(self, landing: Landing, table: Snapshot, *, how: How, vectors: bool | None = None) -> None:
+        source = landing.source
+        if landing.added is not None:  # what was said of the source does not hold for both
+            source = Source(source.rows.unionByName(landing.added), None, NOTHING_KNOWN)
+        assert how != "append"
+        marks = self._vectors and table.size > self._small_bytes if vectors is None else vectors
+        DeltaMerge(self._session, self._path, marks, how).merge(source, landing.batch)

@@ -1,0 +1,261 @@
+"""What writes rows by key into a state table: Delta's own MERGE, with and without deletion vectors, and our upsert.
+
+One contract for all (`streaming.delta.row_writer.RowWriter`); the tests at the end name each difference.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming.delta import state_merge
+from streaming.delta.delta_log import Commit, TableLog, active
+from streaming.delta.row_writer import Batch, Known, RowWriter, Source
+from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
+from streaming.delta.state_schema import state_schema
+from streaming.delta.state_table import StateTable
+from streaming.delta.state_upsert import Upsert
+from streaming.delta.table_guard import TableGuard
+from streaming.delta.transaction import Transaction, Unsupported
+from streaming.keys.ranges import Range, key_ranges
+from streaming.namespaces import Namespace
+from streaming.plan.columns import Column, Scalar, TablePlan
+from tests.support import tables
+
+PLAN = TablePlan((Column("n", Scalar("long")),))
+SCHEMA = state_schema(PLAN)
+COLLECTION = Namespace("shop", "orders")
+Change = tuple[str, int | None, str]
+"""Key, value, operation."""
+Make = Callable[[SparkSession, str], RowWriter]
+
+
+def _upsert(session: SparkSession, path: str) -> Upsert:
+    return Upsert(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None))
+
+
+WRITERS: dict[str, Make] = {
+    "merge, old rows marked": lambda session, path: DeltaMerge(session, path, vectors=True),
+    "merge, files rewritten": lambda session, path: DeltaMerge(session, path, vectors=False),
+    "upsert": _upsert,
+}
+
+
+@dataclass
+class Bench:
+    """A table, and one of the writers at work on it."""
+
+    spark: SparkSession
+    path: Path
+    make: Make
+
+    def __post_init__(self) -> None:
+        StateTable(self.spark, str(self.path), COLLECTION, "e").create(PLAN)
+        self.session = state_merge.landing_session(self.spark, {})
+        self.log = TableLog(self.session, str(self.path))
+        self.writer = self.make(self.session, str(self.path))
+
+    def frame(self, changes: Iterable[Change]) -> DataFrame:
+        rows = [(key, n, None, 1, None, op) for key, n, op in changes]
+        return self.spark.createDataFrame(rows, SCHEMA).coalesce(1)
+
+    def source(
+        self, changes: Sequence[Change], ranges: Sequence[Range] | None = None, *, distinct: bool = True
+    ) -> Source:
+        deletes = sum(op == "d" for _, _, op in changes)
+        known = Known(len(changes), distinct=distinct, held=True, deletes=deletes)
+        return Source(self.frame(changes), ranges or key_ranges(key for key, _, _ in changes), known)
+
+    def write(self, batch: int, *changes: Change, how: str = "merge", **given: Any) -> Commit | None:
+        """The commit that it made, if it made one."""
+        self.write_source(batch, self.source(changes, **given), how)
+        return self.newest()
+
+    def write_source(self, batch: int, source: Source, how: str = "merge") -> None:
+        mark = Batch("e", batch, f'{{"batch": {batch}}}')
+        with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
+            (self.writer.append if how == "append" else self.writer.merge)(source, mark)
+
+    def newest(self) -> Commit | None:
+        newest = self.log.newest()
+        assert newest is not None
+        return self.log.commit(newest.version)
+
+    def version(self) -> int:
+        newest = self.log.newest()
+        assert newest is not None
+        return newest.version
+
+    def rows(self) -> list[tuple[str, int]]:
+        """As a reader sees them that knows nothing of Spark."""
+        return sorted((row["_key"], row["n"]) for row in tables.rows(self.path, "_key, n"))
+
+
+@pytest.fixture(params=WRITERS)
+def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
+    return Bench(spark, tmp_path / "ord ers", WRITERS[request.param])
+
+
+def counts(commit: Commit | None) -> tuple[int, int, int]:
+    """Inserted, updated, deleted."""
+    assert commit is not None
+    names = "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"
+    inserted, updated, deleted = map(commit.count, names)
+    return inserted, updated, deleted
+
+
+def test_batch_after_batch_the_table_is_what_the_changes_say(bench: Bench, rng: random.Random) -> None:
+    """Rows and counts, for inserts, updates, deletes, and deletes of keys that nobody has."""
+    keys = [f"k{n:02}" for n in range(12)]
+    expected: dict[str, int] = {}
+    for batch in range(6):
+        changes: list[Change] = [(k, batch, rng.choice("cud")) for k in rng.sample(keys, rng.randrange(1, 9))]
+        kept = {key: n for key, n, op in changes if op != "d" and n is not None}
+        removed = {key for key, _, op in changes if op == "d"}
+        commit = bench.write(batch, *changes)
+        assert counts(commit) == (
+            len(kept.keys() - expected.keys()),
+            len(kept.keys() & expected.keys()),
+            len(removed & expected.keys()),
+        )
+        expected = {key: n for key, n in {**expected, **kept}.items() if key not in removed}
+        assert bench.rows() == sorted(expected.items())
+
+
+def test_the_commit_records_its_batch_and_says_what_it_was_given(bench: Bench) -> None:
+    """The batch under the application's id, for whoever asks whether it has landed; also one that changes nothing."""
+    for batch, op in enumerate("cd"):
+        commit = bench.write(batch, ("a" if op == "c" else "z", 1, op))
+        newest = bench.log.newest()
+        assert newest is not None
+        assert newest.recorded("e") == batch
+        assert commit is not None
+        assert (commit.operation, commit.user_metadata) == ("MERGE", f'{{"batch": {batch}}}')
+
+
+def test_a_batch_that_is_recorded_is_left_out(bench: Bench) -> None:
+    """Whatever it holds this time, merged or appended."""
+    bench.write(7, ("a", 1, "c"))
+    version = bench.version()
+    bench.write(7, ("b", 1, "c"))
+    bench.write(6, ("c", 1, "r"), how="append")
+    assert (bench.rows(), bench.version()) == ([("a", 1)], version)
+
+
+def test_rows_of_new_keys_are_appended(bench: Bench) -> None:
+    """In a commit that records the batch."""
+    bench.write(0, ("a", 1, "c"))
+    commit = bench.write(1, ("b", 2, "r"), ("c", 3, "r"), how="append")
+    assert commit is not None
+    assert (commit.operation, commit.count("numOutputRows")) == ("WRITE", 2)
+    assert bench.rows() == [("a", 1), ("b", 2), ("c", 3)]
+    newest = bench.log.newest()
+    assert newest is not None
+    assert newest.recorded("e") == 1
+
+
+def test_a_key_outside_the_ranges_fails_before_anything_is_written(bench: Bench) -> None:
+    """It would be inserted beside its old row."""
+    bench.write(0, ("a", 0, "c"), ("m", 0, "c"))
+    version = bench.version()
+    with pytest.raises(Exception, match=OUTSIDE):
+        bench.write(1, ("a", 1, "u"), ("m", 1, "u"), ranges=[("a", "b")])
+    assert (bench.rows(), bench.version()) == ([("a", 0), ("m", 0)], version)
+
+
+def test_keys_may_lie_anywhere_where_no_ranges_are_given(bench: Bench) -> None:
+    """The whole table is searched then."""
+    bench.write(0, ("a", 0, "c"), ("m", 0, "c"))
+    source = bench.source([("m", 1, "u"), ("z", 1, "c")])
+    bench.write_source(1, Source(source.rows, None, source.known))
+    assert bench.rows() == [("a", 0), ("m", 1), ("z", 1)]
+
+
+def test_what_a_reader_keeps_in_sparks_cache_is_refreshed(bench: Bench) -> None:
+    """Else whoever cached the table would go on seeing what was there before."""
+    bench.write(0, ("a", 1, "c"))
+    kept = bench.spark.read.format("delta").load(str(bench.path)).cache()
+    try:
+        assert kept.count() == 1
+        bench.write(1, ("b", 2, "c"))
+        assert bench.spark.read.format("delta").load(str(bench.path)).count() == 2
+    finally:
+        kept.unpersist()
+
+
+# The differences
+
+
+def test_difference_how_old_rows_go(bench: Bench) -> None:
+    """Marked in deletion vectors, or with their file, which is rewritten without them."""
+    bench.write(0, *((f"k{n}", n, "c") for n in range(9)))
+    commit = bench.write(1, ("k3", 30, "u"))
+    assert commit is not None
+    marked = commit.count("numTargetDeletionVectorsAdded"), commit.count("numTargetRowsCopied")
+    rewrites = isinstance(bench.writer, DeltaMerge) and not bench.writer.vectors
+    assert marked == ((0, 8) if rewrites else (1, 0))
+
+
+def test_difference_a_key_that_comes_twice(bench: Bench) -> None:
+    """A MERGE looks for it unless it is promised that there is none. An upsert needs the promise."""
+    twice = ("a", 1, "c"), ("a", 2, "c")
+    if isinstance(bench.writer, DeltaMerge):
+        with pytest.raises(Exception, match=DUPLICATE):
+            bench.write(0, *twice, distinct=False)
+        assert bench.rows() == []
+    else:
+        bench.write(0, *twice, distinct=True)
+        assert bench.rows() == [("a", 1), ("a", 2)], "why `choose` gives it no source without the promise"
+
+
+def test_difference_a_key_that_has_two_rows_in_the_table(bench: Bench) -> None:
+    """As after two engines: a MERGE updates each of them, an upsert leaves one. So what heals is upserted."""
+    bench.write(0, ("a", 1, "c"), how="append")
+    bench.write(1, ("a", 2, "c"), how="append")
+    bench.write(2, ("a", 3, "u"))
+    assert bench.rows() == [("a", 3)] * (2 if isinstance(bench.writer, DeltaMerge) else 1)
+
+
+def test_difference_a_table_that_asks_more_of_its_writers(bench: Bench) -> None:
+    """A MERGE writes the change data feed; an upsert refuses the table, and nothing is written."""
+    bench.write(0, ("a", 1, "c"))
+    name = f"delta.`{bench.path}`"
+    bench.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    if isinstance(bench.writer, DeltaMerge):
+        bench.write(1, ("a", 2, "u"))
+        feed = bench.spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 3)
+        kinds = {row["_change_type"] for row in feed.load(str(bench.path)).collect()}
+        assert kinds == {"update_preimage", "update_postimage"}
+    else:
+        for how in "merge", "append":
+            with pytest.raises(Unsupported, match="changeDataFeed"):
+                bench.write(1, ("a", 2, "u"), how=how)
+        assert bench.rows() == [("a", 1)]
+
+
+def test_difference_two_that_append_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta's append reads nothing, so both succeed; ours counts its ranges as read, and the second is a conflict."""
+    other = Bench(bench.spark, bench.path, WRITERS["merge, old rows marked"])
+    mark = Batch("another", 0, "{}")
+    if isinstance(bench.writer, DeltaMerge):
+        bench.write(0, ("a", 1, "r"), how="append")
+        other.writer.append(other.source([("a", 1, "r")]), mark)
+        assert bench.rows() == [("a", 1)] * 2
+        return
+    wrote = Transaction.write
+
+    def while_it_writes(transaction: Transaction, rows: DataFrame) -> tuple[int, int]:
+        monkeypatch.undo()
+        other.writer.append(other.source([("a", 1, "r")]), mark)
+        return wrote(transaction, rows)
+
+    monkeypatch.setattr(Transaction, "write", while_it_writes)
+    with pytest.raises(Exception, match=r"[Cc]oncurrent"):
+        bench.write(0, ("a", 1, "r"), how="append")
+    assert bench.rows() == [("a", 1)]
