@@ -196,6 +196,7 @@ class Snapshotter:
             self.settings.connection_uri(),
             Namespace.parse(collection),
             self.table_path(collection),
+            self.engine.config.layout,
             before_round=caught_up,
         )
 

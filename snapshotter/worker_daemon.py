@@ -14,6 +14,7 @@ from pyspark import daemon
 
 import snapshotter.reading.chunk_reader
 import streaming.decode.streamed_rows
+import streaming.layouts.columns.layout
 import streaming.source.change_stream
 
 __all__ = ["snapshotter", "streaming"]

@@ -34,6 +34,7 @@ def verify(
     set_up_logging(ctx)
     settings = load_settings(config)
     chosen = chosen_collections(settings, collections or [])
+    from snapshotter.configuration.engine_config import LAYOUT
     from snapshotter.engine.assembly import spark_session
     from snapshotter.verification.verify import verify_collection
     from snapshotter.worker_code import check_workers
@@ -45,7 +46,7 @@ def verify(
         check_workers(spark)
         for namespace in chosen:
             table = under(settings.warehouse(), state_path(namespace))
-            result = verify_collection(spark, uri, namespace, table, before_round=_let_changes_land)
+            result = verify_collection(spark, uri, namespace, table, LAYOUT, before_round=_let_changes_land)
             report = {"collection": str(namespace), "equal": result.equal, "documents": result.documents}
             reports.append({**report, "report": str(result)})
             if not as_json:

@@ -16,8 +16,13 @@ from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.memory import SECONDS
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.reading.chunk_reader import FETCH_SIZE
+from streaming.layout import AnyLayout
+from streaming.layouts.columns.layout import COLUMNS
 from streaming.namespaces import Namespace
 from streaming.scope.scope import CaptureScope, NameList
+
+LAYOUT: AnyLayout = COLUMNS
+"""The layout of every state table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class EngineConfig:
     scope: CaptureScope
     strategy: Strategy
     signals: Namespace | None = None
+    layout: AnyLayout = LAYOUT
     policy: SnapshotPolicy = MODES["initial"]
     initial_collections: NameList | None = None
     new_collections: NewCollections = NewCollections.AUTO

@@ -20,6 +20,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from snapshotter.api import Snapshotter
+from snapshotter.configuration.engine_config import LAYOUT
 from snapshotter.configuration.settings import Settings
 from snapshotter.demo.shop import COLLECTION, DATABASE, Writer, load
 from snapshotter.engine import assembly
@@ -122,7 +123,8 @@ def _demo(
         engine.catch_up()
         engine.stop()
         view.message("verify: every document of the collection against its row in the table")
-        result = verify_collection(spark, uri, _ORDERS, under(settings.warehouse(), state_path(_ORDERS)))
+        table = under(settings.warehouse(), state_path(_ORDERS))
+        result = verify_collection(spark, uri, _ORDERS, table, LAYOUT)
         if not result.equal:
             view.message(str(result))
         task = request.tasks[0]

@@ -378,8 +378,9 @@ class Engine:
         return self.store.generation.checkpoint
 
     def _tables(self) -> Tables:
-        sample = partial(sample_plan, self.client)
-        return Tables(self.spark, self.config.warehouse, self._application_id, sample, self._owner)
+        config, layout = self.config, self.config.layout
+        sample = partial(sample_plan, layout, self.client)
+        return Tables(self.spark, config.warehouse, self._application_id, layout, sample, self._owner)
 
     def _owner(self) -> Owner:
         """This engine, as its tables know it; asked under the lock."""

@@ -108,6 +108,7 @@ class Run:
             uri=config.uri,
             writer=self.writer,
             clock=self.clock,
+            layout=config.layout,
             plan_for=world.tables.plan,
             report=self.report,
             suspend=self.suspend,

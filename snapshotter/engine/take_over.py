@@ -29,7 +29,6 @@ from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner
 from streaming.delta.table_paths import state_path, under
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,10 @@ def take_over(spark: SparkSession, config: EngineConfig) -> TakenOver:
     with _locked(storage, config.name) as token:
         owner = Owner(config.name, engine_id(storage))
         app_id = f"snapshotter:{config.name}:take-over"
-        there = Tables(spark, config.warehouse, lambda: app_id, lambda _: TablePlan()).there()
+        layout = config.layout
+        there = Tables(spark, config.warehouse, lambda: app_id, layout, lambda _: layout.least_plan()).there()
         paths = {n: under(config.warehouse, state_path(n)) for n in there if config.scope.captures(n)}
-        tables = {n: StateTable(spark, path, n, app_id, owner=owner) for n, path in paths.items()}
+        tables = {n: StateTable(layout, spark, path, n, app_id, owner=owner) for n, path in paths.items()}
         foreign = [n for n, table in tables.items() if _is_anothers(table)]
         if not foreign:
             return TakenOver(())

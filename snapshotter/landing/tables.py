@@ -18,12 +18,13 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
+from streaming.column_names import Path
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner, TableMark
 from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
+from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Path, TablePlan
 
 _log = structlog.get_logger("snapshotter.tables")
 _LOOKS = 4
@@ -43,6 +44,10 @@ class OpenTable:
         would wait for the landing that made the table."""
         with self._making:
             return self.plan if self.plan is not None else self.grow(sample())
+
+    def known_plan(self) -> TablePlan:
+        """The plan, after the table was made if there is none."""
+        return self.grow(self.table.layout.least_plan())
 
     def grow(self, plan: TablePlan) -> TablePlan:
         """Add what ``plan`` has and the table lacks; returns the plan that the table has then."""
@@ -75,12 +80,14 @@ class Tables:
         spark: SparkSession,
         warehouse: str,
         app_id: Callable[[], str],
+        layout: AnyLayout,
         sample: Callable[[Namespace], TablePlan],
         owner: Callable[[], Owner | None] = lambda: None,
     ) -> None:
         self._spark = spark
         self._warehouse = warehouse
         self.application_id = app_id
+        self.layout = layout
         self._sample = sample
         self._owner = owner
         self._lock = threading.Lock()
@@ -127,7 +134,9 @@ class Tables:
                 except ValueError as error:
                     step = "leave the collection out (collection.exclude.list), or rename it"
                     raise TableUnusable(namespace, "name", str(error), step) from error
-                table = StateTable(self._spark, path, namespace, self.application_id(), owner=self._owner())
+                table = StateTable(
+                    self.layout, self._spark, path, namespace, self.application_id(), owner=self._owner()
+                )
                 opened = self._open[namespace] = OpenTable(table, table.open())
                 opened.tell_refusals()
             return opened

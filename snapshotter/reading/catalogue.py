@@ -23,10 +23,9 @@ from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.reading.document_bounds import bounds_of, key_range
 from snapshotter.reading.range_find import any_order, out_of_order
 from snapshotter.reading.ranges import is_simple_collation
-from streaming.decode.decoder import observe
+from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 
 _log = structlog.get_logger("snapshotter.catalogue")
 _HIDDEN_DATABASES = ("admin", "local", "config")
@@ -209,12 +208,12 @@ def _try_range(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
     raise RequestRefused(f"signal {signal_id!r}: {out_of_order(want.namespace)}")
 
 
-def sample_plan(client: MongoClient[Any], namespace: Namespace) -> TablePlan:
+def sample_plan(layout: AnyLayout, client: MongoClient[Any], namespace: Namespace) -> TablePlan:
     """Columns for a table that does not exist yet: what the first and the last documents by ``_id`` show."""
     collection = client[namespace.database][namespace.collection]
-    plan = TablePlan()
+    plan: TablePlan = layout.least_plan()
     for direction in (1, -1):
         cursor = collection.find_raw_batches(sort=[("_id", direction)], limit=_SAMPLE_DOCS)
         for raw in cursor:
-            plan = plan.merge(observe(raw))
+            plan = plan.merge(layout.observe(raw))
     return plan

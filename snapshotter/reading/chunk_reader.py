@@ -36,13 +36,11 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.range_find import range_find
-from streaming.decode.decoder import Decoder
 from streaming.keys.shard_keys import ShardKey
+from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import connect
 from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
-from streaming.plan.schemas import arrow_schema, spark_schema
 from streaming.positions import ClusterTime
 
 FETCH_SIZE = 8_000
@@ -85,6 +83,7 @@ class ReadJob:
     uri: str = field(repr=False)
     namespace: Namespace
     filter: Mapping[str, Any] | None
+    layout: AnyLayout
     plan: TablePlan
     ranges: tuple[SubRange, ...]
     signed: bytes | None
@@ -124,20 +123,22 @@ def free_checkpoint(frame: DataFrame) -> None:
     frame._jdf.logicalPlan().rdd().unpersist(False)
 
 
-def read_schema(plan: TablePlan) -> StructType:
+def read_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
     """Columns of a READ buffer: those of the decoder, the window's number, and the trailer."""
     extra = [StructField("_window", IntegerType()), StructField("_trailer", StringType())]
-    return StructType([*spark_schema(plan).fields, *extra])
+    return StructType([*layout.spark_schema(plan).fields, *extra])
 
 
 def read(spark: SparkSession, job: ReadJob) -> Buffer:
     """Run the job; returns when every cursor is exhausted and every row is held."""
     count = len(job.ranges)
-    frame = held(spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.plan)))
+    frame = held(
+        spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.layout, job.plan))
+    )
     texts = [row[0] for row in frame.where("_trailer is not null").select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
-    return Buffer(frame, job.plan, tuple(map(_trailer_from, texts)))
+    return Buffer(frame, job.plan, tuple(_trailer_from(job.layout, text) for text in texts))
 
 
 def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -152,8 +153,8 @@ def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Itera
 
 
 def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
-    decoder = Decoder(job.plan, job.shard_key)
-    seen = _Seen()
+    decoder = job.layout.decoder(job.plan, job.shard_key)
+    seen = _Seen(job.layout.least_plan())
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
         _advance(session, job.signed, part.after_time)
         try:
@@ -167,7 +168,7 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
         ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
     text = seen.to_text(part.number, ended, signed)
-    yield _trailer_batch(job.plan, part.number, text)
+    yield _trailer_batch(job.layout.arrow_schema(job.plan), part.number, text)
 
 
 def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTime) -> None:
@@ -235,13 +236,13 @@ class _Seen:
     """What a partition has read so far. Keys must be strictly ascending over the whole of it: that proves that no key
     came twice, which appends rely on."""
 
-    def __init__(self) -> None:
+    def __init__(self, nothing: TablePlan) -> None:
         self.rows = 0
         self.size_bytes = 0
         self.min_key: str | None = None
         self.max_key: str | None = None
         self.unique = True
-        self.unknown = TablePlan()
+        self.unknown = nothing
 
     def add(self, keys: pa.Array, ascending: bool, size_bytes: int, unknown: TablePlan) -> None:
         if len(keys) == 0:
@@ -270,7 +271,7 @@ class _Seen:
         return json.dumps(value)
 
 
-def _trailer_from(text: str) -> Trailer:
+def _trailer_from(layout: AnyLayout, text: str) -> Trailer:
     value = json.loads(text)
     signed = bson.decode(base64.b64decode(value["signed"])) if value["signed"] else None
     return Trailer(
@@ -281,7 +282,7 @@ def _trailer_from(text: str) -> Trailer:
         min_key=value["min_key"],
         max_key=value["max_key"],
         unique=value["unique"],
-        unknown=TablePlan.from_json(value["unknown"]),
+        unknown=layout.plan_from_json(value["unknown"]),
         signed=signed,
     )
 
@@ -294,8 +295,7 @@ def _with_columns(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _trailer_batch(plan: TablePlan, number: int, text: str) -> pa.RecordBatch:
-    schema = arrow_schema(plan)
+def _trailer_batch(schema: pa.Schema, number: int, text: str) -> pa.RecordBatch:
     fields = [*schema, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
     arrays = [pa.nulls(1, f.type) for f in schema]
     arrays += [pa.array([number], pa.int32()), pa.array([text], pa.string())]

@@ -51,9 +51,9 @@ from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.keys.keys import is_sharded
 from streaming.keys.shard_keys import shard_key_of
+from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import average_document_bytes
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 
 E = TypeVar("E")
 _log = structlog.get_logger("snapshotter.requests")
@@ -73,6 +73,7 @@ class Lane:
     uri: str = field(repr=False)
     writer: WatermarkWriter
     clock: CausalClock
+    layout: AnyLayout
     plan_for: Callable[[Namespace], TablePlan]
     report: Callable[[Input], None]
     suspend: Callable[[TableUnusable], object]
@@ -230,7 +231,7 @@ class Lane:
         size = self._document_bytes.get(first.namespace, 0)
         fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
         keyed = shard_key_of(self.client, first.namespace)
-        return ReadJob(self.uri, first.namespace, query, plan, ranges, signed, fetch, keyed)
+        return ReadJob(self.uri, first.namespace, query, self.layout, plan, ranges, signed, fetch, keyed)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

@@ -27,10 +27,10 @@ from snapshotter.verification.verify_jobs import Source, source_contents, table_
 from streaming.delta.delta_log import TableLog
 from streaming.delta.state_table import PLAN_PROPERTY
 from streaming.keys.shard_keys import shard_key_of
+from streaming.layout import AnyLayout
 from streaming.mongo.deployment import connect
 from streaming.mongo.errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 
 RECHECKED_MAX = 10_000
@@ -95,13 +95,14 @@ def verify_collection(
     uri: str,
     namespace: Namespace,
     table_path: str,
+    layout: AnyLayout,
     *,
     at: ClusterTime | None = None,
     sample: int = 20,
     rounds: int = 3,
     before_round: Callable[[], None] | None = None,
 ) -> VerifyResult:
-    """Compare the collection with the state table at ``table_path``.
+    """Compare the collection with the state table at ``table_path``, whose rows ``layout`` reads.
 
     ``at``: read the collection as of this cluster time (the server keeps 300 s of history by default).
     Without it, keys that differ are checked again up to ``rounds`` times. ``before_round`` is called before
@@ -115,7 +116,7 @@ def verify_collection(
         shard_key = shard_key_of(connect(uri), namespace)
     except PyMongoError as error:
         raise as_source_error(error, f"cannot ask for the shard key of {namespace}") from error
-    sides = _Sides(spark, Source(uri, namespace, at, shard_key), table_path)
+    sides = _Sides(spark, Source(uri, namespace, at, shard_key), table_path, layout)
     first = sides.compare(None)
     if first.equal:
         return first
@@ -142,8 +143,8 @@ def verify_collection(
 class _Sides:
     """A collection and a table, read as often as asked."""
 
-    def __init__(self, spark: SparkSession, source: Source, table_path: str) -> None:
-        self._spark, self._source, self._path = spark, source, table_path
+    def __init__(self, spark: SparkSession, source: Source, table_path: str, layout: AnyLayout) -> None:
+        self._spark, self._source, self._path, self._layout = spark, source, table_path, layout
 
     def compare(self, keys: frozenset[str] | None) -> VerifyResult:
         """Compare all documents, or those with these keys."""
@@ -182,7 +183,7 @@ class _Sides:
                 f"the table at {self._path} was not made by snapshotter: no property {PLAN_PROPERTY}"
             )
         table = self._spark.read.format("delta").load(self._path)
-        return table_contents(table, TablePlan.from_json(text), keys, whole)
+        return table_contents(table, self._layout, self._layout.plan_from_json(text), keys, whole)
 
 
 _KINDS = (MISSING, EXTRA, DIFFERENT, REPEATED)

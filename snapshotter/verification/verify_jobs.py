@@ -22,15 +22,14 @@ from pyspark.sql import functions as F
 from snapshotter.core.values.chunks import KeyRange
 from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
-from snapshotter.verification.canonical import canonical_document, content_hash
-from snapshotter.verification.canonical_rows import canonical_rows
+from streaming.canonical.documents import canonical_document, content_hash
+from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
 from streaming.decode.keys import MissingId, key_at
 from streaming.keys.shard_keys import ShardKey
+from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import RawClient, connect
 from streaming.mongo.errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
-from streaming.plan.column_names import DELETED, KEY, RESCUED_DATA, quoted
-from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -67,7 +66,11 @@ def source_contents(
 
 
 def table_contents(
-    table: DataFrame, plan: TablePlan, keys: frozenset[str] | None = None, whole: bool = False
+    table: DataFrame,
+    layout: AnyLayout,
+    plan: TablePlan,
+    keys: frozenset[str] | None = None,
+    whole: bool = False,
 ) -> DataFrame:
     """The same of a state table's rows; rows marked as deleted do not count."""
     if DELETED in table.columns:
@@ -77,7 +80,7 @@ def table_contents(
         table = table.join(F.broadcast(asked), KEY, "left_semi")
     # By other names: `mapInArrow` takes a column called "*" for all of them.
     columns = [F.col(quoted(name)).alias(f"c{number}") for number, name in enumerate(_columns_of(plan))]
-    return table.select(*columns).mapInArrow(_table_reader(plan, whole), _OUTPUT_SCHEMA)
+    return table.select(*columns).mapInArrow(_table_reader(layout, plan, whole), _OUTPUT_SCHEMA)
 
 
 def split(source: Source, parts: int) -> tuple[KeyRange, ...]:
@@ -176,12 +179,12 @@ def _columns_of(plan: TablePlan) -> list[str]:
 
 
 def _table_reader(
-    plan: TablePlan, whole: bool
+    layout: AnyLayout, plan: TablePlan, whole: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             batch = batch.rename_columns(_columns_of(plan))
-            contents = canonical_rows(plan, batch)
+            contents = layout.documents(plan, batch)
             if not whole:
                 contents = [content_hash(content) for content in contents]
             yield pa.RecordBatch.from_arrays(

@@ -1,3 +1,3 @@
-"""Raw documents to rows of a table plan: many at a time by numpy, and one at a time as its meaning."""
+"""Raw documents walked many at a time by numpy: their keys, their fields, and a batch's events as rows of a layout."""
 
-__all__ = ["decoder", "keys", "streamed_rows"]
+__all__ = ["buffer", "keys", "loads", "streamed_rows", "walk"]

@@ -21,8 +21,8 @@ from streaming.bson.elements import (
     elements,
     value_end,
 )
-from streaming.decode.buffer import Buffer, Cells
-from streaming.decode.build import scalars
+from streaming.decode.buffer import Buffer, Cells, Mask
+from streaming.decode.loads import longs, strings
 from streaming.keys.decoded import keys_of
 from streaming.keys.keys import key_of_value, sharded_key
 from streaming.keys.text import ORDERED
@@ -92,17 +92,18 @@ def _object_ids(buffer: Buffer, ids: Cells) -> pa.StringArray:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
-def _decoded(kind: str) -> Callable[[Buffer, Cells], pa.StringArray | None]:
+def _loaded(load: Callable[[Buffer, Cells], tuple[pa.Array, Mask]]) -> Together:
     def keys(buffer: Buffer, ids: Cells) -> pa.StringArray | None:
-        values, left = scalars(kind, buffer, ids)
-        return None if len(left) else pa.array(keys_of(values.to_pylist()), pa.string())
+        values, fits = load(buffer, ids)
+        return pa.array(keys_of(values.to_pylist()), pa.string()) if fits.all() else None
 
     return keys
 
 
-_TOGETHER: dict[int, Callable[[Buffer, Cells], pa.StringArray | None]] = {
+Together = Callable[[Buffer, Cells], pa.StringArray | None]
+_TOGETHER: dict[int, Together] = {
     OBJECT_ID: _object_ids,
-    STRING: _decoded("string"),
-    INT32: _decoded("long"),
-    INT64: _decoded("long"),
+    STRING: _loaded(strings),
+    INT32: _loaded(longs),
+    INT64: _loaded(longs),
 }

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from streaming.decode.decoder import Decoder
-from streaming.plan.columns import TablePlan
-from streaming.plan.schemas import arrow_schema, spark_schema
+from streaming.layout import AnyLayout, TablePlan
 
 EVENT_COLUMNS = ("_key", "op", "document", "cluster_time", "wall_time", "ord")
 _ROWS_MAX = 20_000
@@ -27,34 +25,37 @@ _COMPACTED_FROM = 16 << 20
 _UTC = pa.timestamp("us", "UTC")
 
 
-def row_schema(plan: TablePlan) -> StructType:
+def row_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
     """The table's columns, and the trailer."""
-    return StructType([*table_schema(plan).fields, StructField("_trailer", StringType())])
+    return StructType([*table_schema(layout, plan).fields, StructField("_trailer", StringType())])
 
 
-def table_schema(plan: TablePlan) -> StructType:
+def table_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
+    """``_key``, the plan's columns, ``_rescued_data``, ``_cluster_time``, ``_source_ts``, ``_op``."""
     extra = [
         StructField("_cluster_time", LongType()),
         StructField("_source_ts", TimestampType()),
         StructField("_op", StringType()),
     ]
-    return StructType([*spark_schema(plan).fields, *extra])
+    return StructType([*layout.spark_schema(plan).fields, *extra])
 
 
-def decode_latest(plan: TablePlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For ``mapInArrow`` over rows of ``EVENT_COLUMNS``: rows of ``row_schema(plan)``."""
+def decode_latest(
+    layout: AnyLayout, plan: TablePlan
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For ``mapInArrow`` over rows of ``EVENT_COLUMNS``: rows of ``row_schema(layout, plan)``."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         latest = _latest(batches)
         if latest is None:
             return
-        decoder = Decoder(plan)
-        unknown = TablePlan()
+        decoder = layout.decoder(plan)
+        unknown = layout.least_plan()
         for batch in _parts(latest):
             decoded = decoder.decode_documents(batch.column("_key"), batch.column("document").to_pylist())
             unknown = unknown.merge(decoded.unknown)
             yield _rows(decoded.batch, batch)
-        yield _trailer(plan, unknown)
+        yield _trailer(layout.arrow_schema(plan), unknown)
 
     return run
 
@@ -112,14 +113,14 @@ def _rows(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*decoded.columns, *columns.values()], schema=pa.schema(fields))
 
 
-def _trailer(plan: TablePlan, unknown: TablePlan) -> pa.RecordBatch:
+def _trailer(columns: pa.Schema, unknown: TablePlan) -> pa.RecordBatch:
     extra = [
         pa.field("_cluster_time", pa.int64()),
         pa.field("_source_ts", _UTC),
         pa.field("_op", pa.string()),
         pa.field("_trailer", pa.string()),
     ]
-    schema = pa.schema([*arrow_schema(plan), *extra])
+    schema = pa.schema([*columns, *extra])
     arrays = [pa.nulls(1, f.type) for f in schema][:-1]
     arrays.append(pa.array([unknown.to_json()], pa.string()))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -8,7 +8,7 @@ are walked one by one.
 Nothing is decoded here. The result for a field is a ``Cells``: for each slot (a document, an array element)
 the BSON tag and the position of the value, tag 0 where the field is missing.
 
-``odd`` slots could not be understood (a name twice, a name that is no UTF-8): decode_plain does them.
+``odd`` slots could not be understood (a name twice, a name that is no UTF-8): the layout does them one by one.
 Lengths are checked against the buffer, so damaged bytes raise ``MalformedBson`` and never loop or run over.
 """
 

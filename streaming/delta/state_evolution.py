@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
-from streaming.delta.state_schema import missing_columns, others_fields
-from streaming.plan.columns import Path, TablePlan
+from streaming.column_names import Path
+from streaming.layout import AnyLayout, TablePlan
 
 _REFUSED = "42"
 """SQLSTATE's class of statements that can't be meant so; a parser's complaint is one of them."""
@@ -40,6 +40,7 @@ class Evolution:
     successor, and returns the plan; the last two try conflicts again. ``refusals``: why fields got no column.
     """
 
+    layout: AnyLayout
     schema: Callable[[], StructType]
     alter: Callable[[str], None]
     rewrite: Callable[[Callable[[TablePlan, StructType], TablePlan]], TablePlan]
@@ -50,7 +51,7 @@ class Evolution:
 
         def grown(recorded: TablePlan, schema: StructType) -> TablePlan:
             merged = recorded.merge(wanted)
-            others = others_fields(schema, recorded, merged)
+            others = self.layout.others_fields(schema, recorded, merged)
             self.refusals.update(
                 dict.fromkeys(others, "somebody has added a column of such a name to the table")
             )
@@ -60,7 +61,7 @@ class Evolution:
 
     def complete(self, plan: TablePlan) -> TablePlan:
         """Add the columns that the table lacks of its plan; the plan without those that Spark refuses."""
-        missing = missing_columns(self.schema(), plan)
+        missing = self.layout.missing_columns(self.schema(), plan)
         if not missing or self._added([column.ddl for column in missing]) is None:
             return plan
         left, refused = plan, []
@@ -75,7 +76,9 @@ class Evolution:
 
     def _lacking(self, plan: TablePlan, path: Path) -> list[str]:
         """How to add this one column. Behind which it comes depends on what the plan still has."""
-        return [column.ddl for column in missing_columns(self.schema(), plan) if column.path == path]
+        return [
+            column.ddl for column in self.layout.missing_columns(self.schema(), plan) if column.path == path
+        ]
 
     def _added(self, entries: list[str]) -> AnalysisException | None:
         """Add these columns; returned is why Spark does not."""

@@ -26,10 +26,10 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from streaming.column_names import KEY, OP
 from streaming.delta.delta_log import USER_METADATA, configured
 from streaming.delta.row_writer import Batch, Source
 from streaming.keys.ranges import RANGES_MAX, Range, cover
-from streaming.plan.column_names import KEY, OP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -30,20 +30,21 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from streaming.column_names import CLUSTER_TIME, KEY, Path
+from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
 from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
-from streaming.delta.state_schema import fitting, state_schema
+from streaming.delta.state_schema import fitting
 from streaming.delta.state_writing import SMALL_BYTES, Landing, Writing
 from streaming.delta.table_guard import TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.keys.ranges import Range
+from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.column_names import CLUSTER_TIME, KEY
-from streaming.plan.columns import Path, TablePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,15 +94,17 @@ class Landed:
 class StateTable:
     """The state table of ``namespace`` at ``path`` (a local path or a URI), written as ``app_id``.
 
-    ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and
-    must not meet the record of an older one. ``settings`` are Spark settings of this table's landings. A table of
-    up to ``small_bytes`` has its files written anew where rows change; a larger one gets deletion vectors.
+    ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and must not
+    meet the record of an older one. ``layout`` says what columns the table has for documents. ``settings`` are Spark
+    settings of this table's landings. A table of up to ``small_bytes`` has its files written anew where rows change; a
+    larger one gets deletion vectors.
     ``owner``: the engine that it is written for; None asks nobody. Not for use by several threads at once; different
     tables may be landed side by side.
     """
 
     def __init__(
         self,
+        layout: AnyLayout,
         spark: SparkSession,
         path: str,
         namespace: Namespace,
@@ -112,6 +115,7 @@ class StateTable:
     ) -> None:
         if "${" in app_id:
             raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
+        self.layout = layout
         self.path = path
         self.namespace = namespace
         self.app_id = app_id
@@ -121,7 +125,7 @@ class StateTable:
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._writing = Writing(self._session, path, self._guard, small_bytes)
-        self._evolution = Evolution(lambda: self._existing().schema, self._alter, self._rewrite_plan)
+        self._evolution = Evolution(layout, lambda: self._existing().schema, self._alter, self._rewrite_plan)
 
     @property
     def refusals(self) -> Mapping[Path, str]:
@@ -156,13 +160,13 @@ class StateTable:
             except AnalysisException as error:
                 if not is_refusal(error):
                     raise
-                self._make(TablePlan())  # then it is found which of its columns can't be
+                self._make(self.layout.least_plan())  # then it is found which of its columns can't be
         self.evolve(plan)
 
     def _make(self, plan: TablePlan) -> None:
         self._log.clear_unfinished()
         builder = DeltaTable.createIfNotExists(self._session).location(self.path)
-        builder = builder.addColumns(state_schema(plan)).clusterBy(KEY)
+        builder = builder.addColumns(table_schema(self.layout, plan)).clusterBy(KEY)
         ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
         for name, value in {**_PROPERTIES, **ours}.items():
             builder = builder.property(name, value)
@@ -325,7 +329,8 @@ class StateTable:
     def _fitting(self, source: DataFrame, table: Snapshot) -> DataFrame:
         """The source with its columns in the table's order; raises `LandingError` for other columns."""
         try:
-            return source.select(*fitting(source.schema, table.schema, self._plan_of(table)))
+            ours = table_schema(self.layout, self._plan_of(table))
+            return source.select(*fitting(source.schema, table.schema, ours))
         except ValueError as misfit:
             raise LandingError(
                 f"the rows for {self.namespace} do not fit its table: {misfit}. Evolve the table first"
@@ -352,7 +357,8 @@ class StateTable:
                 f"the table at {self.path} was not made by snapshotter (no property {PLAN_PROPERTY}): "
                 "move it, or choose another warehouse"
             )
-        return TablePlan.from_json(text)
+        plan: TablePlan = self.layout.plan_from_json(text)
+        return plan
 
 
 def _landed(commit: Commit) -> Landed:

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from streaming.column_names import KEY, OP
 from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import guarded
 from streaming.delta.transaction import Removed, Transaction
-from streaming.plan.column_names import KEY, OP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

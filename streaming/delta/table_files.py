@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.json_text import from_text
-from streaming.plan.column_names import CLUSTER_TIME, KEY
 
 if TYPE_CHECKING:
     from streaming.delta.delta_log import Snapshot

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from streaming.column_names import KEY
 from streaming.delta.delta_log import Snapshot, configured, singleton
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
-from streaming.plan.column_names import KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -48,7 +48,7 @@ def unsupported(table: Snapshot) -> str | None:
     """Why a table is none for transactions of ours: it has no deletion vectors, or asks something of its writers that
     would be missing here (a change data feed, say). None where it is one."""
     if table.table_property("delta.enableDeletionVectors") != "true":
-        return "the table has no deletion vectors (delta.enableDeletionVectors)"
+        return "the table has no deletion vectors"
     foreign = table.features - _FEATURES
     return (
         f"the table has features that Delta's own writer serves ({', '.join(sorted(foreign))})"

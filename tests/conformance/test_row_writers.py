@@ -18,15 +18,14 @@ from streaming.delta import state_merge
 from streaming.delta.delta_log import Commit, TableLog, active
 from streaming.delta.row_writer import Batch, Known, RowWriter, Source
 from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
-from streaming.delta.state_schema import state_schema
-from streaming.delta.state_table import StateTable
 from streaming.delta.state_upsert import Upsert
 from streaming.delta.table_guard import TableGuard
 from streaming.delta.transaction import Transaction, Unsupported
 from streaming.keys.ranges import Range, key_ranges
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Column, Scalar, TablePlan
 from tests.support import tables
+from tests.support.state_tables import columns_table, state_schema
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 SCHEMA = state_schema(PLAN)
@@ -56,7 +55,7 @@ class Bench:
     make: Make
 
     def __post_init__(self) -> None:
-        StateTable(self.spark, str(self.path), COLLECTION, "e").create(PLAN)
+        columns_table(self.spark, str(self.path), COLLECTION, "e").create(PLAN)
         self.session = state_merge.landing_session(self.spark, {})
         self.log = TableLog(self.session, str(self.path))
         self.writer = self.make(self.session, str(self.path))

@@ -23,8 +23,9 @@ from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Need, Promise, Target
 from snapshotter.landing.targets.transactions import TransactionTable
-from streaming.decode.decoder import observe
 from streaming.keys.decoded import key_of
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.observe import observe
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.source.change_events import ARROW_SCHEMA
@@ -94,7 +95,9 @@ def _events(batch_id: int, numbers: Sequence[int]) -> list[dict[str, Any]]:
 def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Rig:
     def state_tables() -> Target:
         plan = observe(bson.encode({"_id": 1, "batch": 1}))
-        return StateTables(spark, Tables(spark, str(tmp_path), lambda: APP_ID, lambda _: plan), Blame())
+        return StateTables(
+            spark, Tables(spark, str(tmp_path), lambda: APP_ID, COLUMNS, lambda _: plan), Blame()
+        )
 
     def transactions() -> Target:
         return TransactionTable(spark, str(tmp_path / "transactions"), lambda: APP_ID)

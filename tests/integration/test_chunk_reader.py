@@ -21,12 +21,13 @@ from snapshotter.reading.chunk_reader import (
     read,
 )
 from snapshotter.reading.ranges import IdProber, bound_of
-from streaming.decode.decoder import observe
 from streaming.keys.keys import key_of_document
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import TablePlan
 from streaming.mongo.deployment import majority_time
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 from tests.support.ids import TWENTY_IDS, fill_with_twenty
 from tests.support.raw_bson import id_document
@@ -55,7 +56,7 @@ def job(
             plan = plan.merge(observe(raw))
     now = majority_time(client)
     ranges = tuple(SubRange(number, target, now) for number, target in enumerate(targets, 1))
-    return ReadJob(uri, Namespace(database, "things"), filter, plan, ranges, None)
+    return ReadJob(uri, Namespace(database, "things"), filter, COLUMNS, plan, ranges, None)
 
 
 def read_here(found: ReadJob) -> pa.Table:
@@ -156,7 +157,9 @@ def test_a_read_is_at_or_after_its_low_watermark(mongo_uri: str, mongo_client: C
     mongo_client[database]["things"].insert_one({"_id": 1})
     found = job(mongo_uri, mongo_client, database, WHOLE)
     future = ClusterTime(found.ranges[0].after_time.t + 3_600, 1)
-    ahead = ReadJob(mongo_uri, found.namespace, None, found.plan, (SubRange(1, WHOLE, future),), signed=None)
+    ahead = ReadJob(
+        mongo_uri, found.namespace, None, COLUMNS, found.plan, (SubRange(1, WHOLE, future),), signed=None
+    )
     with pytest.raises(Exception, match=r"afterClusterTime|cluster time") as refused:
         read_here(ahead)
     assert not isinstance(refused.value, TimeoutError)

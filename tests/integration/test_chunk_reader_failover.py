@@ -16,7 +16,8 @@ from pymongo.collection import Collection
 from snapshotter.core.values.chunks import KeyRange
 from snapshotter.reading.chunk_reader import ReadJob, SubRange, partition_reader
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from streaming.decode.decoder import observe
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.observe import observe
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
 from tests.support.changes import now
@@ -47,7 +48,7 @@ def chunk(nodes: MongoDeployment, uri: str, name: str) -> Iterator[pa.RecordBatc
     ):  # a node that has not got so far believes no unsigned time
         session.client["admin"].command("ping", session=session)
         signed = bson.encode(dict(session.cluster_time or {}))
-    job = ReadJob(uri, Namespace("shop", name), None, PLAN, (part,), signed)
+    job = ReadJob(uri, Namespace("shop", name), None, COLUMNS, PLAN, (part,), signed)
     return partition_reader(job)(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
 
 

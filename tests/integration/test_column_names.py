@@ -1,4 +1,4 @@
-"""`streaming.plan.column_names.fold` against all of Unicode: whatever a reader takes for one name, it takes for one.
+"""`streaming.column_names.fold` against all of Unicode: whatever a reader takes for one name, it takes for one.
 
 The readers are asked, not described: Spark's resolver and Java's lower case in a real JVM, delta-rs, and DuckDB.
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from streaming.plan.column_names import can_be_nested, fold, quoted
+from streaming.column_names import can_be_nested, fold, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,8 @@ from snapshotter.landing.targets import state_rows, state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
-from streaming.plan.columns import TablePlan
+from streaming.layout import AnyLayout
+from streaming.layouts.columns.plan import TablePlan
 from tests.support.engines import SECONDS, Lab, lab, reads
 from tests.support.storage import refusing_writes
 
@@ -186,8 +187,8 @@ def killed(monkeypatch: pytest.MonkeyPatch, flags: Path, times: int) -> None:
     real, folder = state_rows.decode_latest, str(flags)
     flags.mkdir()
 
-    def decode_latest(plan: TablePlan) -> Decode:
-        decode = real(plan)
+    def decode_latest(layout: AnyLayout, plan: TablePlan) -> Decode:
+        decode = real(layout, plan)
 
         def dies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in range(times):

@@ -17,10 +17,10 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.suspension import Suspension
 from snapshotter.errors import DefiniteError
 from snapshotter.reporting.status import RequestState, Status
-from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner
-from streaming.plan.columns import TablePlan
+from streaming.layouts.columns.plan import TablePlan
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
+from tests.support.state_tables import columns_table
 
 __all__ = ["lab", "reads"]
 
@@ -68,7 +68,7 @@ def of_another_type(lab: Lab, table: Path) -> None:
 def a_new_one(lab: Lab, table: Path) -> None:
     """Somebody has made a table anew, with the same columns."""
     shutil.rmtree(table)
-    StateTable(lab.spark, str(table), lab.namespace(table.name), "somebody").create(TablePlan())
+    columns_table(lab.spark, str(table), lab.namespace(table.name), "somebody").create(TablePlan())
 
 
 def an_older_copy(lab: Lab, table: Path) -> None:
@@ -93,7 +93,7 @@ def a_short_log(lab: Lab, table: Path) -> None:
 
 
 def of_another_engine(lab: Lab, table: Path) -> None:
-    StateTable(
+    columns_table(
         lab.spark, str(table), lab.namespace(table.name), "somebody", owner=Owner("thief", "1")
     ).take_over()
 
@@ -101,7 +101,7 @@ def of_another_engine(lab: Lab, table: Path) -> None:
 def taken_back(lab: Lab, table: Path) -> None:
     """As `snapshotter take-over` does it."""
     mine = lab.engine().engine._owner()
-    StateTable(lab.spark, str(table), lab.namespace(table.name), "somebody", owner=mine).take_over()
+    columns_table(lab.spark, str(table), lab.namespace(table.name), "somebody", owner=mine).take_over()
 
 
 def an_unknown_feature(lab: Lab, table: Path) -> None:

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.decode.decoder import Decoder, observe
-from streaming.plan.columns import Column, Scalar, TablePlan
-from streaming.plan.reshape import reshape
-from streaming.plan.schemas import spark_schema
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
+from streaming.layouts.columns.reshape import reshape
+from streaming.layouts.columns.schemas import spark_schema
 
 OLD = [
     {"_id": 1, "a": 1, "s": {"x": 1, "t": {"y": "deep"}}, "items": [{"n": 1}, None, {}], "odd.name": "`"},

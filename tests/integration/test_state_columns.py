@@ -10,14 +10,14 @@ import pytest
 
 from streaming.delta.row_writer import NOTHING_KNOWN, Known
 from streaming.delta.state_evolution import is_refusal
-from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import StateTable
 from streaming.keys.ranges import key_ranges
+from streaming.layouts.columns import plan as columns
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan import columns
-from streaming.plan.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
 from tests.integration.test_state_table_conflicts import held, while_landing
 from tests.support.selection import rest_thorough
+from tests.support.state_tables import columns_table, state_schema
 from tests.support.storage import refusing_writes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ CAREFUL = Known(rows=2, distinct=True, held=True, deletes=0)
 
 
 def opened(spark: SparkSession, path: str, **more: Any) -> StateTable:
-    return StateTable(spark, path, NAMESPACE, "engine-1", **more)
+    return columns_table(spark, path, NAMESPACE, "engine-1", **more)
 
 
 def source(spark: SparkSession, plan: TablePlan, *rows: dict[str, Any]) -> DataFrame:

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from streaming.delta.landing_errors import LandingError
 from streaming.delta.row_writer import NOTHING_KNOWN, Known
 from streaming.delta.state_merge import ranges_of
-from streaming.delta.state_schema import state_schema
-from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.state_table import Landed
 from streaming.keys.ranges import key_ranges
+from streaming.layouts.columns.plan import Array, Column, Scalar, Struct, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Array, Column, Scalar, Struct, TablePlan
 from tests.support.selection import rest_thorough
+from tests.support.state_tables import columns_table, state_schema
 from tests.support.tables import landing_marks
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Table:
         self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN
     ) -> None:
         self.spark = spark
-        self.state = StateTable(spark, path, NAMESPACE, app_id, small_bytes=0)
+        self.state = columns_table(spark, path, NAMESPACE, app_id, small_bytes=0)
         self.state.create(plan)
         self.plan = plan
 
@@ -265,7 +265,7 @@ def test_an_evolution_cut_short_is_finished_at_the_next_opening(table: Table) ->
     text = LARGER.to_json()
     name = f"delta.`{table.state.path}`"
     table.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('snapshotter.plan' = '{text}')")
-    reopened = StateTable(table.spark, table.state.path, NAMESPACE, "engine-1")
+    reopened = columns_table(table.spark, table.state.path, NAMESPACE, "engine-1")
     assert reopened.open() == LARGER
     table.plan = LARGER
     assert table.land(0, {"_key": "a", "lines": [("x",)]}).wrote
@@ -302,7 +302,7 @@ def test_rows_that_do_not_fit_are_refused(table: Table) -> None:
 
 def test_what_is_no_state_table_is_not_touched(spark: SparkSession, path: str) -> None:
     """No table, and a table of someone else, are told apart and named."""
-    state = StateTable(spark, path, NAMESPACE, "engine-1")
+    state = columns_table(spark, path, NAMESPACE, "engine-1")
     assert state.open() is None
     assert state.is_empty()
     assert state.recorded_batch() is None
@@ -349,7 +349,7 @@ def test_tables_are_landed_side_by_side(spark: SparkSession, tmp_path: Path) -> 
     def work(number: int, batch_id: int) -> Landed:
         source = batch.where(F.col("n") == number)
         ranges = [(f"{number}-000", f"{number}-049")]
-        state = StateTable(spark, tables[number].state.path, NAMESPACE, f"engine-{number}")
+        state = columns_table(spark, tables[number].state.path, NAMESPACE, f"engine-{number}")
         return state.land(
             source, batch_id=batch_id, metadata={"table": number}, how="merge", key_ranges=ranges
         )
@@ -376,4 +376,4 @@ def test_the_mark_of_a_commit_is_readable(table: Table) -> None:
     del mark["landing"]
     assert mark == {"engine": "snapshotter", "app_id": "engine-1", "batch": 5, "metadata": given}
     with pytest.raises(ValueError, match="substitute"):
-        StateTable(table.spark, table.state.path, NAMESPACE, "engine-${env:HOME}")
+        columns_table(table.spark, table.state.path, NAMESPACE, "engine-${env:HOME}")

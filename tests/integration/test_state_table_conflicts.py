@@ -12,11 +12,11 @@ import pytest
 
 from streaming.delta.landing_errors import TableOwned
 from streaming.delta.row_writer import Known
-from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import Landed, StateTable
 from streaming.delta.table_identity import Owner
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Column, Scalar, TablePlan
+from tests.support.state_tables import columns_table, state_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ def table(spark: SparkSession, tmp_path: Path) -> StateTable:
 
 
 def opened(spark: SparkSession, path: str, size: dict[str, Any] = SMALL) -> StateTable:
-    return StateTable(spark, path, NAMESPACE, "engine-1", **size)
+    return columns_table(spark, path, NAMESPACE, "engine-1", **size)
 
 
 def content(spark: SparkSession, table: StateTable) -> dict[str, int]:
@@ -164,10 +164,10 @@ def test_two_that_append_the_same_rows_do_not_double_them(
     """Each has proven that its keys are new, under an application id of its own. The slower one learns that they are
     not any more."""
     path = table.path
-    other = StateTable(spark, path, NAMESPACE, "engine-2")
+    other = columns_table(spark, path, NAMESPACE, "engine-2")
     source = held(rows(spark, ("c", 1, "c"), ("d", 1, "c")), tmp_path)
     quick = rows(spark, ("c", 2, "c"))
-    mine = StateTable(spark, path, NAMESPACE, "engine-1")
+    mine = columns_table(spark, path, NAMESPACE, "engine-1")
     landed = while_landing(
         tmp_path,
         lambda: mine.land(source, batch_id=2, metadata={}, how="append", key_ranges=[("c", "d")]),
@@ -182,7 +182,7 @@ def test_rows_added_beside_a_merge_are_not_doubled_either(
     spark: SparkSession, table: StateTable, tmp_path: Path
 ) -> None:
     """READs that are proven new land with a batch's events in one commit, and another engine is quicker with theirs."""
-    mine, other = opened(spark, table.path, LARGE), StateTable(spark, table.path, NAMESPACE, "engine-2")
+    mine, other = opened(spark, table.path, LARGE), columns_table(spark, table.path, NAMESPACE, "engine-2")
     source = held(rows(spark, ("a", 1, "u")), tmp_path)
     added, quick = rows(spark, ("c", 1, "r")), rows(spark, ("c", 2, "c"))
     known = Known(1, distinct=True, held=True, deletes=0)
@@ -210,8 +210,8 @@ def test_a_takeover_in_the_middle_of_a_landing_is_a_conflict_and_then_a_refusal(
 ) -> None:
     """The landing had begun while the table was its engine's: nothing of it is in the table."""
     shop, other = Owner("shop", "1"), Owner("other", "2")
-    mine = StateTable(spark, table.path, NAMESPACE, "snapshotter:shop:0", owner=shop, **size)
-    theirs = StateTable(spark, table.path, NAMESPACE, "snapshotter:other:0", owner=other)
+    mine = columns_table(spark, table.path, NAMESPACE, "snapshotter:shop:0", owner=shop, **size)
+    theirs = columns_table(spark, table.path, NAMESPACE, "snapshotter:other:0", owner=other)
     assert mine.take_over() is not None
     source = held(rows(spark, ("c", 1, "c")), tmp_path)
     known = Known(1, distinct=True, held=True, deletes=0)

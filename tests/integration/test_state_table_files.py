@@ -11,12 +11,11 @@ from pyspark.sql import SparkSession
 
 from streaming.delta.row_writer import NOTHING_KNOWN, Known
 from streaming.delta.state_merge import DELETION_VECTORS
-from streaming.delta.state_schema import state_schema
-from streaming.delta.state_table import StateTable
 from streaming.delta.state_writing import SMALL_BYTES
 from streaming.keys.ranges import key_ranges
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Column, Scalar, TablePlan
+from tests.support.state_tables import columns_table, state_schema
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 KNOWN = Known(3, distinct=True, held=True, deletes=0)
@@ -44,7 +43,7 @@ def test_old_rows_go_with_their_file_or_by_deletion_vector(
     """A change to one of three rows: a small table has its file written anew, with all three rows; a larger one keeps
     its file, marks the row in it, and gets a file of one row. Its rows are the same, and so is what is counted."""
     path = tmp_path / "orders"
-    table = StateTable(spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes)
+    table = columns_table(spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes)
     table.create(PLAN)
     schema = state_schema(PLAN)
 

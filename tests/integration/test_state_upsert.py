@@ -15,14 +15,14 @@ from streaming.delta import table_files
 from streaming.delta.delta_log import Snapshot, TableLog
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, landing_session
-from streaming.delta.state_schema import state_schema
-from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.state_table import Landed
 from streaming.delta.table_files import TableFiles
 from streaming.delta.transaction import Transaction
 from streaming.keys.ranges import key_ranges
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Column, Scalar, TablePlan
 from tests.support import tables
+from tests.support.state_tables import columns_table, state_schema
 
 pytestmark = pytest.mark.guard
 
@@ -37,7 +37,9 @@ class Table:
 
     def __init__(self, spark: SparkSession, path: Path, settings: dict[str, str] | None = None) -> None:
         self.spark, self.path = spark, path
-        self.state = StateTable(spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes=0)
+        self.state = columns_table(
+            spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes=0
+        )
         self.state.create(PLAN)
 
     def frame(self, changes: Iterable[Change]) -> DataFrame:
@@ -276,7 +278,7 @@ def test_a_landing_leaves_the_settings_of_its_session_alone(spark: SparkSession,
     session, codegen = table.state._session, "spark.sql.codegen.factoryMode"
     before = {name: session.conf.get(name, None) for name in (codegen, DELETION_VECTORS)}
     table.land(0, ("a", 1, "c"))
-    small = StateTable(spark, str(table.path), Namespace("shop", "orders"), "e")
+    small = columns_table(spark, str(table.path), Namespace("shop", "orders"), "e")
     small.land(
         table.frame([("a", 2, "u")]),
         batch_id=1,

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streaming.decode import streamed_rows
-from streaming.decode.decoder import observe
 from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, latest_of_each_key, row_schema
 from streaming.keys.ranges import key_ranges
-from streaming.plan.columns import TablePlan
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import TablePlan
 from tests.support.changes import EVENT_SCHEMA
 
 PLAN = observe(bson.encode({"_id": 1, "v": 1}))
@@ -40,7 +41,7 @@ def events(*rows: tuple[str, str | None, dict[str, Any] | None], first: int = 0)
 
 def decoded(*batches: pa.RecordBatch, plan: TablePlan = PLAN) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows, and the plans of fields that were not known."""
-    rows = pa.Table.from_batches(list(decode_latest(plan)(iter(batches)))).to_pylist()
+    rows = pa.Table.from_batches(list(decode_latest(COLUMNS, plan)(iter(batches)))).to_pylist()
     texts = [row["_trailer"] for row in rows if row["_trailer"] is not None]
     return [row for row in rows if row["_trailer"] is None], texts
 
@@ -84,7 +85,7 @@ def test_a_key_that_changes_again_and_again_is_held_once(monkeypatch: pytest.Mon
             most = max(most, pa.total_allocated_bytes() - before)
             yield batch
 
-    rows = pa.Table.from_batches(list(decode_latest(PLAN)(watched()))).to_pylist()
+    rows = pa.Table.from_batches(list(decode_latest(COLUMNS, PLAN)(watched()))).to_pylist()
     found = {row["_key"]: row["v"] for row in rows if row["_trailer"] is None}
     assert found == {"hot": 1_999, **{f"{n:03}": n for n in range(200)}}
     assert most < 10 << 20
@@ -100,7 +101,7 @@ def test_over_several_arrow_batches() -> None:
 
 
 def decoded_nothing() -> list[pa.RecordBatch]:
-    return list(decode_latest(PLAN)(iter([events().slice(0, 0)])))
+    return list(decode_latest(COLUMNS, PLAN)(iter([events().slice(0, 0)])))
 
 
 def test_fields_that_the_plan_does_not_know() -> None:
@@ -134,7 +135,11 @@ def test_as_spark_runs_it(spark: SparkSession) -> None:
     """The schema that is declared is the one that comes, key by key what the plain function gives."""
     batch = events(*((f"k{n % 7}", "c", {"_id": n % 7, "v": n}) for n in range(50)))
     frame = spark.createDataFrame(pa.Table.from_batches([batch])).coalesce(1).select(*EVENT_COLUMNS)
-    found = frame.mapInArrow(decode_latest(PLAN), row_schema(PLAN)).where("_trailer is null").collect()
+    found = (
+        frame.mapInArrow(decode_latest(COLUMNS, PLAN), row_schema(COLUMNS, PLAN))
+        .where("_trailer is null")
+        .collect()
+    )
     expected, _ = decoded(batch)
     assert sorted((r["_key"], r["v"]) for r in found) == sorted((r["_key"], r["v"]) for r in expected)
     assert len(key_ranges([r["_key"] for r in found])) == 7

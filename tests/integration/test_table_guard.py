@@ -14,11 +14,11 @@ from streaming.delta.delta_log import active
 from streaming.delta.landing_errors import TableAltered, TableOwned
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import append
-from streaming.delta.state_schema import state_schema
 from streaming.delta.state_table import Landed, StateTable
 from streaming.delta.table_identity import Alteration, Owner, TableMark
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import Column, Scalar, TablePlan
+from tests.support.state_tables import columns_table, state_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +36,7 @@ def state(
     size: int = 0,
 ) -> StateTable:
     app_id = f"snapshotter:{owner.engine if owner else 'shop'}:0"
-    return StateTable(spark, path, namespace, app_id, small_bytes=size, owner=owner)
+    return columns_table(spark, path, namespace, app_id, small_bytes=size, owner=owner)
 
 
 def rows(spark: SparkSession, *keys: str) -> DataFrame:

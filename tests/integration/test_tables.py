@@ -15,9 +15,10 @@ from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets import state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.testing.processes import wait_until
-from streaming.decode.decoder import observe
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
@@ -38,7 +39,7 @@ def test_a_landing_keeps_no_chunk_waiting_for_the_plan(spark: SparkSession, tmp_
         wait_until(asked[0].running, "the reader to ask")
         return observe(bson.encode({"_id": 1, "v": 1}))
 
-    tables = Tables(spark, str(tmp_path), lambda: "snapshotter:test:1", sample)
+    tables = Tables(spark, str(tmp_path), lambda: "snapshotter:test:1", COLUMNS, sample)
     with ThreadPoolExecutor(1) as readers, tables.landing(ORDERS) as opened:
         plans = [asked[0].result(_PATIENCE_S), opened.plan]
     assert plans == [opened.table.open()] * 2
@@ -50,7 +51,7 @@ def test_tables_are_found_by_their_names(spark: SparkSession, tmp_path: Path) ->
     """Wherever the warehouse is: its path is no pattern. What else lies there, nobody takes for a table."""
     for folder in ("plain", "wh {x} [y]", "a*", "q?", "{a,b}", "a,b", "back\\slash", "100%25"):
         warehouse = tmp_path / folder
-        tables = Tables(spark, str(warehouse), lambda: "snapshotter:test:1", lambda _: TablePlan())
+        tables = Tables(spark, str(warehouse), lambda: "snapshotter:test:1", COLUMNS, lambda _: TablePlan())
         assert tables.there() == []
         (warehouse / "state" / "shop" / "orders").mkdir(parents=True)
         assert tables.there() == [ORDERS], folder

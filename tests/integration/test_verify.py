@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from snapshotter.verification.verify import VerifyResult, verify_collection
-from streaming.decode.decoder import Decoder, observe
-from streaming.delta.state_table import StateTable
 from streaming.keys.decoded import key_of
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import TablePlan
 from streaming.mongo.errors import DefiniteError
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 from streaming.positions import ClusterTime
 from tests.support import bson_documents
+from tests.support.state_tables import columns_table
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -53,7 +54,7 @@ class Pair:
         """Land all documents of the collection, under a plan learned from them unless one is given."""
         raw = b"".join(self.collection.find_raw_batches(sort=[("_id", 1)]))
         plan = observe(raw) if plan is None else plan
-        table = StateTable(self.spark, self.path, self.namespace, "test")
+        table = columns_table(self.spark, self.path, self.namespace, "test")
         table.create(plan)
         rows = self.spark.createDataFrame(pa.Table.from_batches([Decoder(plan).decode(raw).batch]))
         extra = {

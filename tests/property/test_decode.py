@@ -11,16 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshotter.verification.canonical import canonical_document
-from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.bson.elements import elements
+from streaming.bson.elements import MalformedBson, elements
+from streaming.canonical.documents import canonical_document
 from streaming.decode import walk as decode_walk
-from streaming.decode.decoder import Decoded, Decoder, MalformedBson, arrow_schema, observe
-from streaming.decode.plain import decode_plain
-from streaming.decode.rescue import rescued_data
-from streaming.decode.rows import column_array
 from streaming.keys.keys import key_of_value
-from streaming.plan.columns import TablePlan
+from streaming.layout import Decoded
+from streaming.layouts.columns.canonical_rows import canonical_rows
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plain import decode_plain
+from streaming.layouts.columns.plan import TablePlan
+from streaming.layouts.columns.rescue import rescued_data
+from streaming.layouts.columns.rows import column_array
+from streaming.layouts.columns.schemas import arrow_schema
 from tests.support.bson_documents import batches, documents
 
 some_documents = st.lists(documents(), min_size=1, max_size=8)

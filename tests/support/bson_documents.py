@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from streaming.plan.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan
 
 Value = tuple[int, bytes]
 """BSON tag and the value's bytes."""

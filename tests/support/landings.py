@@ -19,10 +19,10 @@ from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.state_rows import land_table
 from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Buffer, Trailer
-from streaming.decode.decoder import Decoder, observe
-from streaming.delta.state_table import StateTable
 from streaming.delta.state_writing import SMALL_BYTES
-from streaming.plan.columns import TablePlan
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import TablePlan
 from streaming.positions import ClusterTime
 from tests.support import tables
 from tests.support.changes import EVENT_SCHEMA
@@ -35,6 +35,7 @@ from tests.support.commit_rule import (
     commit_rows,
 )
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow
+from tests.support.state_tables import columns_table
 
 Rows = dict[str, tuple[Any, int]]
 
@@ -119,7 +120,7 @@ class Landings:
         self.path = path
         self.first_load = first_load
         small_bytes = SMALL_BYTES if first_load else 0
-        table = StateTable(spark, str(path), COLLECTION, "snapshotter:test:1", settings, small_bytes)
+        table = columns_table(spark, str(path), COLLECTION, "snapshotter:test:1", settings, small_bytes)
         self.opened = OpenTable(table, None)
         self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
         self.buffers: dict[WindowId, Buffer] = {}
@@ -131,7 +132,7 @@ class Landings:
             Change(key, "c", ClusterTime(1, n), n, document)
             for n, (key, document) in enumerate(documents.items())
         ]
-        earlier = StateTable(self.spark, str(self.path), COLLECTION, "snapshotter:test:0")
+        earlier = columns_table(self.spark, str(self.path), COLLECTION, "snapshotter:test:0")
         batch = CollectionContents(COLLECTION, event_rows(self.spark, changes))
         land_table(self.spark, OpenTable(earlier, earlier.open()), batch, Identity(0, {"batch": 0}))
         self.opened.plan = self.opened.table.open()

@@ -1,4 +1,4 @@
-"""`snapshotter.verification.canonical*`: what counts as the same content, and how differences are shown."""
+"""`streaming.canonical.documents*`: what counts as the same content, and how differences are shown."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import pytest
 from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 
-from snapshotter.verification import canonical_json as canonical_json_module
-from snapshotter.verification.canonical import canonical_document, content_hash
 from snapshotter.verification.canonical_diff import differences
-from snapshotter.verification.canonical_json import UnreadableRescuedData, canonical_json, read_rescued
-from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.decode.decoder import Decoder, arrow_schema, observe
-from streaming.decode.rescue import WRAPPERS, render
-from streaming.plan.columns import TablePlan, plan_of
+from streaming.canonical import rescued as canonical_json_module
+from streaming.canonical.documents import canonical_document, content_hash
+from streaming.canonical.rescued import UnreadableRescuedData, canonical_json, read_rescued
+from streaming.layouts.columns.canonical_rows import canonical_rows
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.observe import observe
+from streaming.layouts.columns.plan import TablePlan, plan_of
+from streaming.layouts.columns.rescue import WRAPPERS, render
+from streaming.layouts.columns.schemas import arrow_schema
 from tests.support.bson_documents import document, text
 
 

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 from bson import Decimal128, Int64, ObjectId
 
-from snapshotter.verification.canonical import canonical_document
 from snapshotter.verification.canonical_diff import differences
-from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.decode.decoder import Decoder, arrow_schema
-from streaming.plan.columns import Array, Column, Scalar, Struct, TablePlan
+from streaming.canonical.documents import canonical_document
+from streaming.layouts.columns.canonical_rows import canonical_rows
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.plan import Array, Column, Scalar, Struct, TablePlan
+from streaming.layouts.columns.schemas import arrow_schema
 
 OID = "64b0000000000000000000ab"
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=UTC)

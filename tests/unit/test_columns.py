@@ -1,4 +1,4 @@
-"""`streaming.plan.columns` and `streaming.plan.column_names`: plans as values, how they grow, and which names they
+"""`streaming.layouts.columns.plan` and `streaming.column_names`: plans as values, how they grow, and which names they
 take.
 """
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.plan.column_names import OUR_COLUMNS, can_be_column, can_be_nested, quoted
-from streaming.plan.columns import (
+from streaming.column_names import OUR_COLUMNS, can_be_column, can_be_nested, quoted
+from streaming.layouts.columns.plan import (
     DEPTH_MAX,
     LEAVES_MAX,
     Addition,

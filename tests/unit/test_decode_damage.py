@@ -6,10 +6,11 @@ import struct
 
 import pytest
 
-from snapshotter.verification.canonical import canonical_document
-from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.decode.decoder import Decoder, MalformedBson
-from streaming.plan.columns import Array, Column, Scalar, Struct, TablePlan
+from streaming.bson.elements import MalformedBson
+from streaming.canonical.documents import canonical_document
+from streaming.layouts.columns.canonical_rows import canonical_rows
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.plan import Array, Column, Scalar, Struct, TablePlan
 from tests.support.bson_documents import Value, array, document, text
 
 ID = (b"_id", (0x10, b"\1\0\0\0"))

@@ -14,10 +14,10 @@ from fractions import Fraction
 import pytest
 from bson.decimal128 import Decimal128
 
-from snapshotter.verification.canonical import canonical_document
-from snapshotter.verification.canonical_rows import canonical_rows
-from streaming.decode.decoder import Decoder
-from streaming.plan.columns import SPARK_TYPES, Array, Column, Scalar, Struct, TablePlan
+from streaming.canonical.documents import canonical_document
+from streaming.layouts.columns.canonical_rows import canonical_rows
+from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.plan import SPARK_TYPES, Array, Column, Scalar, Struct, TablePlan
 from tests.support.bson_documents import Value, array, decimal, document, text
 
 ID = (b"_id", (0x10, b"\1\0\0\0"))

@@ -15,8 +15,8 @@ from snapshotter.landing.targets.state_rows import (
 )
 from snapshotter.reading.chunk_reader import Trailer
 from streaming.delta.row_writer import Known
+from streaming.layouts.columns.plan import TablePlan
 from streaming.namespaces import Namespace
-from streaming.plan.columns import TablePlan
 from streaming.positions import ORIGIN
 
 

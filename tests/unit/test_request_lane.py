@@ -17,7 +17,7 @@ from snapshotter.reading import request_lane
 from snapshotter.reading.chunk_reader import Buffer, Trailer
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkLost
-from streaming.plan.columns import TablePlan
+from streaming.layouts.columns.plan import TablePlan
 from streaming.positions import ClusterTime
 from tests.unit.core.some import ORDERS, at, chunk
 
@@ -71,7 +71,7 @@ class Watched:
         self.waits, self.told, self.writer = waits or Waits(), list[Input](), Writer(error)
         nothing = cast(Any, None)
         self.lane = Lane(
-            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, self.told.append, nothing,
+            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, nothing, self.told.append, nothing,
             _stopped=cast(threading.Event, self.waits),
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.keys.keys import ID_ALL, is_sharded, start_of
 from streaming.keys.ranges import Range, cover
-from streaming.plan.columns import TablePlan
+from streaming.layout import AnyLayout, TablePlan
 
 _LIST = pa.schema([("_key", pa.string()), ("_window", pa.int32()), ("_low", pa.int64())])
 _RANGE = pa.schema(
@@ -57,7 +57,7 @@ class GoneRows:
     def total(self) -> int:
         return sum(self.counts.values())
 
-    def rows(self, plan: TablePlan) -> DataFrame:
+    def rows(self, layout: AnyLayout, plan: TablePlan) -> DataFrame:
         """Deletes, as rows of the table."""
         ours = {
             "_key": F.col("_key"),
@@ -65,7 +65,7 @@ class GoneRows:
             "_source_ts": F.timestamp_seconds(F.shiftright("_low", 32)),
             "_op": F.lit("d"),
         }
-        nulls = {f.name: F.lit(None).cast(f.dataType) for f in table_schema(plan).fields}
+        nulls = {f.name: F.lit(None).cast(f.dataType) for f in table_schema(layout, plan).fields}
         return self.held.select(*[column.alias(name) for name, column in (nulls | ours).items()])
 
     def free(self) -> None:

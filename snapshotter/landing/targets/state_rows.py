@@ -46,8 +46,6 @@ from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_sch
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
-from streaming.plan.columns import TablePlan
-from streaming.plan.reshape import reshape
 
 PIECE_BYTES = 16 << 20
 """What one task decodes of a batch: the batch is divided by key into so many pieces. How makes no difference to what
@@ -90,7 +88,7 @@ def land_table(
         streamed = pa.concat_tables([*batch.streamed, _always_newer(keys)])
         if appends:
             streamed = _always_newer(streamed)
-        reads = _reads(spark, opened.grow(TablePlan()), batch, streamed)
+        reads = _reads(spark, opened, batch, streamed)
         if reads is not None:
             cores = spark.sparkContext.defaultParallelism
             reads = reads.coalesce(_files(sum(c.window.rows for c in batch.closings), cores))
@@ -137,7 +135,7 @@ def _decoded(
 ) -> tuple[DataFrame, pa.Table, int]:
     """The batch's rows under a plan that knows all of their fields (the table grows first if it must); key and cluster
     time of each, and how many of them are deletes."""
-    plan = opened.grow(TablePlan())
+    layout, plan = opened.table.layout, opened.known_plan()
     events = events.select(*EVENT_COLUMNS)
     pieces = max(batch.shares, -(-batch.size_bytes // PIECE_BYTES))
     if pieces > 1:
@@ -145,7 +143,7 @@ def _decoded(
         events = events.repartition(pieces, "_key")
     while True:
         # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
-        decoded = events.mapInArrow(decode_latest(plan), row_schema(plan))
+        decoded = events.mapInArrow(decode_latest(layout, plan), row_schema(layout, plan))
         frame = held(decoded, at_once=False, on_disk=batch.size_bytes > MEMORY_BYTES)
         try:
             found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
@@ -154,7 +152,7 @@ def _decoded(
             raise
         grown = plan
         for text in found["_trailer"].drop_null().to_pylist():
-            grown = grown.merge(TablePlan.from_json(text))
+            grown = grown.merge(layout.plan_from_json(text))
         if grown == plan:
             return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
         free_checkpoint(frame)
@@ -179,7 +177,7 @@ def _always_newer(keys: pa.Table) -> pa.Table:
 
 
 def _reads(
-    spark: SparkSession, plan: TablePlan, batch: CollectionContents, kept: pa.Table
+    spark: SparkSession, opened: OpenTable, batch: CollectionContents, kept: pa.Table
 ) -> DataFrame | None:
     """READs of the closing windows that no kept event supersedes, as rows of the table."""
     lows = {c.window.id: c.low.to_int() for c in batch.closings if not c.superseded}
@@ -187,7 +185,8 @@ def _reads(
         return None
     buffers = {id(b): b for b in (batch.buffers[w] for w in lows)}.values()
     rows = [b.frame.where(F.col("_trailer").isNull()).drop("_trailer") for b in buffers]
-    frames = [reshape(frame, b.plan, plan) for frame, b in zip(rows, buffers, strict=True)]
+    layout, plan = opened.table.layout, opened.known_plan()
+    frames = [layout.reshape(frame, b.plan, plan) for frame, b in zip(rows, buffers, strict=True)]
     # Joined, not written into the plan: with literals every window would be compiled anew. What a buffer holds of
     # windows that do not close here finds no partner.
     numbers = pa.array([window.number for window in lows], pa.int32())
@@ -218,7 +217,7 @@ def _commit(
     beside = sum(c.window.rows for c in batch.closings)
     kept_rows = -landed.events
     if gone is not None:
-        source.append(gone.rows(opened.grow(TablePlan())))
+        source.append(gone.rows(opened.table.layout, opened.known_plan()))
         spans += gone.spans
         beside += gone.total
         kept_rows -= gone.total

@@ -14,7 +14,7 @@ def main() -> None:
     found: dict[str, object] = {"environment": os.environ.get("PYTHONSAFEPATH")}
     check_workers(spark)
     found["checked"] = "the same"
-    from streaming.plan.column_names import fold
+    from streaming.column_names import fold
 
     found["rows"] = spark.sparkContext.parallelize(["A", "b", "C"], 2).map(fold).count()
     spark.sparkContext.environment["PYTHONSAFEPATH"] = ""

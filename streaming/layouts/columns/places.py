@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from streaming.bson.elements import ARRAY, BINARY, DOCUMENT, NULL
+from streaming.column_names import can_be_column, can_be_nested
 from streaming.decode.buffer import Buffer, Cells, Positions
-from streaming.decode.observe import KINDS, Observation
-from streaming.decode.rescue import entry, pointer, render
 from streaming.decode.walk import Extra, Loose
-from streaming.plan.column_names import can_be_column, can_be_nested
-from streaming.plan.columns import LEAVES_MAX, TablePlan
+from streaming.layouts.columns.observe import KINDS, Observation
+from streaming.layouts.columns.plan import LEAVES_MAX, TablePlan
+from streaming.layouts.columns.rescue import entry, pointer, render
 
 _OBSERVED_MAX = 1000
 """Of each unknown field so many documents or arrays of a batch are looked into; the next batch shows the

@@ -4,9 +4,9 @@ Two documents have equal bytes exactly when MongoDB's own content is equal up to
 type of numbers. A missing field differs from a null one, 5 equals 5.0 and NumberDecimal("5.00"), 0 differs
 from -0.0, an ObjectId from the string of its digits, an int64 from its nearest double.
 
-This side reads raw BSON with a walker of its own, and shares no code with ``streaming.decode.decoder``: a field
-that the decoder drops or cuts is still here. The table's side is ``canonical_rows``, which knows rows,
-plans and ``_rescued_data`` only.
+This side reads raw BSON with a walker of its own, and shares no code with the decoder of any layout: a field that a
+decoder drops or cuts is still here. The table's side is a layout's own (`streaming.layout.Layout.documents`), which
+knows rows, plans and ``_rescued_data`` only.
 
 The form is prefix-free, so that no two contents can read the same::
 

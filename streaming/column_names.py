@@ -30,6 +30,9 @@ DELETED = "_deleted"
 OUR_COLUMNS = (KEY, RESCUED_DATA, CLUSTER_TIME, SOURCE_TS, OP, DELETED)
 """The columns that the product adds to a table, beside those of the documents."""
 
+Path = tuple[str, ...]
+"""Where a field is: through structs by name, through arrays by ``element``, as ALTER TABLE ADD COLUMNS wants it."""
+
 _TAKEN = frozenset(("_metadata", "_change_type", "_commit_version", "_commit_timestamp"))
 _REFUSED_CHARACTERS = frozenset(" ,;{}()\n\t=.`")
 _LENGTH_MAX = 255

@@ -1,57 +1,38 @@
 """Raw BSON documents to a record batch of a table plan: ``_key``, the plan's columns, ``_rescued_data``.
 
-Nothing is ever lost. What a column takes exactly is in the column (``streaming.plan.columns`` says what that is,
-``decode_plain.convert`` is the definition); everything else (misfits, explicit nulls, fields without a
-column) is in ``_rescued_data`` (``streaming.decode.rescue``). So a null in a column without an entry for its path
-means: the field is missing; inside an array: the element is null.
+Nothing is ever lost. What a column takes exactly is in the column (``plan`` says what that is, ``plain.convert`` is the
+definition); everything else (misfits, explicit nulls, fields without a column) is in ``_rescued_data`` (``rescue``). So
+a null in a column without an entry for its path means: the field is missing; inside an array: the element is null.
 
-How: all documents of a batch are walked in lock-step (``decode_walk``), each column is loaded at once from
-the positions found (``decode_build``), without a Python object for a document or a value. Documents that
-this does not understand are decoded one by one (``decode_plain``), which is also what the tests hold the
+How: all documents of a batch are walked in lock-step (``streaming.decode.walk``), each column is loaded at once from
+the positions found (``build``), without a Python object for a document or a value. Documents that
+this does not understand are decoded one by one (``plain``), which is also what the tests hold the
 fast path against.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from streaming.bson.elements import ARRAY, DOCUMENT, MalformedBson, document_end, starts_of
 from streaming.decode.buffer import Buffer, Cells, Positions
-from streaming.decode.build import scalars, validity
 from streaming.decode.keys import keys_at, sharded_keys_at, strictly_ascending
-from streaming.decode.observe import observe
-from streaming.decode.places import Leftovers, Place
-from streaming.decode.plain import decode_plain
-from streaming.decode.rescue import rescued_data
-from streaming.decode.rows import column_array
+from streaming.decode.loads import validity
 from streaming.decode.walk import Extra, FieldWalk, walk_items
-from streaming.plan.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan
-from streaming.plan.schemas import arrow_schema, arrow_type, spark_schema
-
-__all__ = ["Decoded", "Decoder", "MalformedBson", "arrow_schema", "observe", "spark_schema"]
+from streaming.layout import Decoded
+from streaming.layouts.columns.build import scalars
+from streaming.layouts.columns.places import Leftovers, Place
+from streaming.layouts.columns.plain import decode_plain
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan
+from streaming.layouts.columns.rescue import rescued_data
+from streaming.layouts.columns.rows import column_array
+from streaming.layouts.columns.schemas import arrow_schema, arrow_type
 
 _ID = b"_id"
 _BYTES_MAX = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """One batch.
-
-    ``batch`` has the schema ``arrow_schema(plan)``, a row a document, in their order. ``keys_sorted``: the
-    keys are strictly ascending, so none comes twice. ``unknown``: what the plan would gain from the fields
-    it does not know (they are rescued here); empty when nothing. ``rescued``: how many rows have
-    ``_rescued_data``.
-    """
-
-    batch: pa.RecordBatch
-    keys_sorted: bool
-    unknown: TablePlan
-    rescued: int
 
 
 class Decoder:
@@ -63,7 +44,7 @@ class Decoder:
         self.schema = arrow_schema(plan)
         self._shard_key = shard_key
 
-    def decode(self, raw: bytes) -> Decoded:
+    def decode(self, raw: bytes) -> Decoded[TablePlan]:
         """Decode concatenated documents, as a raw-batch cursor gives them (below 2 GiB).
 
         Raises MalformedBson when the bytes are no documents, MissingId when one has no ``_id``.
@@ -74,7 +55,7 @@ class Decoder:
 
     def decode_documents(
         self, keys: Sequence[str] | pa.StringArray, documents: Sequence[bytes | None]
-    ) -> Decoded:
+    ) -> Decoded[TablePlan]:
         """Decode single documents whose keys are known. None gives a row with its key and nothing else."""
         sizes = np.array([0 if item is None else len(item) for item in documents], np.int64)
         present = [item for item in documents if item is not None]
@@ -108,7 +89,7 @@ class _Batch:
         self._left = Leftovers(self._buffer, plan)
         self._odd: set[int] = set()
 
-    def decoded(self) -> Decoded:
+    def decoded(self) -> Decoded[TablePlan]:
         """Decode, top level first, then the odd rows once more in plain."""
         columns, ids = self._fields(self._plan.columns, self._documents, Place(), (_ID,))
         keys = self._keys if self._keys is not None else keys_at(self._buffer, ids[_ID])

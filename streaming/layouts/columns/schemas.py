@@ -22,8 +22,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streaming.plan.column_names import KEY, RESCUED_DATA
-from streaming.plan.columns import (
+from streaming.column_names import KEY, RESCUED_DATA
+from streaming.layouts.columns.plan import (
     DECIMAL_PRECISION,
     DECIMAL_SCALE,
     Array,

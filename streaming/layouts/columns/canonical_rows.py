@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapshotter.verification.canonical import (
+from streaming.canonical.documents import (
     binary_form,
     canonical_double,
     canonical_integer,
@@ -25,8 +25,8 @@ from snapshotter.verification.canonical import (
     object_id_form,
     string_form,
 )
-from snapshotter.verification.canonical_json import UnreadableRescuedData, read_rescued
-from streaming.plan.columns import DECIMAL_SCALE, Array, Column, ColumnType, Scalar, Struct, TablePlan
+from streaming.canonical.rescued import UnreadableRescuedData, read_rescued
+from streaming.layouts.columns.plan import DECIMAL_SCALE, Array, Column, ColumnType, Scalar, Struct, TablePlan
 
 Node = bytes | dict[str, Any] | list[Any]
 """A value on its way to canonical bytes: done, or a document or array that entries may still be laid over."""

@@ -14,7 +14,7 @@ from struct import Struct as Packed
 from struct import error as StructError
 from typing import Any
 
-from snapshotter.verification.canonical import (
+from streaming.canonical.documents import (
     binary_form,
     canonical_document,
     canonical_double,

@@ -35,7 +35,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.plan.column_names import can_be_addressed, can_be_column, can_be_nested, fold, is_taken, quoted
+from streaming.column_names import (
+    Path,
+    can_be_addressed,
+    can_be_column,
+    can_be_nested,
+    fold,
+    is_taken,
+    quoted,
+)
 
 SPARK_TYPES: Mapping[str, str] = {
     "long": "BIGINT",
@@ -128,10 +136,6 @@ class Addition:
     def ddl(self) -> str:
         """`` `items`.element.`sku` STRING``: an entry of ALTER TABLE … ADD COLUMNS (…)."""
         return f"{'.'.join(quoted(part) for part in self.path)} {spark_type(self.type)}"
-
-
-Path = tuple[str, ...]
-"""Where a field is: through structs by name, through arrays by ``element``, as ALTER TABLE ADD COLUMNS wants it."""
 
 
 @dataclass(frozen=True, slots=True)

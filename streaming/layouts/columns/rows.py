@@ -1,4 +1,4 @@
-"""Plain values to Arrow arrays: what ``decode_plain`` gave for a column, as the same array that the fast
+"""Plain values to Arrow arrays: what ``plain`` gave for a column, as the same array that the fast
 path builds.
 """
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.decode.build import plain_array, validity
-from streaming.plan.columns import Array, ColumnType, Scalar, Struct
-from streaming.plan.schemas import arrow_type
+from streaming.decode.loads import validity
+from streaming.layouts.columns.build import plain_array
+from streaming.layouts.columns.plan import Array, ColumnType, Scalar, Struct
+from streaming.layouts.columns.schemas import arrow_type
 
 
 def column_array(type_: ColumnType, values: list[Any]) -> pa.Array:

@@ -33,8 +33,7 @@ from streaming.bson.elements import (
     elements,
     length_at,
 )
-from streaming.decode.rescue import entry, pointer, render
-from streaming.plan.columns import (
+from streaming.layouts.columns.plan import (
     DECIMAL_PRECISION,
     DECIMAL_SCALE,
     Array,
@@ -44,6 +43,7 @@ from streaming.plan.columns import (
     Struct,
     TablePlan,
 )
+from streaming.layouts.columns.rescue import entry, pointer, render
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)

@@ -1,7 +1,7 @@
 """Cells to Arrow arrays: the values of one scalar column, all at once, straight from the raw bytes.
 
 ``scalars`` gives the array and the cells that the column did not take. The usual BSON types of a column are
-loaded by numpy; everything else goes cell by cell through ``decode_plain.convert``, which defines what a
+loaded by numpy; everything else goes cell by cell through ``plain.convert``, which defines what a
 column takes.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,12 +24,12 @@ from streaming.bson.elements import (
     INT64,
     NULL,
     OBJECT_ID,
-    STRING,
 )
 from streaming.decode.buffer import Buffer, Cells, Mask, Positions
-from streaming.decode.plain import DATE_MAX, DATE_MIN, MISFIT, convert
-from streaming.plan.columns import DECIMAL_SCALE, Scalar
-from streaming.plan.schemas import arrow_type
+from streaming.decode.loads import Numbers, load, longs, slices, strings, validity
+from streaming.layouts.columns.plain import DATE_MAX, DATE_MIN, MISFIT, convert
+from streaming.layouts.columns.plan import DECIMAL_SCALE, Scalar
+from streaming.layouts.columns.schemas import arrow_type
 
 _HEX = np.array([int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], np.uint16)
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -38,13 +37,6 @@ _EXACT_DOUBLE = 1 << 53
 _COEFFICIENT_HIGH = np.uint64((1 << 49) - 1)
 _EXPONENT_BIAS = 6176
 _POWERS = np.array([10**power for power in range(DECIMAL_SCALE + 1)], np.uint64)
-
-Numbers = npt.NDArray[Any]
-
-
-def validity(valid: Mask) -> pa.Buffer | None:
-    """An Arrow validity bitmap; None when all are valid."""
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def scalars(kind: str, buffer: Buffer, cells: Cells) -> tuple[pa.Array, Positions]:
@@ -88,31 +80,14 @@ def _fixed(kind: str, values: Numbers, fits: Mask) -> pa.Array:
     return pa.Array.from_buffers(arrow_type(Scalar(kind)), len(fits), [validity(fits), pa.py_buffer(values)])
 
 
-def _load(view: Numbers, at: Positions, where: Mask, into: Numbers) -> None:
-    """Set ``into`` to what stands at the positions, where the mask says so."""
-    if where.all():
-        into[:] = view[at]
-    elif where.any():
-        into[where] = view[at[where]]
-
-
-def _longs(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
-    values = np.zeros(len(cells.at), np.int64)
-    wide, narrow = cells.tags == INT64, cells.tags == INT32
-    _load(buffer.int64, cells.at, wide, values)
-    _load(buffer.int32, cells.at, narrow, values)
-    fits = wide | narrow
-    return _fixed("long", values, fits), fits
-
-
 def _doubles(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     values = np.zeros(len(cells.at), np.float64)
     double, narrow, wide = cells.tags == DOUBLE, cells.tags == INT32, cells.tags == INT64
-    _load(buffer.double, cells.at, double, values)
-    _load(buffer.int32, cells.at, narrow, values)
+    load(buffer.double, cells.at, double, values)
+    load(buffer.int32, cells.at, narrow, values)
     if wide.any():
         longs = np.full(len(wide), _EXACT_DOUBLE + 1)
-        _load(buffer.int64, cells.at, wide, longs)
+        load(buffer.int64, cells.at, wide, longs)
         wide = (longs >= -_EXACT_DOUBLE) & (longs <= _EXACT_DOUBLE)
         values[wide] = longs[wide]
     fits = double | narrow | wide
@@ -122,7 +97,7 @@ def _doubles(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
 def _dates(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     values = np.zeros(len(cells.at), np.int64)
     fits = cells.tags == DATE
-    _load(buffer.int64, cells.at, fits, values)
+    load(buffer.int64, cells.at, fits, values)
     fits = fits & (values >= DATE_MIN) & (values <= DATE_MAX)
     values[~fits] = 0
     return _fixed("date", values * 1000, fits), fits
@@ -131,7 +106,7 @@ def _dates(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
 def _bools(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     fits = cells.tags == BOOL
     values = np.zeros(len(fits), np.uint8)
-    _load(buffer.bytes, cells.at, fits, values)
+    load(buffer.bytes, cells.at, fits, values)
     return _fixed("bool", np.packbits(values != 0, bitorder="little"), fits), fits
 
 
@@ -145,47 +120,9 @@ def _object_ids(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     return pa.Array.from_buffers(pa.string(), len(fits), buffers), fits
 
 
-def _strings(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
-    fits = cells.tags == STRING
-    values = _slices(buffer, cells.at + 4, fits, 1)
-    try:
-        return values.cast(pa.string()), fits
-    except pa.ArrowInvalid:  # some are no UTF-8: convert() finds out which
-        sure = fits & np.array([_is_utf8(value) for value in values.to_pylist()], np.bool_)
-        return _slices(buffer, cells.at + 4, sure, 1).cast(pa.string()), sure
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        return value is not None and value.decode() is not None
-    except UnicodeDecodeError:
-        return False
-
-
 def _binaries(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     fits = (cells.tags == BINARY) & (buffer.bytes[np.minimum(cells.at + 4, buffer.size)] == 0)
-    return _slices(buffer, cells.at + 5, fits, 0), fits
-
-
-def _slices(buffer: Buffer, start: Positions, where: Mask, trailing: int) -> pa.Array:
-    """The counted bytes at ``start`` (their count stands just before the data, less ``trailing``), null
-    elsewhere.
-
-    The positions ascend, so starts and ends taken by turns are offsets into the raw bytes as they are, and
-    every second slice is a value: Arrow copies them together.
-    """
-    count = len(start)
-    lengths = buffer.int32[np.where(where, start - (4 if trailing else 5), buffer.size)].astype(np.int64)
-    bounds = np.zeros(2 * count + 1, np.int64)
-    bounds[0 : 2 * count : 2] = np.where(where, start, 0)
-    bounds[1 : 2 * count : 2] = np.where(where, start + lengths - trailing, 0)
-    offsets = np.maximum.accumulate(bounds).astype(np.int32)
-    raw = pa.py_buffer(buffer.padded)
-    slices = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), raw])
-    values = slices.take(pa.array(np.arange(0, 2 * count, 2)))
-    if where.all():
-        return values
-    return pa.Array.from_buffers(pa.binary(), count, [validity(where), *values.buffers()[1:]])
+    return slices(buffer, cells.at + 5, fits, 0), fits
 
 
 def _decimals(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
@@ -220,10 +157,10 @@ def _scaled(magnitude: Numbers, power: Positions, negative: Mask) -> Numbers:
 
 
 _BUILDERS: dict[str, Callable[[Buffer, Cells], tuple[pa.Array, Mask]]] = {
-    "long": _longs,
+    "long": longs,
     "double": _doubles,
     "decimal": _decimals,
-    "string": _strings,
+    "string": strings,
     "bool": _bools,
     "date": _dates,
     "objectId": _object_ids,

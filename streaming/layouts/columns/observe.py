@@ -24,8 +24,8 @@ from streaming.bson.elements import (
     elements,
     starts_of,
 )
-from streaming.plan.column_names import can_be_column, can_be_nested, fold
-from streaming.plan.columns import Array, Column, ColumnType, Scalar, Struct, TablePlan, plan_of
+from streaming.column_names import can_be_column, can_be_nested, fold
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan, plan_of
 
 KINDS = {
     INT32: "long",

@@ -11,7 +11,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from streaming.plan.columns import Array, Column, ColumnType, Struct, TablePlan, spark_type
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Struct, TablePlan, spark_type
 
 
 def reshape(frame: DataFrame, have: TablePlan, want: TablePlan) -> DataFrame:

@@ -1,0 +1,3 @@
+"""The layouts of tables, each a room of its own behind the port `streaming.layout`."""
+
+__all__ = ["columns"]
