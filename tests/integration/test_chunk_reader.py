@@ -207,4 +207,4 @@ def test_keys_out_of_order_are_no_proof(mongo_uri: str, mongo_client: Client, da
 def _trailer(text: str) -> Trailer:
     from snapshotter.reading import chunk_reader
 
-    return chunk_reader._trailer_from(text)
+    return chunk_reader._trailer_from(COLUMNS, text)

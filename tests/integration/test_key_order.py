@@ -18,6 +18,7 @@ from tests.support import raw_bson as b
 from tests.support.ids import TWENTY_IDS
 
 RAW = DEFAULT_RAW_BSON_OPTIONS.with_options(datetime_conversion=DatetimeConversion.DATETIME_MS)
+LENIENT = RAW.with_options(unicode_decode_error_handler="replace")
 DUPLICATE_KEY = 11000
 
 # A third of the profile's examples, each of dozens of ids; every example empties the collection.
@@ -40,11 +41,12 @@ def compare_with_server(collection: Collection[Any], values: Iterable[b.Value]) 
 def insert_codes(collection: Collection[Any], documents: list[bytes]) -> set[int]:
     """Insert what the server takes; the codes of its refusals.
 
-    A command, because a refusal quotes the id, and pymongo cannot decode each: its bytes are left as they are.
+    A command, because a refusal quotes the id, and pymongo cannot decode each: its bytes are left as they are, and
+    what is no UTF-8 is replaced in the message.
     """
     given = list(map(RawBSONDocument, documents))
     reply = collection.database.command(
-        {"insert": collection.name, "documents": given, "ordered": False}, codec_options=RAW
+        {"insert": collection.name, "documents": given, "ordered": False}, codec_options=LENIENT
     )
     return {refused["code"] for refused in reply.get("writeErrors", ())}
 
