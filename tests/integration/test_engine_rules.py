@@ -1,4 +1,4 @@
-"""The rules that keep a backfill free of collisions, each shown on an engine with real parts (docs/ARCHITECTURE.md)."""
+"""The rules that keep a backfill free of collisions, each shown on an engine with real parts (docs/PROTOCOL.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rule-breaking changes, planted one at a time, to show that the oracles notice.
 
-Each names the rule it breaks (docs/ARCHITECTURE.md), where it lives, and the kind of world in which it can
+Each names the rule it breaks (docs/PROTOCOL.md), where it lives, and the kind of world in which it can
 matter. ``plant`` patches the machine, or the simulated engine around it.
 """
 

@@ -65,7 +65,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, monkeypatch: pytest.Monkey
 
 
 def test_every_rule_that_the_core_keeps_is_broken_once() -> None:
-    """The rules of docs/ARCHITECTURE.md that the pure core keeps, or shares with the engine around it."""
+    """The rules of docs/PROTOCOL.md that the pure core keeps, or shares with the engine around it."""
     assert {mutation.rule for mutation in MUTATIONS} >= {
         "1",
         "2",

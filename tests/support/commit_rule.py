@@ -3,7 +3,7 @@
 The engine states the same rule as a Spark plan (`snapshotter.landing.targets.state_rows`). These lines are what it is
 held against on generated histories.
 
-The rule (docs/ARCHITECTURE.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a
+The rule (docs/PROTOCOL.md, rules 1 to 3). A READ is superseded by a streamed event on its key, with a
 cluster time after its window's low watermark, that lands something. Of the events of one key in a batch the
 latest that lands something counts. So a commit holds one row a key: the latest such event, else the READ of
 the latest window.

@@ -1,7 +1,7 @@
 """States, and the steps between them, as tables.
 
 What a window or a task may do next stands in one table (`core.values.window.STEPS`, `core.values.tasks.STEPS`); every
-step is checked against it, and the diagrams in docs/ARCHITECTURE.md are made from it (a test compares them).
+step is checked against it, and the diagrams in docs/PROTOCOL.md are made from it (a test compares them).
 
 Pure: standard library only.
 """

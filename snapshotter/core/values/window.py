@@ -6,7 +6,7 @@ section 3.3).
 
 Its states and steps are a table, ``STEPS``.
 
-Rules (each has its test; see docs/ARCHITECTURE.md)
+Rules (each has its test; see docs/PROTOCOL.md)
 - A window is registered before its low watermark is written, and keys are kept from then on. ``floor`` is the
   end of the newest batch that arrived before: its keys were not kept, so the effective low is never below it.
 - The high watermark is written only once every cursor of the chunk is exhausted, and must not lie before the

@@ -1,6 +1,6 @@
 """One collection's contents of a batch as rows of its state table: streamed events, and the READs of closing windows.
 
-The rule (docs/ARCHITECTURE.md, rules 1 to 3; in plain Python: `tests.support.commit_rule`): one row a
+The rule (docs/PROTOCOL.md, rules 1 to 3; in plain Python: `tests.support.commit_rule`): one row a
 key, the latest streamed event that lands something, else the READ of the window that closes. Here it is a Spark plan:
 
     rows  = latest event of each key, decoded                       (checkpointed: it is asked for more than once)

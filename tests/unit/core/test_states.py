@@ -19,7 +19,7 @@ from snapshotter.core.values.window import WindowMisuse, WindowState
 
 from .some import ORDERS, at, bound
 
-DOCS = Path(__file__).parents[3] / "docs" / "ARCHITECTURE.md"
+DOCS = Path(__file__).parents[3] / "docs" / "PROTOCOL.md"
 TABLES: dict[str, Steps[Any]] = {"window": window.STEPS, "task": tasks.STEPS}
 
 
