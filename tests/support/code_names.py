@@ -1,7 +1,7 @@
 """Names of code on pages: what a dotted name leads to.
 
-A name begins with a package (`streaming`, `signals`) or with a room or module of `snapshotter`: ``core.machine.Machine``
-is ``snapshotter.core.machine.Machine``. It leads to a module, to what one defines, or to a method or field of that.
+A name begins with a package (`streaming`, `signals`) or with a room or module of `snapshotter`, which is left out
+(``core.machine.Machine``). It leads to a module, to what one defines, or to a method or field of that.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def _piece(part: ast.expr, module: ModuleType | None) -> str:
 
 def pages() -> list[Path]:
     """The Markdown files that somebody reads here."""
-    folders = (ROOT, ROOT / "docs", ROOT / "bench", ROOT / "notebooks")
+    folders = (ROOT, ROOT / "docs", ROOT / "docs" / "decisions", ROOT / "bench", ROOT / "notebooks")
     return sorted(path for folder in folders for path in folder.glob("*.md"))
 
 

@@ -6,17 +6,26 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from snapshotter.configuration.options import find
+from tests.support.code_names import is_code, may_be_code
+from tests.support.next_steps import FOREIGN
+
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 NAMED = re.compile(r"`([^`\s]*)::(\w+)(?:\[[^`]*\])?`")
 FILE = re.compile(r"`((?:\w+/)*test_\w+)`")
 TRACES = re.compile(r"\btraces? ((?:`\w+`(?:, | and )?)+)")
+DOTTED = re.compile(r"`(\w+(?:\.\w+)+)`")
 MARKED = " (thorough"
 ANSWERS = re.compile(r"::test_|\btraces? `|\bmissing\b|\bnot meant\b|\bas for\b")
 
 
 def pages() -> list[Path]:
-    return sorted((ROOT / "docs").glob("*.md"))
+    return sorted((ROOT / "docs").rglob("*.md"))
+
+
+def is_about_code(page: Path) -> bool:
+    return page.parent.name == "decisions" or page.stem in ("ARCHITECTURE", "PROTOCOL", "tour")
 
 
 @cache
@@ -55,6 +64,15 @@ def wrongly_marked(line: str) -> Iterator[str]:
             yield f"{file}::{test} is {'' if thorough else 'not '}thorough"
 
 
+def nowhere(page: Path) -> Iterator[str]:
+    """The names of code on a page that lead nowhere. What begins like one may be an option."""
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        for name in DOTTED.findall(line):
+            known = is_code(name) or find(name) is not None or name in FOREIGN
+            if may_be_code(name) and not known:
+                yield f"{page.relative_to(ROOT)}:{number}: {name}"
+
+
 def missing(page: Path) -> Iterator[str]:
     """The references of a page that lead nowhere. `…` stands for the file of the reference before it."""
     before = ""
@@ -77,10 +95,16 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert not broken, "name the tests as they are called now:\n  " + "\n  ".join(broken)
 
 
+def test_all_code_that_a_page_names_exists() -> None:
+    """On the pages about the code, by its whole name: it begins with a package, or with a room of `snapshotter`."""
+    broken = [name for page in pages() if is_about_code(page) for name in nowhere(page)]
+    assert not broken, "name the code as it is called now:\n  " + "\n  ".join(broken)
+
+
 def test_references_are_found() -> None:
     """The pattern above matches what the pages write: the tables of rules and of the peer's tests have many."""
     counts = {page.stem: len(NAMED.findall(page.read_text())) for page in pages()}
-    assert counts["PROTOCOL"] > 15
+    assert counts["PROTOCOL"] > 30
     assert counts["peer-tests"] > 100
 
 
