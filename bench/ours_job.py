@@ -94,7 +94,7 @@ def beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, An
         engine.catch_up()
     return {
         # More than there were at first: the writers of earlier rounds, and this one's, have inserted some.
-        "documents": task.rows + task.dropped,
+        "documents": task.rows + task.superseded,
         "seconds": round(seconds, 3),
         "lag_seconds_max": max(lags),
         "writes_per_second": report.per_second,

@@ -54,7 +54,7 @@ class ExecuteSnapshot:
     """Read these collections again. ``data_collections`` are patterns, at least one.
 
     ``keys`` or ``range`` narrow it to some ids of the one collection that is named. With ``reconcile``, rows
-    in what is read that are gone at the source are deleted from the table. Requests of a higher ``priority``
+    in what is read that are missing at source are deleted from the table. Requests of a higher ``priority``
     come first. With ``dry_run`` nothing is read: the sender is told what would be.
     """
 

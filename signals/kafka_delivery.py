@@ -1,6 +1,6 @@
 """Records handed to Kafka, and waited for: shared by whoever sends there.
 
-A producer that could not deliver is emptied: otherwise it would go on trying in the background, and deliver
+A producer that could not deliver is purged: otherwise it would go on trying in the background, and deliver
 besides what its caller sends again.
 """
 

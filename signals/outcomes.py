@@ -45,7 +45,7 @@ class SnapshotRejected(SnapshotFailed):
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
     """One collection of a request. ``rows`` have landed; ``dropped`` were read, and superseded by what streamed;
-    ``deleted`` are rows that went, because a request with ``reconcile`` found their documents gone at the source.
+    ``deleted`` are rows that a request with ``reconcile`` found missing at source.
 
     ``estimated`` is how many documents there are, where MongoDB has an estimate.
     """

@@ -117,7 +117,7 @@ class Snapshotter:
 
         ``filters``: of a collection a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest, highest,
         both included, None for no end): only these ids of the one collection that is named. ``reconcile``: rows that
-        are gone at the source are deleted. A higher ``priority`` comes first. ``blocking``: nothing else is read
+        are missing at source are deleted. A higher ``priority`` comes first. ``blocking``: nothing else is read
         meanwhile, and the stream waits. Raises SignalError, which says why.
         """
         signal_id = request_id or str(ObjectId())

@@ -102,7 +102,7 @@ _WORDS: tuple[tuple[str, Fault], ...] = (
 )
 
 _ENVIRONMENT = """
-StorageError BuffersGone MemoryError OSError
+StorageError ReadBuffersLost MemoryError OSError
 IOException UncheckedIOException EOFException FileNotFoundException FileSystemException NoSuchFileException
 AccessDeniedException ClosedByInterruptException ClosedChannelException InterruptedIOException
 ConnectException NoRouteToHostException SocketException SocketTimeoutException UnknownHostException SSLException

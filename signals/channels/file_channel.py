@@ -3,10 +3,10 @@
 The file is only read. Where it has been read to is kept in the engine's state, so no line is lost that was written
 while others were read, and none is read twice. A line counts once its end is there: half of one waits for the rest.
 
-A file may be rotated: renamed and begun anew, removed, replaced, or emptied in place. The open file is read to its end
-before its successor is begun, and after a restart the one that was being read is looked for beside its old place, by
-its inode and its first bytes. A rewrite in place is noticed by these bytes or by its length. Two things are not seen:
-what is written into a file after its successor has been begun, and a file that comes and goes between two looks.
+A file may be rotated: renamed and begun anew, removed, replaced, or truncated in place. The open file is read to its
+end before its successor is begun, and after a restart the one that was being read is looked for beside its old place,
+by its inode and its first bytes. A rewrite in place is noticed by these bytes or by its length. Two things are not
+seen: what is written into a file after its successor has been begun, and a file that comes and goes between two looks.
 
 Deliveries are named ``<file>/<generation>/<byte>``: the generation grows with every new file, so names never come back.
 """

@@ -67,7 +67,7 @@ def execute_snapshot(
         str | None, typer.Option("--max", help="Read only ids up to this one.", metavar="JSON")
     ] = None,
     reconcile: Annotated[
-        bool, typer.Option("--reconcile", help="Delete rows that are gone at the source.")
+        bool, typer.Option("--reconcile", help="Delete rows that are missing at source.")
     ] = False,
     priority: Annotated[int, typer.Option("--priority", help="Higher comes first.")] = 0,
     dry_run: Annotated[

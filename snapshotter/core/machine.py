@@ -248,7 +248,7 @@ class Machine:
         self.scheduler.ask(happened.requests)
         self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
-        self.in_flight.note_emptied(happened.emptied)
+        self.in_flight.note_truncated(happened.truncated)
         self.scheduler.landed_upto = {**happened.landed_upto, **self.scheduler.landed_upto}
         self.in_flight.windows, failed = batches.observe(self.windows, happened.observations, happened.end)
         effects: list[Effect] = []
@@ -264,7 +264,7 @@ class Machine:
             unreached,
             [task.namespace for task in self.first_loads()],
             self.scheduler.landed_upto,
-            self.in_flight.emptied_at,
+            self.in_flight.truncated_at,
             self.progress.left_out,
         )
         self._arrived, self.scheduler.behind, self.scheduler.ready = happened, happened.behind, True
@@ -405,7 +405,7 @@ class Machine:
         if known is None:
             return None
         read = self._proven(self.progress) - self._proven(self.scheduler.saved) if known.unread else ()
-        return known.after_batch(arrived.streamed, arrived.emptied, (namespace for _, namespace in read))
+        return known.after_batch(arrived.streamed, arrived.truncated, (namespace for _, namespace in read))
 
     @staticmethod
     def _proven(progress: Progress) -> set[tuple[str, Namespace]]:
@@ -432,7 +432,7 @@ class Machine:
         scan = self.scheduler.scans[window.request_id, window.namespace]
         scan.next_close = window.order + 1
         task = self.scheduler.task(window.request_id, window.namespace)
-        moved = task.advanced(upto, rows=outcome.kept, dropped=outcome.dropped, deleted=outcome.deleted)
+        moved = task.advanced(upto, rows=outcome.kept, superseded=outcome.superseded, deleted=outcome.deleted)
         self.scheduler.put(window.request_id, moved)
 
     def _end_tasks(self) -> None:

@@ -41,7 +41,7 @@ class Summary:
 
     documents: int
     rows: int
-    dropped: int
+    superseded: int
     chunks: int
     seconds: float
     changes: int
@@ -50,12 +50,12 @@ class Summary:
 
     def lines(self) -> list[str]:
         outcome = "equal" if self.equal else "DIFFERENT"
-        read = self.rows + self.dropped
+        read = self.rows + self.superseded
         speed = read / self.seconds if self.seconds else 0.0
         lag = f"{self.lag_max_seconds:.0f} s"
         return [
             f"backfilled   {read:,} documents, {self.chunks} windows, {self.seconds:.1f} s: {speed:,.0f}/s",
-            f"READs        {self.rows:,} landed, {self.dropped:,} dropped in favour of streamed changes",
+            f"READs        {self.rows:,} landed, {self.superseded:,} superseded by streamed changes",
             f"meanwhile    {self.changes:,} changes were written; lag of the stream at most {lag}",
             f"verify       {self.documents:,} documents: collection and table are {outcome}",
         ]
@@ -129,7 +129,7 @@ def _demo(
             view.message(str(result))
         task = request.tasks[0]
         return Summary(
-            result.documents, task.rows, task.dropped, task.chunks, seconds, changes, lag_max, result.equal
+            result.documents, task.rows, task.superseded, task.chunks, seconds, changes, lag_max, result.equal
         )
     finally:
         if given is None:

@@ -235,7 +235,7 @@ class StatusWriter:
     def _collection(
         self, request: RequestProgress, task: TaskProgress, now: float, *, rests: bool
     ) -> CollectionReport:
-        done = task.rows + task.dropped
+        done = task.rows + task.superseded
         speed = self._measured(request, task, now, done)
         left = max(0, task.estimated - done) if task.estimated is not None else None
         return CollectionReport(
@@ -243,7 +243,7 @@ class StatusWriter:
             state=RequestState.SUSPENDED if rests else STATES[task.state],
             chunks_done=task.chunks,
             rows=task.rows,
-            dropped=task.dropped,
+            dropped=task.superseded,
             deleted=task.deleted,
             estimated_total=task.estimated,
             rows_per_second=speed,

@@ -52,15 +52,15 @@ class TablesThere(Protocol):
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a start finds: captured collections, and tables with rows (``filled``), of these and of captured collections
-    that are no more (``gone``), as far as they may hold what the stream has not followed."""
+    that are no more (``missing``), as far as they may hold what the stream has not followed."""
 
     there: tuple[Namespace, ...]
-    gone: tuple[Namespace, ...] = ()
+    missing: tuple[Namespace, ...] = ()
     filled: frozenset[Namespace] = frozenset()
 
     @property
     def all(self) -> tuple[Namespace, ...]:
-        return *self.there, *self.gone
+        return *self.there, *self.missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class FirstLoad:
     skipped: Callable[[], None]
     _asked: bool = False
     _decided: Coverage = field(default_factory=Coverage)
-    _gone: frozenset[Namespace] = frozenset()
+    _missing: frozenset[Namespace] = frozenset()
 
     def wanted(self, progress: Progress, generation: Generation) -> bool:
         """Whether this start reads, and does not only go on reading."""
@@ -111,8 +111,8 @@ class FirstLoad:
             return progress.covering(self._again(progress)), []
         self._asked = True
         decision = self._first(progress, generation, found) if fresh else self._later(progress, found)
-        self._decided, self._gone = decision.coverage, frozenset(found.gone)
-        for warning in _advice(decision.coverage.unread, self._gone):
+        self._decided, self._missing = decision.coverage, frozenset(found.missing)
+        for warning in _advice(decision.coverage.unread, self._missing):
             _log.warning(warning)
         if not decision.read:
             if not self._loading(progress):
@@ -127,7 +127,7 @@ class FirstLoad:
     def warnings(self, progress: Progress) -> tuple[str, ...]:
         """What to do about collections that are unread in this state."""
         unread = progress.coverage.unread if progress.coverage is not None else frozenset()
-        return tuple(_advice(unread, self._gone))
+        return tuple(_advice(unread, self._missing))
 
     # What is read
 
@@ -220,16 +220,16 @@ def fitting_checkpoint(store: ProgressStore, location: str) -> ProgressStore | N
     return store.next_generation(removed=True)
 
 
-def _advice(unread: frozenset[Namespace], gone: frozenset[Namespace]) -> Iterator[str]:
+def _advice(unread: frozenset[Namespace], missing: frozenset[Namespace]) -> Iterator[str]:
     """What to do about collections that were not read; those that are no more have rows."""
-    if there := sorted(map(str, unread - gone)):
+    if there := sorted(map(str, unread - missing)):
         names = " ".join(shlex.quote(spelled(name)) for name in there[:_SHOWN])
         more = f", and so {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
         yield (
             f"captured, but what was there before is not in the tables, or not as it is now: to read it, run "
             f"snapshotter execute-snapshot -c FILE --reconcile {names}{more} (or start with {OPTION}=read)"
         )
-    if lost := sorted(map(str, unread & gone)):
+    if lost := sorted(map(str, unread & missing)):
         more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         yield (
             f"tables with rows of collections that are no more: {', '.join(lost[:_SHOWN])}{more}. Start with "

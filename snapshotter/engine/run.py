@@ -189,7 +189,7 @@ class Run:
             recorded=asked.recorded,
             landed_upto=asked.landed_upto,
             behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if self.holding else 0),
-            emptied=batch.changed.emptied,
+            truncated=batch.changed.truncated,
             requests=(*batch.changed.requests, *asked.rekeyed),
             streams=batch.streams,
             streamed=batch.streamed,

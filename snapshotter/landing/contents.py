@@ -13,11 +13,11 @@ import structlog
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from snapshotter.core.values.namespace_changes import NamespaceChange, Upshot, upshot
+from snapshotter.core.values.namespace_changes import NamespaceChange, ResolvedChanges, resolve
 from snapshotter.core.values.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
-from snapshotter.landing.incomplete import bare, behind, collection_of, events_of, moves
+from snapshotter.landing.incomplete import after_truncation, bare, collection_of, events_of, moves
 from snapshotter.reading.chunk_reader import free_checkpoint, held
 from streaming.bson.raw_fields import text_id
 from streaming.namespaces import Namespace
@@ -53,15 +53,15 @@ class BatchContents:
     rows: Sequence[Row]
     observations: tuple[WatermarkObservation, ...]
     signals: tuple[bytes, ...]
-    changed: Upshot
+    changed: ResolvedChanges
     streamed: frozenset[Namespace]
     streams: bool
     scope: StreamScope
 
     def stays(self, row: Row) -> bool:
         """Whether an event is one of a table, and no drop follows it in the batch."""
-        emptied = self.changed.emptied.get(collection_of(row))
-        return collection_of(row) != self.scope.signals and (emptied is None or row["ord"] > emptied.ord)
+        truncated = self.changed.truncated.get(collection_of(row))
+        return collection_of(row) != self.scope.signals and (truncated is None or row["ord"] > truncated.ord)
 
     def metadata(self, run: str, token: int, suspended: Collection[Namespace]) -> dict[str, Any]:
         """What every commit of the batch says of it. ``token``: the fencing token of the engine's lock."""
@@ -79,8 +79,8 @@ class BatchContents:
 
     def events_of(self, namespace: Namespace) -> DataFrame:
         """Events of one collection that no drop in the batch follows."""
-        mine, emptied = self.events.where(events_of(namespace)), self.changed.emptied.get(namespace)
-        return mine if emptied is None else mine.where(behind(emptied))
+        mine, truncated = self.events.where(events_of(namespace)), self.changed.truncated.get(namespace)
+        return mine if truncated is None else mine.where(after_truncation(truncated))
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def _signalled(
     return tuple(observations), tuple(signals)
 
 
-def _namespace_changes(rows: Sequence[Row], scope: StreamScope) -> Upshot:
+def _namespace_changes(rows: Sequence[Row], scope: StreamScope) -> ResolvedChanges:
     """What the drops and renames in the batch mean for captured collections."""
     changes = []
     for row in rows:
@@ -150,7 +150,7 @@ def _namespace_changes(rows: Sequence[Row], scope: StreamScope) -> Upshot:
             to = Namespace.parse(row["renamed_to"]) if row["renamed_to"] else None
             time = ClusterTime.from_int(row["cluster_time"])
             changes.append(NamespaceChange(collection_of(row), time, row["ord"], to))
-    changed = upshot(changes, scope.captures)
-    for namespace, emptied in changed.emptied.items():
-        _log.info("emptied by a drop or a rename", collection=str(namespace), at=str(emptied.time))
+    changed = resolve(changes, scope.captures)
+    for namespace, truncated in changed.truncated.items():
+        _log.info("truncated by a drop or a rename", collection=str(namespace), at=str(truncated.time))
     return changed

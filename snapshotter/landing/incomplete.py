@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from snapshotter.core.values.chunks import Bound
-from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.landing.frames import frame_of
 from streaming.bson.raw_fields import document_of
 from streaming.keys.keys import id_of, is_sharded, whole_id
@@ -67,9 +67,9 @@ def collection_of(row: Row) -> Namespace:
     return Namespace(row["db"], row["collection"])
 
 
-def behind(emptied: Emptied) -> Column:
+def after_truncation(truncated: Truncation) -> Column:
     """Events that the drop, or the rename, does not take along."""
-    return F.col("ord") > emptied.ord
+    return F.col("ord") > truncated.ord
 
 
 def events_of(namespace: Namespace) -> Column:

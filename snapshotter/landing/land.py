@@ -53,7 +53,7 @@ class Lander:
         """Land what is left of the batch in the state tables, and note it in ``landed``. ``marks``: the tables as they
         are known. ``metadata``: what every commit says of the batch."""
         closing = {c.window.namespace for c in landing.closings}
-        named = (batch.streamed | closing | landing.emptied.keys()) - landing.left_out
+        named = (batch.streamed | closing | landing.truncated.keys()) - landing.left_out
         wanted = named - landed.collections.keys()
         collections = {n: self._collection(n, batch, landing, marks.get(n), buffers) for n in wanted}
         contents = _contents(batch, metadata)
@@ -91,7 +91,7 @@ class Lander:
         buffers: Buffers,
     ) -> CollectionContents:
         closings = tuple(c for c in landing.closings if c.window.namespace == namespace)
-        truncated = landing.emptied.get(namespace)
+        truncated = landing.truncated.get(namespace)
         named = batch.trailer.namespaces.get(namespace, 0) > 0 or truncated is not None
         return CollectionContents(
             namespace=namespace,

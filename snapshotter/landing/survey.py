@@ -109,7 +109,7 @@ class _Asking:
         list(self._ask(known.keys() - progress.left_out, lambda n: self.tables.look(n, known[n])))
 
     def recorded(self) -> frozenset[Namespace]:
-        named = (self.batch.streamed | self.batch.changed.emptied.keys()) - self.machine.progress.left_out
+        named = (self.batch.streamed | self.batch.changed.truncated.keys()) - self.machine.progress.left_out
         return frozenset(n for n, newest in self._ask(named, self._recorded) if newest >= self.batch.batch_id)
 
     def landed_upto(self) -> dict[Namespace, str]:
@@ -138,8 +138,8 @@ class _Asking:
 
     def _left_behind(self, namespace: Namespace) -> list[tuple[str, bytes]]:
         batch, opened = self.batch, self.tables.of(namespace)
-        emptied = namespace in batch.changed.emptied
-        table = opened.table if not emptied and opened.plan is not None else None
+        truncated = namespace in batch.changed.truncated
+        table = opened.table if not truncated and opened.plan is not None else None
         told = [row for row in batch.rows if row["moves"] and collection_of(row) == namespace]
         return left_behind(filter(batch.stays, told), batch.events_of(namespace), table)
 

@@ -97,7 +97,7 @@ def _told(
             )
         case Kind.TABLE_SCAN_COMPLETED:
             # Read is what was looked at, so rows that a streamed change superseded count, as Debezium counts them.
-            rows = task.rows + task.dropped if task else 0
+            rows = task.rows + task.superseded if task else 0
             return subject.table_scan_completed(now_ms, collection, ScanStatus(announced.detail), rows=rows)
         case Kind.FAILED:
             error = announced.detail or "; ".join(f"{t.namespace}: {t.error}" for t in tasks if t.error)

@@ -5,7 +5,7 @@ progress display read it. It is a report, not state: nothing is ever decided by 
 harm. Fields may be added; those that are here keep their meaning, for scripts read them too.
 
 Times are ISO 8601 in UTC. Rows and events are counts, speeds are per second, ``dropped`` are READs that a
-streamed event superseded, ``deleted`` rows of a table that a snapshot with ``reconcile`` found gone at the source.
+streamed event superseded, ``deleted`` rows of a table that a snapshot with ``reconcile`` found missing at source.
 """
 
 from __future__ import annotations

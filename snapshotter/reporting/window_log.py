@@ -32,8 +32,8 @@ class LandedWindow:
 
     ``id`` is its name in the commit's ``userMetadata``, and ``number`` its last part. ``request_id`` is None where ids
     were read again one by one. ``upto`` is the last id of its chunk, shown as in notifications. Of the READs, ``rows``
-    have landed and ``dropped`` were superseded by what streamed; ``deleted`` rows were gone at the source. Windows that
-    share a commit (a ``batch``) are exact in sum; which of them a dropped READ belongs to is not told apart.
+    have landed and ``dropped`` were superseded by what streamed; ``deleted`` rows were missing at source. Windows that
+    share a commit (a ``batch``) are exact in sum; which of them a superseded READ belongs to is not told apart.
     """
 
     id: str
@@ -112,7 +112,7 @@ def _landed(
         high_at=moments[HighWritten],
         landed_at=landed_at,
         rows=outcome.kept,
-        dropped=outcome.dropped,
+        dropped=outcome.superseded,
         deleted=outcome.deleted,
         batch=batch,
     )

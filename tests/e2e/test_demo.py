@@ -41,10 +41,10 @@ def test_the_demo_ends_with_a_table_that_is_equal(tmp_path: Path) -> None:
     reads, windows, speed = found(
         lines, r"backfilled +([\d,]+) documents, (\d+) windows, [\d.]+ s: ([\d,]+)/s"
     )
-    landed, dropped = found(lines, r"READs +([\d,]+) landed, ([\d,]+) dropped in favour of streamed changes")
+    landed, superseded = found(lines, r"READs +([\d,]+) landed, ([\d,]+) superseded by streamed changes")
     # Writers delete and insert while it is read: about as many as were loaded.
-    assert reads == landed + dropped > DOCUMENTS // 2
-    assert min(windows, speed, dropped) > 0
+    assert reads == landed + superseded > DOCUMENTS // 2
+    assert min(windows, speed, superseded) > 0
     (changes,) = found(lines, r"meanwhile +([\d,]+) changes were written; lag of the stream at most \d+ s")
     assert changes > 0
     (equal,) = found(lines, r"verify +([\d,]+) documents: collection and table are equal")

@@ -79,7 +79,7 @@ def test_a_lost_primary_in_the_middle_of_a_window(
             elected(replica_set, before)
             ended = engine.wait(request, SECONDS)
             assert not ended.failed, [task.error for task in ended.tasks]
-            print([(str(t.namespace), t.chunks, t.rows, t.dropped) for t in ended.tasks])
+            print([(str(t.namespace), t.chunks, t.rows, t.superseded) for t in ended.tasks])
         print(f"{workload.stop()} documents written")
         engine.catch_up(SECONDS)
     assert differences(spark, engine.settings, database, plan.collections) == []

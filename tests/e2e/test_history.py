@@ -61,7 +61,7 @@ def test_every_version_is_the_collection_at_its_position(
         loaded = {name: len(versions_of(engine, name)) for name in names}
         for _ in range(2):
             request = engine.wait(engine.execute_snapshot(*names))
-            print([(str(t.namespace), t.chunks, t.rows, t.dropped) for t in request.tasks])
+            print([(str(t.namespace), t.chunks, t.rows, t.superseded) for t in request.tasks])
             assert not request.failed
         written = workload.stop()
         engine.catch_up()

@@ -190,6 +190,6 @@ def test_blocking_snapshots_one_after_the_other_while_changes_come(lab: Lab, rea
         engine.catch_up(SECONDS)
         ends = [a.request_id for a in engine.engine.telling.told if a.kind == "COMPLETED"]
     assert ends == ["one", "two", "three"]
-    assert all(task.rows + task.dropped >= DOCUMENTS for request in done[:2] for task in request.tasks)
-    assert [task.rows + task.dropped for task in done[2].tasks] == [5]
+    assert all(task.rows + task.superseded >= DOCUMENTS for request in done[:2] for task in request.tasks)
+    assert [task.rows + task.superseded for task in done[2].tasks] == [5]
     lab.assert_equal("orders", "people")

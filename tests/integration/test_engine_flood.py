@@ -114,7 +114,7 @@ def test_ten_thousand_signals_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch)
             caught_up = time.monotonic()
             for request in ("again", *(signal["_id"] for signal in after)):
                 (task,) = engine.wait(request, SECONDS).tasks
-                assert (task.state, task.rows + task.dropped) == (TaskState.DONE, 3)
+                assert (task.state, task.rows + task.superseded) == (TaskState.DONE, 3)
             ended = time.monotonic()
             rejected = {"state": "rejected", "reason": {"$type": "string"}}
             engine.until("the refusals", lambda: statuses.count_documents(rejected) >= expected, SECONDS)

@@ -41,7 +41,7 @@ def read_by(requests: list[RequestProgress]) -> list[str]:
 
 
 def fail_once(patch: pytest.MonkeyPatch, collection: str) -> list[int]:
-    """The landing of an emptied collection fails just before its commit, the first time; the batches where it did."""
+    """The landing of a truncated collection fails just before its commit, the first time; the batches where it did."""
     real, failed = state_tables.land_table, []
 
     def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
@@ -134,7 +134,7 @@ def test_tables_follow_while_they_are_read(lab: Lab, reads: Reads) -> None:
         ]
         assert read_by(settle(engine)) == ["replaced"]
         assert sorted(struck) == sorted(names)
-        assert request.tasks[0].dropped > 0
+        assert request.tasks[0].superseded > 0
         lab.assert_equal(*names, "draft")
         lab.collection("again").aggregate([{"$match": {"_id": 7}}, {"$out": "again"}])
         assert read_by(settle(engine)) == ["again", "replaced"]

@@ -31,7 +31,7 @@ def test_twenty_ids_in_chunks_of_one_two_and_three(lab: Lab, strategy: str) -> N
             run.machine.scheduler.limits = replace(run.machine.limits, chunk_docs=size)
             request = engine.wait(engine.execute_snapshot(lab.name(f"of_{size}")), SECONDS)
             (task,) = request.tasks
-            assert (task.error, task.rows, task.dropped) == (None, 20, 0)
+            assert (task.error, task.rows, task.superseded) == (None, 20, 0)
             assert task.chunks == -(-20 // size)
         engine.until("a clean signal collection", lambda: lab.signals.count_documents({}) == 0, SECONDS)
     lab.assert_equal(*(f"of_{size}" for size in sizes))
@@ -61,7 +61,7 @@ def test_what_streams_in_a_window_beats_what_it_read(lab: Lab, reads: Reads, str
     with lab.running() as engine:
         request = engine.wait(engine.execute_snapshot(lab.name("things")), SECONDS)
         (task,) = request.tasks
-        assert (task.rows, task.dropped) == (14, 5)
+        assert (task.rows, task.superseded) == (14, 5)
         engine.catch_up(SECONDS)
     lab.assert_equal("things")
     lab.assert_one_commit_a_batch("things")

@@ -61,7 +61,7 @@ def test_a_history_with_drops_lands_as_the_rule_says(
 ) -> None:
     """The same of a collection that is dropped again and again, between events and while windows are open."""
     drawn = (generate(rng, keys=60, batches=4, events=40, drops=0.03) for _ in range(20))
-    history = next((history for history in drawn if history.emptied), None)
+    history = next((history for history in drawn if history.truncated), None)
     assert history is not None, "no history tried the rule"
     follow(Landings(spark, tmp_path / "table", first_load=first_load), history)
 

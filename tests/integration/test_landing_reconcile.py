@@ -1,4 +1,5 @@
-"""Rows that are gone at the source go with windows that reconcile: the Spark plan against the rule in plain Python."""
+"""Rows that are missing at source are deleted by windows that reconcile: the Spark plan against the rule in plain
+Python."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_rows_that_are_gone_go_as_the_rule_says(
     is what the plain rule makes of it, windows count what they deleted, and in the end the table is the collection.
     Also of a collection that is dropped meanwhile."""
     history = generate(rng, keys=120, batches=4, events=40, drops=drops)
-    while drops and min(history.emptied, default=0) != 3:  # an earlier drop leaves nothing to reconcile
+    while drops and min(history.truncated, default=0) != 3:  # an earlier drop leaves nothing to reconcile
         history = generate(rng, keys=120, batches=4, events=40, drops=drops)
     landings = Landings(spark, tmp_path / "table", first_load=False, reconcile=True)
     stale = [key for key in history.ids if rng.random() < 0.7]

@@ -39,7 +39,7 @@ def result(notebook: NotebookNode) -> dict[str, Any]:
 
 
 def test_a_first_backfill(executed: list[NotebookNode]) -> None:
-    """People change orders during the backfill: READs are dropped, the others land, and the table is equal."""
+    """People change orders during the backfill: some READs are superseded, the others land, and the table is equal."""
     found = result(executed[0])
     assert found["equal"] is True
     assert found["windows"] >= 8
@@ -48,12 +48,12 @@ def test_a_first_backfill(executed: list[NotebookNode]) -> None:
 
 
 def test_a_table_is_repaired(executed: list[NotebookNode]) -> None:
-    """Rows that are missing, wrong, or gone at the source are put right by a filter, by keys and by a range."""
+    """Rows that are missing, wrong, or missing at source are put right by a filter, by keys and by a range."""
     found = result(executed[1])
     assert found == {"equal": True, "damaged": 881, "left": 0, "deleted": 3}
 
 
 def test_inside_a_window(executed: list[NotebookNode]) -> None:
-    """Three of eight orders change inside the window: their READs are dropped, five land, and one order is new."""
+    """Three of eight orders change inside the window: their READs are superseded, five land, and one order is new."""
     found = result(executed[2])
     assert found == {"equal": True, "landed": 5, "dropped": 3, "reads": [101, 104, 105, 106, 108]}

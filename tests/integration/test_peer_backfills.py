@@ -82,7 +82,7 @@ def test_a_backfill_beside_writes_over_a_restart(lab: Lab, reads: Reads, chunk: 
         task = engine.wait("q", SECONDS).tasks[0]
         engine.catch_up(SECONDS)
     assert (task.state, task.error) == (TaskState.DONE, None)
-    assert task.dropped > 0, "updates superseded nothing"
+    assert task.superseded > 0, "updates superseded nothing"
     assert len(set(reads.targets())) == len(reads.targets()), "a chunk was read twice"
     lab.assert_equal("orders")
     lab.assert_one_commit_a_batch("orders")
@@ -164,7 +164,7 @@ def test_a_chunk_that_is_emptied_is_no_end(lab: Lab, reads: Reads) -> None:
     with lab.running() as engine:
         task = engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS).tasks[0]
         assert (task.state, task.chunks) == (TaskState.DONE, 4)
-        assert (task.rows, task.dropped) == (6, 3)
+        assert (task.rows, task.superseded) == (6, 3)
         engine.catch_up(SECONDS)
     assert sorted(row["_id"] for row in lab.rows("orders")) == [0, 1, 2, 9, 10, 11]
     lab.assert_equal("orders")

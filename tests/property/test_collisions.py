@@ -1,4 +1,4 @@
-"""`core.collisions` against set algebra, on generated histories."""
+"""`tests.support.commit_rule` against set algebra, on generated histories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapshotter.core.values.chunks import Bound, KeyList
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support.commit_rule import (
-    Gone,
+    Missing,
     Read,
     Reconciling,
     StreamedEvent,
@@ -92,7 +92,7 @@ def test_what_goes_is_a_difference_of_sets(
     reads = [Read(key, low, 1) for key in sorted(read & target)]
     ids = KeyList(tuple(Bound(key.encode(), key) for key in sorted(target)))
     rows = commit_rows(batch, kept, reads, table=table, reconciling=[Reconciling(ids, low, 1)])
-    found = {key for key, row in rows.items() if isinstance(row, Gone)}
+    found = {key for key, row in rows.items() if isinstance(row, Missing)}
     landed = {e.key for e in history if e.lands and e.time > low} | {e.key for e in batch if e.lands}
     assert found == (table & target) - read - landed
     assert {key: row for key, row in rows.items() if key not in found} == commit_rows(batch, kept, reads)

@@ -20,20 +20,20 @@ __all__ = ["MUTATIONS"]
 
 @mutation("drops", drops=0.1, fills=0.0, missing=0.0, writes=0.5)
 def reads_from_before_a_drop_land(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(batches, "superseded", lambda low, emptied_at: False)
+    patch.setattr(batches, "superseded", lambda low, truncated_at: False)
 
 
 @mutation("drops", drops=0.1, fills=0.0, missing=0.0, writes=0.5)
 def a_drop_is_known_in_its_own_batch_only(patch: pytest.MonkeyPatch) -> None:
     """Windows that close later land what they read before."""
-    times = lambda self, now: setattr(self, "emptied_at", {n: e.time for n, e in now.items()})  # noqa: E731
-    patch.setattr(InFlight, "note_emptied", times)
+    times = lambda self, now: setattr(self, "truncated_at", {n: e.time for n, e in now.items()})  # noqa: E731
+    patch.setattr(InFlight, "note_truncated", times)
 
 
 @mutation("drops", fills=0.1, missing=0.0)
 def what_a_rename_brings_is_not_read(patch: pytest.MonkeyPatch) -> None:
-    original = namespace_changes.upshot
-    patch.setattr(namespace_changes, "upshot", lambda *told: replace(original(*told), requests=()))
+    original = namespace_changes.resolve
+    patch.setattr(namespace_changes, "resolve", lambda *told: replace(original(*told), requests=()))
 
 
 @mutation("drops", fills=0.1, missing=0.0)

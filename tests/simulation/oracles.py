@@ -221,7 +221,7 @@ class Oracles(TableOracles):
                 kept = chain(*process.keys.asked(namespace))
                 fits = fits or ((namespace, key) in waiting and any(e.lands and e.key == key for e in kept))
                 if not fits:
-                    raise Violation("O1", f"{namespace} {key}: READ {doc} was dropped for {row}")
+                    raise Violation("O1", f"{namespace} {key}: READ {doc} was superseded by {row}")
 
     # Progress
 

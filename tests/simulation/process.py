@@ -131,7 +131,7 @@ class Process(Reading):
     def lands(namespace: Namespace, landing: eff.LandBatch, events: Batch) -> bool:
         """Whether the batch has something for this table."""
         closes = any(c.window.namespace == namespace for c in landing.closings)
-        there = bool(events.get(namespace)) or closes or namespace in landing.emptied
+        there = bool(events.get(namespace)) or closes or namespace in landing.truncated
         return there and namespace not in landing.left_out
 
     def mark_after(self, namespace: Namespace, before: TableMark | None) -> TableMark | None:
@@ -226,7 +226,7 @@ class Process(Reading):
                 if held:
                     landed_upto[task.namespace] = max(held)
         self.first = False
-        changed = namespace_changes.upshot(changes, self.captured.__contains__)
+        changed = namespace_changes.resolve(changes, self.captured.__contains__)
         return events, inp.BatchArrived(
             batch_id,
             at(start),
@@ -237,7 +237,7 @@ class Process(Reading):
             recorded=frozenset(n for n, t in self.world.tables.items() if t.recorded >= batch_id),
             landed_upto=landed_upto,
             behind=self.source.clock - end > self.scenario.behind,
-            emptied=changed.emptied,
+            truncated=changed.truncated,
             requests=changed.requests,
             streams=bool(events),
             streamed=frozenset(events),
@@ -271,9 +271,9 @@ class Process(Reading):
             for c in closings
             if (w := c.window) and c.reconcile and not c.superseded
         ]
-        emptied = namespace in landing.emptied
-        held = self.world.tables[namespace].rows if not emptied else {}
-        appends = all_new(closings) and not emptied
+        truncated = namespace in landing.truncated
+        held = self.world.tables[namespace].rows if not truncated else {}
+        appends = all_new(closings) and not truncated
         rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling, proven_new=appends)
         new = {key: row for key, row in rows.items() if appends and isinstance(row, Read)}
         oracles, table = self.world.oracles, self.world.tables[namespace]
@@ -281,8 +281,8 @@ class Process(Reading):
         oracles.committing(namespace, landing, closings, self.buffers, rows, appended=new.keys())
         first = {key: row for key, row in rows.items() if key not in new}
         landed = False
-        if first or emptied:
-            landed = table.commit(landing.batch_id, first, replaces=emptied)
+        if first or truncated:
+            landed = table.commit(landing.batch_id, first, replaces=truncated)
             if landed and new:
                 oracles.landed(namespace, landing, closings=())
                 yield f"append {namespace}"

@@ -12,7 +12,7 @@ from snapshotter.core.values.inputs import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from streaming.delta.table_identity import TableMark, Version, altered
-from tests.support.commit_rule import CommitRow, Gone, Read
+from tests.support.commit_rule import CommitRow, Missing, Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,8 @@ class Durable:
 def outcome_of(rows: dict[str, CommitRow], window: int, read: int) -> Outcome:
     """Of a window that has read so many documents, when these rows are committed."""
     kept = sum(isinstance(row, Read) and row.window == window for row in rows.values())
-    gone = sum(isinstance(row, Gone) and row.window == window for row in rows.values())
-    return Outcome(kept=kept, dropped=read - kept, deleted=gone)
+    missing = sum(isinstance(row, Missing) and row.window == window for row in rows.values())
+    return Outcome(kept=kept, superseded=read - kept, deleted=missing)
 
 
 def all_new(closings: list[Closing]) -> bool:

@@ -12,12 +12,12 @@ Where the READs of a commit are proven new (`Closing.proven_new`), and so are ap
 READ's key supersedes it: only events since its window was registered can have, and the row that they left is as of
 the newest of them.
 
-Where the collection was emptied (dropped, renamed away, replaced), what came before says nothing any more: events up to
-then, and READs of windows whose low watermark lies before (`snapshotter.core.values.namespace_changes`).
+Where the collection was truncated (dropped, renamed away, replaced), what came before says nothing any more: events up
+to then, and READs of windows whose low watermark lies before (`snapshotter.core.values.namespace_changes`).
 
 A window that reconciles also says what is not there: a row of the table whose key lies in its target, that it has not
 read, and on whose key nothing landed after its low watermark, goes in the same commit. (A document that came or went
-after the low watermark is an event's to tell; one that went before it was gone already when the window read.)
+after the low watermark is an event's to tell; one that was deleted before it was missing already when the window read.)
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Reconciling:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """A row of the table for which ``window`` found no document: it is deleted."""
+class Missing:
+    """A row of the table for which ``window`` found no document: it is missing at source, and deleted."""
 
     key: str
     low: ClusterTime
@@ -73,7 +73,7 @@ class Gone:
         return None
 
 
-CommitRow = StreamedEvent | Read | Gone
+CommitRow = StreamedEvent | Read | Missing
 
 
 def surviving(
@@ -86,14 +86,14 @@ def surviving(
     return [r for r in reads if not (r.key in latest and (proven_new or latest[r.key] > r.low))]
 
 
-def gone(
+def missing_at_source(
     table: Iterable[str],
     reconciling: Iterable[Reconciling],
     reads: Iterable[Read],
     events: Iterable[StreamedEvent],
-) -> list[Gone]:
-    """Of the keys that the ``table`` has rows of, those that go. ``reads`` are all that were read, those included that
-    an event superseded; ``events`` as for `surviving`."""
+) -> list[Missing]:
+    """Of the keys that the ``table`` has rows of, those that are missing at source. ``reads`` are all that were read,
+    those included that an event superseded; ``events`` as for `surviving`."""
     windows = list(reconciling)
     there, latest = {read.key for read in reads}, _landed(events)
     found = []
@@ -101,7 +101,7 @@ def gone(
         for window in windows:
             streamed = key in latest and latest[key] > window.low
             if window.target.holds(key) and key not in there and not streamed:
-                found.append(Gone(key, window.low, window.window))
+                found.append(Missing(key, window.low, window.window))
                 break
     return found
 
@@ -119,24 +119,24 @@ def commit_rows(
     batch: Iterable[StreamedEvent],
     kept: Iterable[StreamedEvent],
     reads: Iterable[Read],
-    emptied_at: ClusterTime | None = None,
+    truncated_at: ClusterTime | None = None,
     *,
     table: Iterable[str] = (),
     reconciling: Iterable[Reconciling] = (),
     proven_new: bool = False,
 ) -> dict[str, CommitRow]:
-    """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches. ``emptied_at``: when
-    the collection was last emptied, if it ever was (a batch that does it also empties the table). ``table``: the keys
+    """The rows of a commit: ``batch`` holds its own events, ``kept`` those of earlier batches. ``truncated_at``: when
+    the collection was last truncated, if it ever was (a batch that does it also empties the table). ``table``: the keys
     that have rows before the commit (none where the batch empties it), for the windows that are ``reconciling``.
     ``proven_new`` is said of all READs."""
-    batch = [event for event in batch if emptied_at is None or event.time > emptied_at]
-    reads = [read for read in reads if not superseded(read.low, emptied_at)]
-    reconciling = [window for window in reconciling if not superseded(window.low, emptied_at)]
+    batch = [event for event in batch if truncated_at is None or event.time > truncated_at]
+    reads = [read for read in reads if not superseded(read.low, truncated_at)]
+    reconciling = [window for window in reconciling if not superseded(window.low, truncated_at)]
     rows: dict[str, CommitRow] = dict(latest_events(batch))
     for read in sorted(surviving(reads, [*kept, *batch], proven_new=proven_new), key=lambda r: r.window):
         if not isinstance(rows.get(read.key), StreamedEvent):
             rows[read.key] = read
-    for absent in gone(table, reconciling, reads, [*kept, *batch]):
+    for absent in missing_at_source(table, reconciling, reads, [*kept, *batch]):
         rows.setdefault(absent.key, absent)
     return rows
 

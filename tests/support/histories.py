@@ -1,7 +1,7 @@
 """Generated histories of one collection, for landings: micro-batches of events, and windows that read beside them.
 
 A history is consistent: what a window reads is what the collection held at a moment at or after its low watermark. So
-besides the rule itself (`snapshotter.core.collisions`) the outcome can be judged: a table that every window has passed
+besides the rule itself (`tests.support.commit_rule`) the outcome can be judged: a table that every window has passed
 over equals the collection.
 """
 
@@ -16,7 +16,7 @@ import bson
 from bson import ObjectId
 
 from snapshotter.core.values.chunks import Bound, KeyRange
-from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.window import Window, WindowId, WindowState
 from snapshotter.reading.ranges import bound_of
 from streaming.namespaces import Namespace
@@ -58,21 +58,21 @@ class PlannedWindow:
 
 @dataclass(slots=True)
 class History:
-    """``batches[n]`` are the events in ``(ends[n - 1], ends[n]]``; ``last`` is the collection in the end. ``emptied``:
-    of the batches in which the collection was dropped, when and after which event it was for the last time. ``ids``:
-    all that are ever there, by key."""
+    """``batches[n]`` are the events in ``(ends[n - 1], ends[n]]``; ``last`` is the collection in the end.
+    ``truncated``: of the batches in which the collection was dropped, when and after which event it was for the last
+    time. ``ids``: all that are ever there, by key."""
 
     start: ClusterTime
     batches: list[list[Change]] = field(default_factory=list)
     ends: list[ClusterTime] = field(default_factory=list)
     windows: list[PlannedWindow] = field(default_factory=list)
     last: dict[str, Document] = field(default_factory=dict)
-    emptied: dict[int, Emptied] = field(default_factory=dict)
+    truncated: dict[int, Truncation] = field(default_factory=dict)
     ids: dict[str, bytes] = field(default_factory=dict)
 
-    def emptied_by(self, batch: int) -> ClusterTime | None:
+    def truncated_by(self, batch: int) -> ClusterTime | None:
         """When it was dropped last, up to the end of this batch."""
-        return max((what.time for n, what in self.emptied.items() if n <= batch), default=None)
+        return max((what.time for n, what in self.truncated.items() if n <= batch), default=None)
 
     def closing_in(self, batch: int) -> list[PlannedWindow]:
         return [planned for planned in self.windows if planned.closes == batch]
@@ -98,7 +98,7 @@ def generate(rng: random.Random, *, keys: int, batches: int, events: int, drops:
             if drops and rng.random() < drops:
                 now = now.next()
                 at.append((now, {}))
-                history.emptied[number] = Emptied(now, len(changes) - 1)
+                history.truncated[number] = Truncation(now, len(changes) - 1)
         history.batches.append(changes)
         history.ends.append(now)
     history.last = at[-1][1]

@@ -28,7 +28,7 @@ from tests.support import tables
 from tests.support.changes import EVENT_SCHEMA
 from tests.support.commit_rule import (
     CommitRow,
-    Gone,
+    Missing,
     Read,
     Reconciling,
     StreamedEvent,
@@ -151,13 +151,13 @@ class Landings:
                 p.window,
                 p.window.low,
                 proven,
-                superseded(p.window.low, history.emptied_by(batch)),
+                superseded(p.window.low, history.truncated_by(batch)),
                 self.reconcile,
             )
             for p in closing
         )
         changes = self.reached(history, batch)
-        truncated = history.emptied.get(batch)
+        truncated = history.truncated.get(batch)
         landed = land_table(
             self.spark,
             self.opened,
@@ -181,8 +181,8 @@ class Landings:
     def landing_changes(self, history: History, batch: int) -> list[Change]:
         """What came before a drop does not land, nor, in a first load, events of keys that no window has reached."""
         changes = self.reached(history, batch)
-        if batch in history.emptied:
-            changes = [change for change in changes if change.ord > history.emptied[batch].ord]
+        if batch in history.truncated:
+            changes = [change for change in changes if change.ord > history.truncated[batch].ord]
         return changes
 
     def reached(self, history: History, batch: int) -> list[Change]:
@@ -214,22 +214,22 @@ def follow(landings: Landings, history: History) -> None:
     """Land all of it, and hold every version of the table against the plain rule."""
     expected = landings.rows()
     kept: list[StreamedEvent] = []
-    dropped = deleted = 0
+    superseded_reads = deleted = 0
     for batch in range(len(history.batches)):
         closing = history.closing_in(batch)
         events = [change.streamed() for change in landings.landing_changes(history, batch)]
         reads = [read for planned in closing for read in planned.reads()]
-        if batch in history.emptied:
+        if batch in history.truncated:
             expected.clear()
         asked = [w for w in (p.window for p in closing) if landings.reconcile]
         commit = commit_rows(
             events,
             kept,
             reads,
-            history.emptied_by(batch),
+            history.truncated_by(batch),
             table=expected,
             reconciling=[Reconciling(w.target, w.low, w.id.number) for w in asked],
-            proven_new=landings.first_load and batch not in history.emptied,
+            proven_new=landings.first_load and batch not in history.truncated,
         )
         apply(expected, commit)
         landed = landings.land(history, batch)
@@ -237,14 +237,14 @@ def follow(landings: Landings, history: History) -> None:
         assert landings.rows() == expected
         survived = sum(isinstance(row, Read) for row in commit.values())
         assert sum(o.kept for o in landed.outcomes.values()) == survived
-        assert sum(o.kept + o.dropped for o in landed.outcomes.values()) == len(reads)
-        dropped += len(reads) - survived
+        assert sum(o.kept + o.superseded for o in landed.outcomes.values()) == len(reads)
+        superseded_reads += len(reads) - survived
         for window, outcome in landed.outcomes.items():
-            gone = [r for r in commit.values() if isinstance(r, Gone) and r.window == window.number]
-            assert outcome.deleted == len(gone)
-            deleted += len(gone)
+            missing = [r for r in commit.values() if isinstance(r, Missing) and r.window == window.number]
+            assert outcome.deleted == len(missing)
+            deleted += len(missing)
         landings.open([p for p in history.windows if p.opens == batch])
-    assert dropped > 0, "the history never tried the rule"
+    assert superseded_reads > 0, "the history never tried the rule"
     assert (deleted > 0) is landings.reconcile, "the history never tried the rule"
     whole: dict[str, Document] = history.last
     assert {key: v for key, (v, _) in expected.items()} == {key: d["v"] for key, d in whole.items()}

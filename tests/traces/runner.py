@@ -177,12 +177,12 @@ class Trace:
         )
 
     def do_landed(self, number: str, *outcomes: str) -> Iterator[str]:
-        """``1:2/0``: window 1 landed two READs and dropped none."""
+        """``1:2/0``: window 1 landed two READs, and none was superseded."""
         parsed = {}
         for word in outcomes:
             window, _, counts = word.partition(":")
-            kept, _, dropped = counts.partition("/")
-            parsed[self.window(window)] = inp.Outcome(int(kept), int(dropped))
+            kept, _, superseded = counts.partition("/")
+            parsed[self.window(window)] = inp.Outcome(int(kept), int(superseded))
         yield from self.step(inp.BatchLanded(int(number), parsed))
 
     def do_buffers_lost(self, number: str, *windows: str) -> Iterator[str]:

@@ -68,7 +68,7 @@ def half_done(rows: int) -> RequestProgress:
     """The first collection runs, the second waits."""
     request = RequestProgress.accepted(REQUEST)
     task = request.tasks[0].opened(Bound(b"z", "z"), 1_000, ordered_keys=True).begun(table_empty=True)
-    return request.with_task(task.advanced(Bound(b"a", "a"), rows=rows, dropped=10))
+    return request.with_task(task.advanced(Bound(b"a", "a"), rows=rows, superseded=10))
 
 
 def test_before_the_first_batch_there_is_no_position(clock: Clock) -> None:
@@ -332,7 +332,7 @@ def test_pauses_are_counted(clock: Clock) -> None:
 def test_a_speed_is_believed_from_ten_thousand_documents_on(
     clock: Clock, rows: int, speed: float | None
 ) -> None:
-    """What a dry run estimates by: READs that were dropped have been read too, so they count."""
+    """What a dry run estimates by: READs that were superseded have been read too, so they count."""
     writer = StatusWriter("shop", OWNER, MemoryStorage())
     for so_far in (0, rows):
         writer.write(EngineState.RUNNING, run_of(Progress(requests=(half_done(so_far),))), (), ())

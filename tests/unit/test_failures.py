@@ -8,7 +8,7 @@ from pymongo import errors as driver
 from signals.errors import MalformedSignal
 from snapshotter.errors import DefiniteError, GaveUp, TransientError
 from snapshotter.failures import Fault, Link, classify, fault_in
-from snapshotter.landing.targets.state_rows import BuffersGone
+from snapshotter.landing.targets.state_rows import ReadBuffersLost
 from snapshotter.reading.watermarks import WatermarkLost
 from snapshotter.state.lock import LockLostError
 from snapshotter.state.storage import StorageError
@@ -52,7 +52,7 @@ class FromSpark(Exception):
         (RuntimeError(f"{STAGE}{as_source_error(driver.AutoReconnect('x'), 'y')}"), Fault.TRANSIENT),
         (WatermarkLost("1 of 1 open documents were gone"), Fault.INTERRUPTED),
         (StorageError("cannot write 'progress/7': No space left on device"), Fault.ENVIRONMENT),
-        (BuffersGone(frozenset()), Fault.ENVIRONMENT),
+        (ReadBuffersLost(frozenset()), Fault.ENVIRONMENT),
         (MemoryError(), Fault.ENVIRONMENT),
         (TransientError("x"), Fault.TRANSIENT),
         (DefiniteError("x"), Fault.DEFINITE),

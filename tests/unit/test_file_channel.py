@@ -139,7 +139,7 @@ def test_a_removed_file_is_read_to_its_end(rig: FileRig) -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
-@pytest.mark.parametrize("rest", [(), (7,), (7, 8, 9, 10)], ids=["emptied", "shorter", "longer"])
+@pytest.mark.parametrize("rest", [(), (7,), (7, 8, 9, 10)], ids=["truncated", "shorter", "longer"])
 def test_a_file_rewritten_in_place_is_read_anew(rig: FileRig, restart: bool, rest: tuple[int, ...]) -> None:
     """Noticed by its length or by its first bytes."""
     channel = rig.open()

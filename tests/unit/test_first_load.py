@@ -245,7 +245,8 @@ def test_another_run_of_one_start_decides_nothing_anew() -> None:
 
 
 def test_what_to_do_about_unread_collections_can_be_pasted() -> None:
-    """Names as a signal and a shell have them. No signal can name what is no more: its table is emptied by a start."""
+    """Names as a signal and a shell have them. No signal can name what is no more: its table is truncated by a
+    start."""
     odd = Namespace("shop", "a+b")
     start = Start("no_data", there=(odd, ORDERS), tables=FakeTables((odd, ORDERS, GONE)))
     start.reads(NOTHING)

@@ -9,7 +9,7 @@ import pytest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets.state_rows import BuffersGone
+from snapshotter.landing.targets.state_rows import ReadBuffersLost
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed
 from streaming.delta.landing_errors import LandingError
@@ -37,7 +37,7 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Lande
 def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that dies takes READs of several collections along. A table that has committed its events records the
     batch, and would pass for landed, without an outcome of its windows, if it were tried once more with them."""
-    landed = land(monkeypatch, {name: BuffersGone(windows) for name, windows in LOST.items()})
+    landed = land(monkeypatch, {name: ReadBuffersLost(windows) for name, windows in LOST.items()})
     assert (landed.lost, landed.faults) == (LOST[NAMES[0]] | LOST[NAMES[1]], ())
     assert sorted(landed.collections) == NAMES[2:]
 
@@ -46,7 +46,7 @@ def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.M
     """The others have landed; READs that are lost besides are told as well."""
     errors = {
         NAMES[0]: LandingError("it is no table of ours"),
-        NAMES[1]: BuffersGone(LOST[NAMES[1]]),
+        NAMES[1]: ReadBuffersLost(LOST[NAMES[1]]),
         NAMES[2]: TableUnusable(NAMES[2], "name", "too long", "rename it"),
     }
     landed = land(monkeypatch, errors)
@@ -61,4 +61,4 @@ def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.M
 def test_another_error_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends the run, and so every window: what was lost besides does not matter any more."""
     with pytest.raises(OSError, match="no disk"):
-        land(monkeypatch, {NAMES[0]: BuffersGone(LOST[NAMES[0]]), NAMES[2]: OSError("no disk")})
+        land(monkeypatch, {NAMES[0]: ReadBuffersLost(LOST[NAMES[0]]), NAMES[2]: OSError("no disk")})

@@ -58,7 +58,9 @@ def test_a_merge_is_spared_its_guard_only_where_the_keys_were_seen(
     """Events of which one key comes twice, and READs that may meet, are guarded by the MERGE's own plan."""
     table = pa.table([keys, [1] * len(keys)], schema=KEYS_SCHEMA)
     expected = Known(rows=len(keys) + 5, distinct=distinct, held=distinct, deletes=4)
-    assert _known(LandedCollection(ORDERS, table, events=len(keys), deletes=1), 5, parts, gone=3) == expected
+    assert (
+        _known(LandedCollection(ORDERS, table, events=len(keys), deletes=1), 5, parts, missing=3) == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,9 @@ def request(*tasks: TaskProgress, origin: Origin = Origin.SIGNAL) -> RequestProg
 
 
 RUNNING = TaskProgress(
-    ORDERS, state=TaskState.RUNNING, frontier=bound(20), last=bound("zz"), chunks=2, rows=15, dropped=5
+    ORDERS, state=TaskState.RUNNING, frontier=bound(20), last=bound("zz"), chunks=2, rows=15, superseded=5
 )
-DONE = TaskProgress(CUSTOMERS, state=TaskState.DONE, rows=90, dropped=10, last=bound(1))
+DONE = TaskProgress(CUSTOMERS, state=TaskState.DONE, rows=90, superseded=10, last=bound(1))
 
 
 def of(kind: str, *tasks: TaskProgress, namespace: Namespace | None = None, detail: str = "") -> Notification:

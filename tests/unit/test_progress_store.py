@@ -26,7 +26,7 @@ def progress(batch_id: int) -> Progress:
     """A state with something in every field."""
     request = RequestProgress.accepted(REQUEST)
     task = request.tasks[0].opened(Bound(b"\x05last", "z"), 7, ordered_keys=True).begun(table_empty=True)
-    task = task.advanced(Bound(b"\x05a", "a"), rows=3, dropped=1)
+    task = task.advanced(Bound(b"\x05a", "a"), rows=3, superseded=1)
     other, position = Namespace("shop", "p.q"), ClusterTime(5, batch_id)
     return Progress(
         batch_id,

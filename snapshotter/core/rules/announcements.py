@@ -106,7 +106,7 @@ def _of_task(
         data = {
             **queue,
             "scanned_collection": str(task.namespace),
-            "total_rows_scanned": str(task.rows + task.dropped),
+            "total_rows_scanned": str(task.rows + task.superseded),
             "status": status,
         }
         if task.reconcile:

@@ -118,12 +118,12 @@ def plan_landing(
     unreached: Mapping[Namespace, Unreached],
     first_loads: Iterable[Namespace],
     landed_upto: Mapping[Namespace, str],
-    emptied_at: Mapping[Namespace, ClusterTime],
+    truncated_at: Mapping[Namespace, ClusterTime],
     suspended: Iterable[Namespace] = (),
 ) -> LandBatch:
     """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its
-    commit would be skipped without a word), so none of its windows close. ``emptied_at``: when collections
-    that windows in flight read were last emptied, in this batch or before."""
+    commit would be skipped without a word), so none of its windows close. ``truncated_at``: when collections
+    that windows in flight read were last truncated, in this batch or before."""
     loading, left_out = frozenset(first_loads), frozenset(suspended)
     return LandBatch(
         batch_id=arrived.batch_id,
@@ -134,7 +134,7 @@ def plan_landing(
                 w,
                 w.low,
                 proven_new=w.namespace in loading and _proven_new(w, landed_upto.get(w.namespace)),
-                superseded=superseded(w.low, emptied_at.get(w.namespace)),
+                superseded=superseded(w.low, truncated_at.get(w.namespace)),
                 reconcile=w.reconcile,
             )
             for w in closing
@@ -142,7 +142,9 @@ def plan_landing(
         ),
         keep=frozenset(w.namespace for w in windows.values()),
         unreached=dict(unreached),
-        emptied={namespace: what for namespace, what in arrived.emptied.items() if namespace not in left_out},
+        truncated={
+            namespace: what for namespace, what in arrived.truncated.items() if namespace not in left_out
+        },
         left_out=left_out,
     )
 
@@ -183,7 +185,7 @@ def leaving_out(landing: LandBatch, namespace: Namespace) -> LandBatch:
     return replace(
         landing,
         closings=tuple(c for c in landing.closings if c.window.namespace != namespace),
-        emptied={name: what for name, what in landing.emptied.items() if name != namespace},
+        truncated={name: what for name, what in landing.truncated.items() if name != namespace},
         left_out=landing.left_out | {namespace},
     )
 

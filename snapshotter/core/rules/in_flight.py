@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from snapshotter.core.rules.scan import Planned
 from snapshotter.core.values.chunks import Bound, KeyList
 from snapshotter.core.values.effects import LandBatch
-from snapshotter.core.values.namespace_changes import Emptied, still_asked
+from snapshotter.core.values.namespace_changes import Truncation, still_needed
 from snapshotter.core.values.tasks import TaskProgress
 from snapshotter.core.values.window import Window, WindowId, WindowState
 from streaming.keys.keys import is_sharded
@@ -27,13 +27,13 @@ from streaming.positions import ORIGIN, ClusterTime
 @dataclass(slots=True)
 class InFlight:
     """``floor`` is the end of the newest batch: what streamed up to there was not kept for windows yet to
-    come. ``emptied_at``: when collections that windows read were last emptied."""
+    come. ``truncated_at``: when collections that windows read were last truncated."""
 
     run: str
     in_stream: bool
     windows: dict[WindowId, Window] = field(default_factory=dict)
     floor: ClusterTime = ORIGIN
-    emptied_at: dict[Namespace, ClusterTime] = field(default_factory=dict)
+    truncated_at: dict[Namespace, ClusterTime] = field(default_factory=dict)
     _number: int = 0
 
     def chunk(self, request_id: str, task: TaskProgress, planned: Planned, *, exact: bool = False) -> Window:
@@ -57,7 +57,8 @@ class InFlight:
 
     def single_ids(self, namespace: Namespace, ids: tuple[Bound, ...]) -> Window:
         """Register a window for ids that are read again one by one. One that several documents may share is read with
-        all of them, and what is gone of them goes: an update of the shard key leaves its old row behind."""
+        all of them, and those that are missing at source are deleted: an update of the shard key leaves its old row
+        behind."""
         return self._register(
             Window(
                 id=self._next_id(),
@@ -73,10 +74,10 @@ class InFlight:
             )
         )
 
-    def note_emptied(self, emptied: Mapping[Namespace, Emptied]) -> None:
-        """A batch emptied these collections; forget what no window in flight can ask for."""
+    def note_truncated(self, truncated: Mapping[Namespace, Truncation]) -> None:
+        """A batch truncated these collections; forget what no window in flight can ask for."""
         floors = ((window.namespace, window.floor) for window in self.windows.values())
-        self.emptied_at = still_asked(self.emptied_at, emptied, floors)
+        self.truncated_at = still_needed(self.truncated_at, truncated, floors)
 
     def beside(self, landing: LandBatch | None) -> list[Window]:
         """The windows in flight besides those that are being landed: the next ones are read meanwhile."""

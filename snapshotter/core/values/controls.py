@@ -77,7 +77,7 @@ class Controls:
         What is known in neither was forgotten because it has ended long ago."""
         before, after = ({r.id: r for r in state.requests} for state in (older, newer))
 
-        def gone(request_id: str) -> bool:
+        def forgotten(request_id: str) -> bool:
             return request_id not in before and request_id not in after
 
         def settled(known: TaskId, *, resumed: int = 0) -> bool:
@@ -91,9 +91,9 @@ class Controls:
 
         return replace(
             self,
-            paused=frozenset(i for i in self.paused if not (gone(i) or ended(i))),
-            stopped=frozenset(t for t in self.stopped if not (gone(t[0]) or settled(t))),
-            resumed={t: n for t, n in self.resumed.items() if not (gone(t[0]) or settled(t, resumed=n))},
+            paused=frozenset(i for i in self.paused if not (forgotten(i) or ended(i))),
+            stopped=frozenset(t for t in self.stopped if not (forgotten(t[0]) or settled(t))),
+            resumed={t: n for t, n in self.resumed.items() if not (forgotten(t[0]) or settled(t, resumed=n))},
         )
 
     def to_json(self) -> dict[str, Any]:

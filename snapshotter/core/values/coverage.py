@@ -48,12 +48,12 @@ class Coverage:
         return Coverage(self.settled - names, self.unread | names)
 
     def after_batch(
-        self, streamed: Iterable[Namespace], emptied: Iterable[Namespace], read: Iterable[Namespace]
+        self, streamed: Iterable[Namespace], truncated: Iterable[Namespace], read: Iterable[Namespace]
     ) -> Coverage:
-        """``streamed``: captured collections that the batch has events of; ``emptied``: by a drop or a rename, so that
-        nothing of before is left; ``read``: those that a request has read from end to end by now, into a table that
-        holds nothing else. One of these may not be captured any more: it gets no mark."""
-        settled = {*self.new(streamed), *emptied, *self.unread.intersection(read)}
+        """``streamed``: captured collections that the batch has events of; ``truncated``: by a drop or a rename, so
+        that nothing of before is left; ``read``: those that a request has read from end to end by now, into a table
+        that holds nothing else. One of these may not be captured any more: it gets no mark."""
+        settled = {*self.new(streamed), *truncated, *self.unread.intersection(read)}
         return self if settled <= self.settled else self.settling(settled)
 
     def to_json(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from snapshotter.core.values.chunks import Bound, KeyRange, Target
 from snapshotter.core.values.controls import Controls
-from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.window import Window, WindowId
 from streaming.namespaces import Namespace
@@ -111,9 +111,8 @@ class Closing:
     batch]``.
 
     ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered put it
-    there. ``superseded``: the collection was emptied after ``low``, so none of
-    its READs lands. ``reconcile``: rows of its target that it has not read, and on whose key nothing streamed after
-    ``low``, go (`core.collisions.gone`).
+    there. ``superseded``: the collection was truncated after ``low``, so none of its READs lands. ``reconcile``: rows
+    of its target that it has not read, and on whose key nothing streamed after ``low``, are missing at source: deleted.
     """
 
     window: Window
@@ -140,7 +139,7 @@ class LandBatch:
     """Land the batch: one commit for each table with events or closing windows -> ``BatchLanded``.
 
     ``keep``: collections whose streamed keys are to be kept, with their times, because a window may ask for
-    them. ``emptied``: tables that hold, after their commit, nothing but what follows that point of the batch.
+    them. ``truncated``: tables that hold, after their commit, nothing but what follows that point of the batch.
     ``left_out``: suspended collections, of which nothing lands.
     """
 
@@ -150,7 +149,7 @@ class LandBatch:
     closings: tuple[Closing, ...]
     keep: frozenset[Namespace]
     unreached: Mapping[Namespace, Unreached]
-    emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
+    truncated: Mapping[Namespace, Truncation] = field(default_factory=dict)
     left_out: frozenset[Namespace] = frozenset()
 
     def closes(self, window: WindowId) -> bool:

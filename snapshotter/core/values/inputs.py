@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from snapshotter.core.values.chunks import Bound
-from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.sharding import ShardKeys
 from snapshotter.core.values.window import WatermarkObservation, WindowId
@@ -112,7 +112,7 @@ class BatchArrived:
     ``recorded``: collections whose table already carries this batch.
     ``landed_upto``: of a first load that an earlier run began, the highest key within its range that the
     table holds. ``behind``: the batch ends far behind the head of the stream.
-    ``emptied``: collections that were dropped, renamed away or replaced. ``requests``: collections that a
+    ``truncated``: collections that were dropped, renamed away or replaced. ``requests``: collections that a
     rename brought, or whose shard key has changed, to be read again. ``streams``: it has changes of captured
     collections, these are ``streamed``. ``shard_keys``: of all collections, as they are now.
     """
@@ -126,7 +126,7 @@ class BatchArrived:
     recorded: frozenset[Namespace] = frozenset()
     landed_upto: Mapping[Namespace, str] = field(default_factory=dict)
     behind: bool = False
-    emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
+    truncated: Mapping[Namespace, Truncation] = field(default_factory=dict)
     requests: tuple[SnapshotRequest, ...] = ()
     streams: bool = False
     streamed: frozenset[Namespace] = frozenset()
@@ -135,11 +135,11 @@ class BatchArrived:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of a window that has landed: READs that became rows, READs that streamed events superseded, and rows that went
-    because the source has no document for them (`Closing.reconcile`)."""
+    """Of a window that has landed: READs that became rows, READs that streamed events superseded, and rows that were
+    deleted because they are missing at source (`Closing.reconcile`)."""
 
     kept: int
-    dropped: int
+    superseded: int
     deleted: int = 0
 
 

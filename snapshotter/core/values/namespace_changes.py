@@ -3,7 +3,7 @@
 MongoDB sends no deletes for the documents of a collection that is dropped, renamed away, or replaced by a rename, and
 no inserts for those that a rename brings. So a change of a namespace stands for them:
 
-- every namespace that it takes documents from is *emptied* at that point of the stream: of its table, whatever came
+- every namespace that it takes documents from is *truncated* at that point of the stream: of its table, whatever came
   before goes, and what follows in the same batch stays;
 - a READ of a window whose low watermark lies before that point says nothing any more (`superseded`): it may have been
   taken before or after it, and all that was written after it streams, or is read by the next rule;
@@ -34,7 +34,7 @@ class NamespaceChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
+class Truncation:
     """Where in the stream a collection last lost all of its documents at once."""
 
     time: ClusterTime
@@ -42,46 +42,48 @@ class Emptied:
 
 
 @dataclass(frozen=True, slots=True)
-class Upshot:
+class ResolvedChanges:
     """What the changes of a batch come to: the tables to empty, and the collections to read again."""
 
-    emptied: Mapping[Namespace, Emptied] = field(default_factory=dict)
+    truncated: Mapping[Namespace, Truncation] = field(default_factory=dict)
     requests: tuple[SnapshotRequest, ...] = ()
 
 
-def upshot(changes: Iterable[NamespaceChange], captured: Callable[[Namespace], bool]) -> Upshot:
+def resolve(changes: Iterable[NamespaceChange], captured: Callable[[Namespace], bool]) -> ResolvedChanges:
     """Of each captured namespace the last change counts: where it was filled and then dropped, nothing is read."""
-    emptied: dict[Namespace, Emptied] = {}
+    truncated: dict[Namespace, Truncation] = {}
     filled: dict[Namespace, ClusterTime] = {}
     for change in sorted(changes, key=lambda change: change.ord):
         for namespace in filter(None, (change.namespace, change.renamed_to)):
             if captured(namespace):
-                emptied[namespace] = Emptied(change.time, change.ord)
+                truncated[namespace] = Truncation(change.time, change.ord)
                 filled.pop(namespace, None)
         if change.renamed_to is not None and captured(change.renamed_to):
             filled[change.renamed_to] = change.time
-    return Upshot(emptied, tuple(_reading(namespace, time) for namespace, time in sorted(filled.items())))
+    return ResolvedChanges(
+        truncated, tuple(_reading(namespace, time) for namespace, time in sorted(filled.items()))
+    )
 
 
-def superseded(low: ClusterTime, emptied_at: ClusterTime | None) -> bool:
-    """Whether READs of a window with this effective low watermark may show what went when the collection was emptied.
+def superseded(low: ClusterTime, truncated_at: ClusterTime | None) -> bool:
+    """Whether READs of a window with this effective low watermark may show what went when the collection was truncated.
 
     At the same time they do not: readers see a state at or after the low watermark.
     """
-    return emptied_at is not None and low < emptied_at
+    return truncated_at is not None and low < truncated_at
 
 
-def still_asked(
+def still_needed(
     known: Mapping[Namespace, ClusterTime],
-    emptied: Mapping[Namespace, Emptied],
+    truncated: Mapping[Namespace, Truncation],
     floors: Iterable[tuple[Namespace, ClusterTime]],
 ) -> dict[Namespace, ClusterTime]:
-    """When collections were last emptied, as far as a window in flight may ask: ``floors`` are those of the windows.
+    """When collections were last truncated, as far as a window in flight may ask: ``floors`` are those of the windows.
 
     A window that is registered later has its floor, and so its low watermark, at or after the end of this batch. That
     is also why nothing of this has to survive a restart, which gives up all windows.
     """
-    latest = {**known, **{namespace: what.time for namespace, what in emptied.items()}}
+    latest = {**known, **{namespace: what.time for namespace, what in truncated.items()}}
     asked = {namespace for namespace, floor in floors if superseded(floor, latest.get(namespace))}
     return {namespace: time for namespace, time in latest.items() if namespace in asked}
 

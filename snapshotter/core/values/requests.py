@@ -38,7 +38,7 @@ class Wanted:
     """One collection of a request, or a part of it.
 
     ``filter`` is a query document as Extended JSON text. ``keys`` are single ids, ``range`` the ids between two ends:
-    nothing else is read then. ``reconcile``: what is gone at the source goes from the table as well.
+    nothing else is read then. ``reconcile``: rows that are missing at source are deleted from the table.
     """
 
     namespace: Namespace

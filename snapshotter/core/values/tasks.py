@@ -55,7 +55,8 @@ class TaskProgress:
 
     ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window
     has reached yet need not land, because their window will read a state at or after them. ``resumed`` counts how
-    often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were gone at the source.
+    often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were missing at source.
+    ``superseded`` are READs, saved as ``dropped``.
     """
 
     namespace: Namespace
@@ -65,7 +66,7 @@ class TaskProgress:
     last: Bound | None = None
     chunks: int = 0
     rows: int = 0
-    dropped: int = 0
+    superseded: int = 0
     estimated: int | None = None
     first_load: bool = False
     ordered_keys: bool = True
@@ -102,7 +103,7 @@ class TaskProgress:
 
     @property
     def proves(self) -> bool:
-        """Read to its end, it has left no row behind that is gone at the source."""
+        """Read to its end, it leaves no row that is missing at source."""
         return self.state is TaskState.DONE and self.everything and (self.reconcile or self.first_load)
 
     def of_whole_ids(self) -> TaskProgress:
@@ -123,7 +124,7 @@ class TaskProgress:
         first_load = table_empty and self.whole and self.ordered_keys
         return replace(self, state=state, first_load=first_load)
 
-    def advanced(self, upto: Bound, *, rows: int, dropped: int, deleted: int = 0) -> TaskProgress:
+    def advanced(self, upto: Bound, *, rows: int, superseded: int, deleted: int = 0) -> TaskProgress:
         """A chunk has landed. The frontier only moves up, by key where keys are ordered as ids are."""
         state = self._after("advanced", TaskState.RUNNING)
         ordered = self.ordered_keys or self.keys
@@ -137,7 +138,7 @@ class TaskProgress:
             frontier=upto,
             chunks=self.chunks + 1,
             rows=self.rows + rows,
-            dropped=self.dropped + dropped,
+            superseded=self.superseded + superseded,
             deleted=self.deleted + deleted,
         )
 
@@ -194,7 +195,7 @@ class TaskProgress:
             "last": self.last.to_json() if self.last else None,
             "chunks": self.chunks,
             "rows": self.rows,
-            "dropped": self.dropped,
+            "dropped": self.superseded,
             "estimated": self.estimated,
             "first_load": self.first_load,
             "ordered_keys": self.ordered_keys,
@@ -211,6 +212,7 @@ class TaskProgress:
         fields = dict(value)
         fields["namespace"] = Namespace.parse(value["namespace"])
         fields["state"] = TaskState(value["state"])
+        fields["superseded"] = fields.pop("dropped", 0)
         for bound in ("frontier", "last"):
             fields[bound] = Bound.from_json(value[bound]) if value[bound] else None
         fields["keys"] = tuple(map(Bound.from_json, value.get("keys", ())))

@@ -1,9 +1,9 @@
-"""Rows that go because a reconciling window found no document for them.
+"""Rows that are missing at source: a reconciling window found no document for them, so they are deleted.
 
-The rule in plain Python is `snapshotter.core.collisions.gone`. Here it is a Spark plan over the keys of the table, in
-the targets of the windows that close:
+The rule in plain Python is `tests.support.commit_rule.missing_at_source`. Here it is a Spark plan over the keys of the
+table, in the targets of the windows that close:
 
-    gone = keys of the table  anti-join  READs of the closing windows  anti-join  keys streamed after the low watermark
+    missing = keys of the table  anti-join  READs of closing windows  anti-join  keys streamed after the low watermark
 
 A READ that an event superseded proves that the document was there, so all of them count. A key that has an event in
 this batch is left to it, whatever its time: one row a key.
@@ -46,8 +46,8 @@ _RANGE = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class GoneRows:
-    """Keys that go, with their windows: held on the executors until they are freed. ``spans`` hold all of the keys."""
+class MissingRows:
+    """Their keys, with their windows: held on the executors until they are freed. ``spans`` cover all of the keys."""
 
     held: DataFrame
     counts: Mapping[WindowId, int]
@@ -72,14 +72,14 @@ class GoneRows:
         free_checkpoint(self.held)
 
 
-def gone_rows(
+def missing_rows(
     spark: SparkSession,
     table: StateTable,
     closings: Sequence[Closing],
     buffers: Mapping[WindowId, Buffer],
     streamed: pa.Table,
-) -> GoneRows | None:
-    """The rows that go with these closings; None if there are none. ``streamed``: key and cluster time of what landed
+) -> MissingRows | None:
+    """The rows that these closings delete; None if there are none. ``streamed``: key and cluster time of what landed
     since the windows were registered, up to and with this batch (of whose own events the time does not count)."""
     standing = [c for c in closings if not c.superseded]
     asked = [c for c in standing if c.reconcile]
@@ -91,13 +91,13 @@ def gone_rows(
         newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
         on = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_low"))
         keys = keys.join(newer, on, "left_anti")
-    gone = held(keys.dropDuplicates(["_key"]))
+    missing = held(keys.dropDuplicates(["_key"]))
     numbers = {c.window.id.number: c.window.id for c in asked}
-    counts = {numbers[row[0]]: row[1] for row in gone.groupBy("_window").count().collect()}
+    counts = {numbers[row[0]]: row[1] for row in missing.groupBy("_window").count().collect()}
     if not counts:
-        free_checkpoint(gone)
+        free_checkpoint(missing)
         return None
-    return GoneRows(gone, counts, ranges_of(gone))
+    return MissingRows(missing, counts, ranges_of(missing))
 
 
 def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Closing]) -> DataFrame:

@@ -11,9 +11,9 @@ Where the READs' ranges are proven new, their keys are held against all that str
 and the reads are inserted beside a merge of the rows: in the same commit, or (where the table takes no deletion
 vectors) in one behind it.
 
-Where the batch emptied the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
+Where the batch truncated the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
 has not: still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows
-that it found gone join the MERGE as deletes (`snapshotter.landing.targets.reconcile`).
+that are missing at source join the MERGE as deletes (`snapshotter.landing.targets.reconcile`).
 
 No key has two rows: events are compacted by key, READs of one commit come from disjoint ranges, and a READ whose key
 has an event row in this batch is superseded, or (an event at or before the low watermark) gives way to it.
@@ -36,10 +36,10 @@ from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.inputs import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
-from snapshotter.landing.incomplete import behind
+from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
-from snapshotter.landing.targets.reconcile import GoneRows, gone_rows
+from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Trailer, free_checkpoint, held
 from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
@@ -56,12 +56,12 @@ _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
 _LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
 
 
-class BuffersGone(Exception):
+class ReadBuffersLost(Exception):
     """Blocks of a READ buffer died with their executor: the windows that held it must be read again."""
 
     def __init__(self, windows: frozenset[WindowId]) -> None:
         super().__init__(
-            f"READ buffers of {', '.join(map(str, sorted(windows)))} are gone with their executor"
+            f"READ buffers of {', '.join(map(str, sorted(windows)))} were lost with their executor"
         )
         self.windows = windows
 
@@ -69,9 +69,9 @@ class BuffersGone(Exception):
 def land_table(
     spark: SparkSession, opened: OpenTable, batch: CollectionContents, identity: Identity
 ) -> LandedCollection:
-    """One commit or two, or none if nothing is left to write. Raises ``BuffersGone`` before any READ is written."""
+    """One commit or two, or none if nothing is left to write. Raises ``ReadBuffersLost`` before any READ is written."""
     rows: DataFrame | None = None
-    gone: GoneRows | None = None
+    missing: MissingRows | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     try:
         events = events_to_land(batch)
@@ -96,22 +96,22 @@ def land_table(
             landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
             return landed
         if batch.truncated is None:  # else nothing of before stays
-            gone = gone_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
+            missing = missing_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
         written = (
             _table_rows(rows) if rows is not None and (keys.num_rows or batch.truncated is not None) else None
         )
         if reads is not None and appends:
             return _append(opened, batch, identity, written, reads, landed)
-        return _commit(opened, batch, identity, written, reads, gone, landed)
+        return _commit(opened, batch, identity, written, reads, missing, landed)
     except Exception as error:
         if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
-            raise BuffersGone(frozenset(c.window.id for c in batch.closings)) from error
+            raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
         raise
     finally:
         if rows is not None:
             free_checkpoint(rows)
-        if gone is not None:
-            gone.free()
+        if missing is not None:
+            missing.free()
 
 
 def events_to_land(batch: CollectionContents) -> DataFrame | None:
@@ -121,7 +121,7 @@ def events_to_land(batch: CollectionContents) -> DataFrame | None:
     if events is None:
         return None
     if batch.truncated is not None:
-        events = events.where(behind(batch.truncated))
+        events = events.where(after_truncation(batch.truncated))
     if batch.unreached is None:
         return events
     ahead = F.col("_key") <= batch.unreached.upto
@@ -208,7 +208,7 @@ def _commit(
     identity: Identity,
     events: DataFrame | None,
     reads: DataFrame | None,
-    gone: GoneRows | None,
+    missing: MissingRows | None,
     landed: LandedCollection,
 ) -> LandedCollection:
     """Merge all of it in one commit."""
@@ -216,15 +216,15 @@ def _commit(
     parts, spans = _trailers(batch), _spans_read(batch)
     beside = sum(c.window.rows for c in batch.closings)
     kept_rows = -landed.events
-    if gone is not None:
-        source.append(gone.rows(opened.table.layout, opened.known_plan()))
-        spans += gone.spans
-        beside += gone.total
-        kept_rows -= gone.total
-    known = _known(landed, beside, parts, gone=gone.total if gone is not None else 0)
+    if missing is not None:
+        source.append(missing.rows(opened.table.layout, opened.known_plan()))
+        spans += missing.spans
+        beside += missing.total
+        kept_rows -= missing.total
+    known = _known(landed, beside, parts, missing=missing.total if missing is not None else 0)
     done = _merge(opened, batch, identity, source, spans, known, landed)
     landed.wrote = done.wrote
-    _share_out(batch, kept_rows + done.source_rows, landed, gone.counts if gone is not None else {})
+    _share_out(batch, kept_rows + done.source_rows, landed, missing.counts if missing is not None else {})
     return landed
 
 
@@ -308,16 +308,16 @@ def _said(batch: CollectionContents, identity: Identity, *, windows: bool = True
     return {**identity.metadata, "windows": closing}
 
 
-def _known(landed: LandedCollection, reads: int, parts: Sequence[Trailer], gone: int = 0) -> Known:
+def _known(landed: LandedCollection, reads: int, parts: Sequence[Trailer], missing: int = 0) -> Known:
     """That no key comes twice is looked at, not believed: the events' keys lie here, the READs' parts told their first
-    and last, and no READ stands beside an event of its key, nor a row that is gone beside either. All of it is
-    checkpointed. ``reads``: how many rows there are beside the events', ``gone`` of them deletes."""
+    and last, and no READ stands beside an event of its key, nor a row that is missing at source beside either. All of
+    it is checkpointed. ``reads``: how many rows there are beside the events', ``missing`` of them deletes."""
     apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(parts)
     return Known(
         rows=landed.events + reads,
         distinct=apart,
         held=apart,
-        deletes=landed.deletes + gone,
+        deletes=landed.deletes + missing,
         size_bytes=landed.size_bytes + sum(part.size_bytes for part in parts),
     )
 

@@ -17,7 +17,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
-from snapshotter.landing.targets.state_rows import BuffersGone, events_to_land, land_table
+from snapshotter.landing.targets.state_rows import ReadBuffersLost, events_to_land, land_table
 from snapshotter.landing.targets.target import (
     KEYS_SCHEMA,
     CollectionContents,
@@ -67,7 +67,7 @@ class StateTables:
             error = future.exception()
             if error is None:
                 landed[namespace] = future.result()
-            elif isinstance(error, BuffersGone):
+            elif isinstance(error, ReadBuffersLost):
                 lost |= error.windows
             elif fault := self.blame.fault_of(namespace, error):
                 faults.append(fault)

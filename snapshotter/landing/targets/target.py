@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from snapshotter.core.values.effects import Closing, LandBatch, Unreached
 from snapshotter.core.values.inputs import Outcome
-from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.chunk_reader import Buffer
@@ -63,7 +63,7 @@ class CollectionContents:
     of what has streamed in earlier batches since these windows were registered. A READ is superseded by an event of
     its key behind its window's low watermark, there or in this batch.
 
-    ``truncated``: where in the batch a drop or a rename emptied the collection. ``unreached``: the keys that a first
+    ``truncated``: where in the batch a drop or a rename truncated the collection. ``unreached``: the keys that a first
     load has not come to yet, and will read. ``mark``: the state table as this engine has left it.
     """
 
@@ -72,7 +72,7 @@ class CollectionContents:
     closings: tuple[Closing, ...] = ()
     buffers: Mapping[WindowId, Buffer] = field(default_factory=dict)
     streamed: Sequence[pa.Table] = ()
-    truncated: Emptied | None = None
+    truncated: Truncation | None = None
     unreached: Unreached | None = None
     shares: int = 1
     size_bytes: int = 0

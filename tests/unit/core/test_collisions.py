@@ -1,16 +1,16 @@
-"""`core.collisions`: the rule of a commit in plain Python, and the streamed keys it is asked about."""
+"""`tests.support.commit_rule`: the rule of a commit in plain Python, and the streamed keys it is asked about."""
 
 from __future__ import annotations
 
 from snapshotter.core.rules.streamed_keys import StreamedKeys
 from tests.support.commit_rule import (
-    Gone,
+    Missing,
     Read,
     Reconciling,
     StreamedEvent,
     commit_rows,
-    gone,
     latest_events,
+    missing_at_source,
     surviving,
 )
 
@@ -64,13 +64,13 @@ def test_a_row_that_was_not_read_goes() -> None:
     window = Reconciling(chunk("k1", "k7"), at(10), 1)
     events = [event("k3", 11), event("k4", 10), event("k5", 11, lands=False)]
     table = [f"k{n}" for n in range(1, 10)]
-    found = gone(table, [window], [Read("k2", at(10), 1)], events)
-    assert found == [Gone(key, at(10), 1) for key in ("k4", "k5", "k6", "k7")]
-    assert gone(table, [Reconciling(ids("k2", "k9"), at(10), 2)], [], []) == [
-        Gone("k2", at(10), 2),
-        Gone("k9", at(10), 2),
+    found = missing_at_source(table, [window], [Read("k2", at(10), 1)], events)
+    assert found == [Missing(key, at(10), 1) for key in ("k4", "k5", "k6", "k7")]
+    assert missing_at_source(table, [Reconciling(ids("k2", "k9"), at(10), 2)], [], []) == [
+        Missing("k2", at(10), 2),
+        Missing("k9", at(10), 2),
     ]
-    assert gone(table, [], [], []) == []
+    assert missing_at_source(table, [], [], []) == []
 
 
 def test_a_row_that_goes_is_of_the_same_commit() -> None:
@@ -80,7 +80,7 @@ def test_a_row_that_goes_is_of_the_same_commit() -> None:
     reads = [Read("k1", at(10), 1), Read("k2", at(10), 1)]
     batch, kept, table = [event("k3", 9)], [event("k2", 11)], ["k1", "k2", "k3", "k4"]
     rows = commit_rows(batch, kept, reads, table=table, reconciling=[window])
-    assert rows == {"k1": reads[0], "k3": batch[0], "k4": Gone("k4", at(10), 1)}
+    assert rows == {"k1": reads[0], "k3": batch[0], "k4": Missing("k4", at(10), 1)}
     assert rows["k4"].content is None
     assert commit_rows([], [], [], at(12), table=table, reconciling=[window]) == {}
 

@@ -10,7 +10,7 @@ from snapshotter.core.machine import Machine
 from snapshotter.core.values import effects as eff
 from snapshotter.core.values import inputs as inp
 from snapshotter.core.values.coverage import Coverage
-from snapshotter.core.values.namespace_changes import Emptied
+from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
@@ -56,8 +56,8 @@ def test_what_is_made_while_a_run_streams_is_whole() -> None:
     left of it."""
     it = machine(progress=Progress(coverage=MARKS))
     assert landed(it, 0, 10, streamed=frozenset({ORDERS, ITEMS, NEW})) == MARKS.settling([NEW])
-    emptied = {ITEMS: Emptied(at(11), 0)}
-    assert landed(it, 1, 11, streamed=frozenset({ITEMS}), emptied=emptied) == Coverage(
+    truncated = {ITEMS: Truncation(at(11), 0)}
+    assert landed(it, 1, 11, streamed=frozenset({ITEMS}), truncated=truncated) == Coverage(
         frozenset({ORDERS, ITEMS, NEW})
     )
 

@@ -188,7 +188,7 @@ def test_land_save_announce() -> None:
     saved = only(eff.SaveProgress, said)[0].progress
     task = saved.requests[0].tasks[0]
     assert (saved.batch_id, saved.position) == (2, at(20))
-    assert (task.frontier, task.rows, task.dropped) == (bound("k2"), 1, 1)
+    assert (task.frontier, task.rows, task.superseded) == (bound("k2"), 1, 1)
 
 
 def test_attempts_are_counted_and_then_the_task_fails() -> None:

@@ -71,7 +71,7 @@ def steps_of_a_task(task: TaskProgress) -> dict[str, Any]:
     return {
         "opened": lambda: task.opened(bound("9"), 9, ordered_keys=True),
         "begun": lambda: task.begun(table_empty=False),
-        "advanced": lambda: task.advanced(bound("9"), rows=1, dropped=0),
+        "advanced": lambda: task.advanced(bound("9"), rows=1, superseded=0),
         "finished": task.finished,
         "stopped": task.stopped,
         "failed": lambda: task.failed("why"),

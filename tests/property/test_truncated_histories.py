@@ -20,8 +20,8 @@ def replayed(history: History, *, first_load: bool, ignore_drops: bool = False) 
         ahead = [p.window for p in history.windows if first_load and p.opens >= batch]
         landing = [c.streamed() for c in changes if not any(w.target.holds(c.key) for w in ahead)]
         reads = [read for planned in history.closing_in(batch) for read in planned.reads()]
-        commit = commit_rows(landing, kept, reads, None if ignore_drops else history.emptied_by(batch))
-        if batch in history.emptied:
+        commit = commit_rows(landing, kept, reads, None if ignore_drops else history.truncated_by(batch))
+        if batch in history.truncated:
             rows.clear()
         for key, row in commit.items():
             rows.pop(key, None)
@@ -41,6 +41,6 @@ def test_a_history_with_drops_ends_as_the_collection(seed: int, first_load: bool
         needed += replayed(history, first_load=first_load, ignore_drops=True) != history.last
         for planned in history.windows:
             reads: list[Read] = planned.reads()
-            superseded_reads += sum(superseded(r.low, history.emptied_by(planned.closes)) for r in reads)
+            superseded_reads += sum(superseded(r.low, history.truncated_by(planned.closes)) for r in reads)
     assert needed > 10
     assert superseded_reads > 10
