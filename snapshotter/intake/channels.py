@@ -3,9 +3,9 @@
 The signal collection is not among them, for what is inserted there comes with the stream. The inbox and the queue of
 the program always are; ``signal.enabled.channels`` names the others.
 
-What a look finds comes in parts: whoever looks makes a part's outcome durable, and by asking for the next one has it
-acknowledged. Where something fails, all of its part is shown again. A look that finds very much is cut off, so that the
-control loop keeps its lock and its status alive: the rest is shown again, too.
+What a look finds comes in groups: whoever looks makes a group's outcome durable, and by asking for the next has it
+acknowledged. Where something fails, all of its group is shown again. A look that finds very much is cut off, so that
+the control loop keeps its lock and its status alive: the rest is shown again, too.
 
 A channel that is down says so in the status, and in the log once that has lasted.
 """
@@ -27,8 +27,8 @@ from snapshotter.errors import redact
 from snapshotter.reporting.outcomes import Refusal
 from snapshotter.reporting.status import ChannelReport
 
-PART = 200
-"""How many signals are taken together."""
+POLL_SIZE = 200
+"""How many signals are handled together."""
 _LOOK_SECONDS = 2.0
 _TROUBLE_SECONDS = 5.0
 _log = structlog.get_logger("snapshotter.signals")
@@ -45,8 +45,8 @@ class _Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Signals of one channel that are taken together, and what came with them and is none."""
+class PolledSignals:
+    """Signals of one channel that are handled together, and what came with them and is none."""
 
     actions: tuple[Action, ...]
     refused: tuple[Refusal, ...]
@@ -62,8 +62,8 @@ class Channels:
         self._clock = clock
         self._took = False
 
-    def look(self) -> Iterator[Part]:
-        """What waits. A part is acknowledged when the next one is asked for: it has to be durable by then."""
+    def look(self) -> Iterator[PolledSignals]:
+        """What waits, in groups. One is acknowledged when the next one is asked for: it has to be durable by then."""
         self._took = False
         for watched in self._watched:
             yield from self._take(watched.channel)
@@ -84,15 +84,15 @@ class Channels:
             watched.channel.close()
         self._watched.clear()
 
-    def _take(self, channel: SignalChannel) -> Iterator[Part]:
+    def _take(self, channel: SignalChannel) -> Iterator[PolledSignals]:
         enough = self._clock() + _LOOK_SECONDS
         waiting = channel.poll()
         self._took = self._took or bool(waiting)
-        for start in range(0, len(waiting), PART):
-            part = waiting[start : start + PART]
-            refused = (Refusal(one.id, str(one.error)) for one in part if one.action is None)
-            yield Part(tuple(one.action for one in part if one.action is not None), tuple(refused))
-            channel.ack(*(received.name for received in part))
+        for start in range(0, len(waiting), POLL_SIZE):
+            polled = waiting[start : start + POLL_SIZE]
+            refused = (Refusal(one.id, str(one.error)) for one in polled if one.action is None)
+            yield PolledSignals(tuple(one.action for one in polled if one.action is not None), tuple(refused))
+            channel.ack(*(received.name for received in polled))
             if self._clock() > enough:
                 break
 

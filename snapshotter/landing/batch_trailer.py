@@ -1,4 +1,4 @@
-"""What the source says of a batch: its end, and what is in it. One trailer for each share that it was read in."""
+"""What the source says of a batch: its end, and what is in it. One trailer for each split that it was read in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.positions import ClusterTime
 @dataclass(frozen=True, slots=True)
 class BatchTrailer:
     """``token`` is the resume token behind the batch, in base64; ``transactional`` are events of transactions, where
-    the source was asked about them; ``parts`` are the shares that the batch was read in. ``sizes``: bytes of what came
+    the source was asked about them; ``splits``: in how many the batch was read. ``sizes``: bytes of what came
     as rows of each collection."""
 
     end: ClusterTime
@@ -23,18 +23,18 @@ class BatchTrailer:
     size_bytes: int
     namespaces: Mapping[Namespace, int]
     transactional: int = 0
-    parts: int = 1
+    splits: int = 1
     sizes: Mapping[Namespace, int] = field(default_factory=dict)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], batch_id: int) -> BatchTrailer:
-        """The trailers of all shares, as one. Raises RuntimeError if one is missing: the batch is not whole then."""
-        found = sorted((from_text(text) for text in texts), key=lambda value: value["part"])
-        parts = found[-1]["parts"] if found else 1
-        if [value["part"] for value in found] != list(range(parts)):
+        """The trailers of all splits, as one. Raises RuntimeError if one is missing: the batch is not whole then."""
+        found = sorted((from_text(text) for text in texts), key=lambda value: value["split"])
+        splits = found[-1]["splits"] if found else 1
+        if [value["split"] for value in found] != list(range(splits)):
             raise RuntimeError(
-                f"batch {batch_id} came with the trailers of shares {[value['part'] for value in found]} instead of"
-                f" {parts}: it is not whole"
+                f"batch {batch_id} came with the trailers of splits {[value['split'] for value in found]} instead of"
+                f" {splits}: it is not whole"
             )
         namespaces: Counter[Namespace] = Counter()
         sizes: Counter[Namespace] = Counter()
@@ -48,6 +48,6 @@ class BatchTrailer:
             size_bytes=sum(value["bytes"] for value in found),
             namespaces=namespaces,
             transactional=sum(value["transactional"] for value in found),
-            parts=parts,
+            splits=splits,
             sizes=sizes,
         )

@@ -101,7 +101,7 @@ class Lander:
             streamed=tuple(self.keys.asked(namespace)) if closings else (),
             truncated=truncated,
             unreached=landing.unreached.get(namespace),
-            shares=batch.trailer.parts,
+            splits=batch.trailer.splits,
             size_bytes=batch.trailer.sizes.get(namespace, 0),
             mark=mark,
         )

@@ -18,7 +18,7 @@ of their own in every table.
 
 The cut is always *at* a cluster time, which belongs to the batch with all its events. A transaction, all of
 whose events carry one time, is never split: it may exceed the limit, alone in its batch. Nor is it split
-between two readers, whose shares end at times of the sample.
+between two readers, whose splits end at times of the sample.
 
 Pure: standard library only.
 """
@@ -34,7 +34,7 @@ PEAK_EVENTS_PER_SECOND = 100_000
 DENSITY_HOLDS_SECONDS = 60
 DENSITY_MARGIN = 4
 SAMPLES_MIN = 1_000
-SHARE_MIN = 20_000
+SPLIT_MIN = 20_000
 
 Counted = tuple[int, int]
 """A cluster time, as ``ClusterTime.to_int`` gives it, and how many events it stands for."""
@@ -91,17 +91,17 @@ def cut(counted: Iterable[Counted], limit: int) -> Admitted:
     return Admitted(None, (*within, *behind))
 
 
-def shares(counted: Sequence[Counted], readers: int) -> tuple[int, ...]:
-    """Times at which all shares but the last end: at most ``readers`` shares, of about equal size.
+def splits(counted: Sequence[Counted], readers: int) -> tuple[int, ...]:
+    """Times at which all splits but the last end: at most ``readers`` splits, of about equal size.
 
-    None is planned with fewer than SHARE_MIN events: a reader takes a moment to start.
+    None is planned with fewer than SPLIT_MIN events: a reader takes a moment to start.
     """
     total = sum(count for _, count in counted)
-    parts = max(1, min(readers, total // SHARE_MIN))
+    most = max(1, min(readers, total // SPLIT_MIN))
     ends: list[int] = []
     seen = 0
     for time, count in counted[:-1]:
         seen += count
-        if len(ends) + 1 < parts and seen * parts >= total * (len(ends) + 1):
+        if len(ends) + 1 < most and seen * most >= total * (len(ends) + 1):
             ends.append(time)
     return tuple(ends)

@@ -12,13 +12,13 @@
 | before | BSON of the pre-image, where `capture.mode` asks for it and MongoDB has it |
 | update_description | BSON |
 | cluster_time | `ClusterTime.to_int()` |
-| ord | order in the batch: the number of the share, shifted by SHARE_BITS, and the position in the share from 0 |
+| ord | order in the batch: the number of the split, shifted by SPLIT_BITS, and the position in the split from 0 |
 | wall_time | when the server applied it; null before MongoDB 6.0 |
 | lsid, txn_number | the transaction: BSON of the session's id, and its number |
 | renamed_to | "database.collection": the new name, in a rename |
 | trailer | JSON, only in the trailer: what `RowBuilder.trailer` says |
 
-A batch that is read in several shares has a trailer for each; ``part`` of ``parts`` it is.
+A batch that is read in several splits has a trailer for each: that of ``split`` of ``splits``.
 
 Under `columns=state` before stays null, and update_description too, except of an update that changes the shard key of
 its document: MongoDB tells the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
@@ -72,7 +72,7 @@ SCHEMA = StructType(
 ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
 """What PySpark demands of the first RecordBatch, to the letter."""
 
-SHARE_BITS = 40
+SPLIT_BITS = 40
 ROWS_MAX = 10_000
 BYTES_MAX = 4 << 20
 
@@ -97,16 +97,16 @@ class RowBuilder:
         self,
         captures: Callable[[Namespace], bool],
         wide: bool = True,
-        part: int = 0,
+        split: int = 0,
         transactions: bool = False,
         sharded: Callable[[Namespace], bool] = lambda _: False,
     ) -> None:
-        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``part``
-        numbers the share of the batch that this is; ``sharded``: by more than `_id`."""
+        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``split``
+        numbers the split of the batch that this is; ``sharded``: by more than `_id`."""
         self.events = 0
         self._transactional = 0
         self._transactions = transactions or wide
-        self._part = part
+        self._split = split
         self.bytes = 0
         self._captures = captures
         self._wide = wide
@@ -118,7 +118,7 @@ class RowBuilder:
 
     def numbered(self, events: Iterable[Event]) -> Iterator[Numbered]:
         """Those of captured collections, counted, each with its place in the stream."""
-        first, places, counts = self._part << SHARE_BITS, self._places, self._counts
+        first, places, counts = self._split << SPLIT_BITS, self._places, self._counts
         for event in events:
             fields = event[3]
             place = fields.get(b"ns")
@@ -156,10 +156,10 @@ class RowBuilder:
         if self._op:
             yield self._flush()
 
-    def trailer(self, end: ClusterTime, token: bytes | None, parts: int = 1) -> pa.RecordBatch:
-        """The last row: how far the share reached, and what was in it: ``{"end", "token", "events", "bytes",
-        "namespaces", "sizes", "transactional", "part", "parts"}``. ``token`` is a raw resume token. Events are counted
-        as they came, bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
+    def trailer(self, end: ClusterTime, token: bytes | None, splits: int = 1) -> pa.RecordBatch:
+        """The last row: how far the split reached, and what was in it: ``{"end", "token", "events", "bytes",
+        "namespaces", "sizes", "transactional", "split", "splits"}``. ``token`` is a raw resume token. Events are
+        counted as they came, bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
         content = {
             "end": end.to_json(),
             "token": None if token is None else base64.b64encode(token).decode(),
@@ -168,10 +168,10 @@ class RowBuilder:
             "namespaces": self._by_name(self._counts),
             "sizes": self._by_name(self._sizes),
             "transactional": self._transactional,
-            "part": self._part,
-            "parts": parts,
+            "split": self._split,
+            "splits": splits,
         }
-        behind = (self._part << SHARE_BITS) + self.events
+        behind = (self._split << SPLIT_BITS) + self.events
         row = {"kind": "trailer", "ord": behind, "trailer": to_text(content)}
         return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 

@@ -13,9 +13,9 @@ to be replayed, and "now" would then be later than the end of that batch. So a q
 ``{"t": 0, ...}``, and its first batch, up to where the option says, reads nothing; but its end is recorded,
 and is the position that counts. Only a timestamp is its own record.
 
-A large batch that was counted is read in shares, side by side (option ``engine.stream.readers``): ranges of
-cluster time, so that every row of a share comes before every row of the next. ``ord`` says so. A batch that is
-replayed after a restart was not counted, and is read in one share: the same rows, and the same order.
+A large batch that was counted is read in splits, side by side (option ``engine.stream.readers``): ranges of
+cluster time, so that every row of a split comes before every row of the next. ``ord`` says so. A batch that is
+replayed after a restart was not counted, and is read in one split: the same rows, and the same order.
 
 Who runs what: ``latestOffset`` runs in a process beside the driver, ``read`` in one on an executor. They
 share nothing but the options.
@@ -123,14 +123,14 @@ class Offset:
 
 
 class RangePartition(InputPartition):
-    """A share of a batch, which is all of it unless it is large and several readers may work on it."""
+    """A split of a batch, which is all of it unless it is large and several readers may work on it."""
 
-    def __init__(self, start: ClusterTime, end: ClusterTime, part: int = 0, parts: int = 1) -> None:
+    def __init__(self, start: ClusterTime, end: ClusterTime, split: int = 0, splits: int = 1) -> None:
         super().__init__(None)
         self.start = start
         self.end = end
-        self.part = part
-        self.parts = parts
+        self.split = split
+        self.splits = splits
 
 
 class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -144,7 +144,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._backlog = Backlog(options.uri, options.stream, options.bytes_per_event)
         signals = options.stream.scope.signals
         self._signals = None if signals is None else place_of(signals)
-        self._shares: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
+        self._splits: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         with _explaining("cannot tell where to start"):
@@ -184,17 +184,17 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin >= until and not self._options.trailer:
             return []
         inner: tuple[int, ...] = ()
-        if self._shares is not None and self._shares[0] == (begin, until):
-            inner = self._shares[1]
+        if self._splits is not None and self._splits[0] == (begin, until):
+            inner = self._splits[1]
         bounds = [begin, *map(ClusterTime.from_int, inner), until]
-        return [RangePartition(a, b, part, len(inner) + 1) for part, (a, b) in enumerate(pairwise(bounds))]
+        return [RangePartition(a, b, split, len(inner) + 1) for split, (a, b) in enumerate(pairwise(bounds))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
         options = self._options
         captures = options.stream.scope.captures
         sharded: dict[Namespace, ShardKey] = {}
-        rows = RowBuilder(captures, options.wide, partition.part, options.transactions, sharded.__contains__)
+        rows = RowBuilder(captures, options.wide, partition.split, options.transactions, sharded.__contains__)
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
@@ -213,7 +213,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from rows.rest()
                 token = changes.token
         if options.trailer:
-            yield rows.trailer(partition.end, token, partition.parts)
+            yield rows.trailer(partition.end, token, partition.splits)
 
     def _passes(self, event: Event) -> bool:
         """What must be seen event by event, although only the newest of each document are asked for."""
@@ -284,7 +284,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         counted = self._backlog.counted(start, latest, limit.max_rows)
         admitted = admission.cut(counted, limit.max_rows)
         end = latest if admitted.last is None else ClusterTime.from_int(admitted.last)
-        self._shares = (start, end), admission.shares(admitted.counted, self._options.readers)
+        self._splits = (start, end), admission.splits(admitted.counted, self._options.readers)
         return end
 
 

@@ -1,4 +1,4 @@
-"""The backlog is counted well, by either way; a large batch is read in shares that make up the whole."""
+"""The backlog is counted well, by either way; a large batch is read in splits that make up the whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapshotter.testing.mongodb import start_mongodb
 from streaming.positions import ClusterTime
 from streaming.source import admission
 from streaming.source.backlog import Backlog
-from streaming.source.change_events import SHARE_BITS
+from streaming.source.change_events import SPLIT_BITS
 from streaming.source.change_options import ChangeOptions
 from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
 from tests.support.changes import Row, now, read, reader
@@ -84,11 +84,11 @@ def test_who_may_not_read_the_oplog_counts_by_the_change_stream() -> None:
         assert sum(count for _, count in found.counted(start, end, limit=500)) == 30
 
 
-def test_a_large_batch_is_read_in_shares(
+def test_a_large_batch_is_read_in_splits(
     mongo_uri: str, mongo_client: Client, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three readers: together the rows of one, in the order of ``ord``, with a trailer for each share."""
-    monkeypatch.setattr(admission, "SHARE_MIN", 500)
+    """Three readers: together the rows of one, in the order of ``ord``, with a trailer for each split."""
+    monkeypatch.setattr(admission, "SPLIT_MIN", 500)
     monkeypatch.setattr(admission, "PEAK_EVENTS_PER_SECOND", 1_000_000)  # always counts
     items = mongo_client[database]["items"]
     start = now(mongo_uri)
@@ -99,18 +99,18 @@ def test_a_large_batch_is_read_in_shares(
     source = reader(mongo_uri, trailer="true", engine__stream__readers="3", **options)
     offset = source.latestOffset(Offset(start).to_json(), ReadMaxRows(100_000))
     end = Offset.from_json(offset).time
-    shares = [rows_of(source, part) for part in source.partitions(Offset(start).to_json(), offset)]
-    events = [[row for row in rows if row["kind"] == "event"] for rows in shares]
+    splits = [rows_of(source, part) for part in source.partitions(Offset(start).to_json(), offset)]
+    events = [[row for row in rows if row["kind"] == "event"] for rows in splits]
     assert len(events) == 3
     assert all(700 < len(rows) < 1_400 for rows in events), [len(rows) for rows in events]
     together = [row for rows in events for row in rows]
     assert [row["ord"] for row in together] == sorted(row["ord"] for row in together)
-    assert {row["ord"] >> SHARE_BITS for row in events[2]} == {2}
+    assert {row["ord"] >> SPLIT_BITS for row in events[2]} == {2}
     whole = read(reader(mongo_uri, **options), start, end)
     assert [(row["_key"], row["cluster_time"], row["op"]) for row in together] == [
         (row["_key"], row["cluster_time"], row["op"]) for row in whole
     ]
-    assert [row["kind"] for rows in shares for row in rows if row["kind"] == "trailer"] == ["trailer"] * 3
+    assert [row["kind"] for rows in splits for row in rows if row["kind"] == "trailer"] == ["trailer"] * 3
 
 
 def rows_of(source: MongoChangesReader, partition: Any) -> list[Row]:

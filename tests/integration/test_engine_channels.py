@@ -14,7 +14,7 @@ from signals import SnapshotClient, SnapshotRejected
 from signals.actions import ExecuteSnapshot
 from snapshotter.api import Snapshotter
 from snapshotter.core.values.tasks import TaskState
-from snapshotter.intake.channels import Part
+from snapshotter.intake.channels import PolledSignals
 from snapshotter.reporting.status import Status
 from snapshotter.testing.kafka import KafkaBroker
 from snapshotter.testing.processes import wait_until
@@ -121,7 +121,7 @@ def waits_of(engine: Snapshotter) -> list[tuple[str, float]]:
     done: list[str] = []
     found: list[tuple[str, float]] = []
 
-    def looks() -> Iterator[Part]:
+    def looks() -> Iterator[PolledSignals]:
         done.append("look")
         yield from look()
 

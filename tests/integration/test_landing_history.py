@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.inputs import Outcome
-from snapshotter.landing.targets.state_rows import MEMORY_BYTES, PIECE_BYTES
+from snapshotter.landing.targets.state_rows import MEMORY_BYTES, PARTITION_BYTES
 from streaming.delta.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow
@@ -26,20 +26,20 @@ APART = {DELETION_VECTORS: "false"}
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
 @pytest.mark.parametrize("settings", [AT_ONCE, thorough(APART)], ids=["at once", "apart"])
-@pytest.mark.parametrize("shares", [1, thorough(3)])
+@pytest.mark.parametrize("splits", [1, thorough(3)])
 def test_a_history_lands_as_the_rule_says(
     spark: SparkSession,
     tmp_path: Path,
     rng: random.Random,
-    shares: int,
+    splits: int,
     settings: dict[str, str],
     first_load: bool,
 ) -> None:
     """Batch after batch the table is what the plain rule makes of the same events and READs, with one row a key; once
     every window has closed, it is the collection. Columns appear while windows are open. The events of a batch come
-    in one share, or in three that hold events of the same keys."""
+    in one split, or in three that hold events of the same keys."""
     history = generate(rng, keys=150, batches=4, events=120)
-    landings = Landings(spark, tmp_path / "table", first_load=first_load, shares=shares, settings=settings)
+    landings = Landings(spark, tmp_path / "table", first_load=first_load, splits=splits, settings=settings)
     follow(landings, history)
 
 
@@ -47,10 +47,10 @@ def test_a_history_lands_as_the_rule_says(
 def test_a_large_batch_is_divided_by_key(
     spark: SparkSession, tmp_path: Path, rng: random.Random, first_load: bool
 ) -> None:
-    """Piece by piece the newest event of each key is found and decoded, and set aside on disk; the table gets one
-    commit with the same rows as without."""
+    """Partition by partition the newest event of each key is found and decoded, and set aside on disk; the table gets
+    one commit with the same rows as without."""
     history = generate(rng, keys=150, batches=3, events=120)
-    size = MEMORY_BYTES + PIECE_BYTES
+    size = MEMORY_BYTES + PARTITION_BYTES
     landings = Landings(spark, tmp_path / "table", first_load=first_load, size_bytes=size)
     follow(landings, history)
 

@@ -57,9 +57,9 @@ def event_rows(spark: SparkSession, changes: Sequence[Change]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENT_SCHEMA)).coalesce(1)
 
 
-def shared_rows(spark: SparkSession, changes: Sequence[Change], shares: int) -> DataFrame:
-    """The same as the source gives them when it reads a batch in shares: a partition each, one after the other."""
-    step = len(changes) // shares + 1
+def split_rows(spark: SparkSession, changes: Sequence[Change], splits: int) -> DataFrame:
+    """The same as the source gives them when it reads a batch in splits: a partition each, one after the other."""
+    step = len(changes) // splits + 1
     frame = event_rows(spark, changes[:step])
     for at in range(step, len(changes), step):
         frame = frame.union(event_rows(spark, changes[at : at + step]))
@@ -106,7 +106,7 @@ class Landings:
         path: Path,
         *,
         first_load: bool,
-        shares: int = 1,
+        splits: int = 1,
         size_bytes: int = 0,
         reconcile: bool = False,
         shard_key: Sequence[str] = (),
@@ -115,7 +115,7 @@ class Landings:
         self.spark = spark
         self.reconcile = reconcile
         self.shard_key = shard_key
-        self.shares = shares
+        self.splits = splits
         self.size_bytes = size_bytes
         self.path = path
         self.first_load = first_load
@@ -163,12 +163,12 @@ class Landings:
             self.opened,
             CollectionContents(
                 namespace=COLLECTION,
-                events=shared_rows(self.spark, changes, self.shares) if changes or truncated else None,
+                events=split_rows(self.spark, changes, self.splits) if changes or truncated else None,
                 closings=closings,
                 buffers=self.buffers,
                 streamed=tuple(self.keys.asked(COLLECTION)) if closing else (),
                 truncated=truncated,
-                shares=self.shares,
+                splits=self.splits,
                 size_bytes=self.size_bytes,
             ),
             Identity(batch, {"batch": batch}),

@@ -97,7 +97,7 @@ integration/test_change_stream_spark.py::test_a_backlog_of_large_documents_in_sm
     engine.batch.max.bytes
 unit/test_settings.py::test_debeziums_queue_in_bytes_bounds_a_batch
     max.queue.size.in.bytes
-integration/test_backlog.py::test_a_large_batch_is_read_in_shares
+integration/test_backlog.py::test_a_large_batch_is_read_in_splits
     engine.stream.readers
 integration/test_engine_options.py::test_batches_do_not_follow_faster_than_asked
     engine.trigger.interval.ms

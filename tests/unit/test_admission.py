@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.source.admission import Admitted, Counted, cut, shares, stride_for, takes_all, weight
+from streaming.source.admission import Admitted, Counted, cut, splits, stride_for, takes_all, weight
 
 
 def test_a_lag_that_no_deployment_can_fill_is_taken_whole() -> None:
@@ -86,20 +86,20 @@ def test_the_count_stops_a_quarter_behind_the_limit() -> None:
 
 
 def test_a_batch_is_shared_among_readers() -> None:
-    """Shares of about equal size, ending at sampled times; a small batch is not worth a second reader."""
+    """Splits of about equal size, ending at sampled times; a small batch is not worth a second reader."""
     counted = [(time, 128) for time in range(1_000)]
-    assert shares(counted, 2) == (499,)
-    assert shares(counted, 4) == (249, 499, 749)
-    assert shares(counted, 1) == ()
-    assert shares([(time, 1) for time in range(39_999)], 4) == ()
-    assert shares([], 4) == ()
+    assert splits(counted, 2) == (499,)
+    assert splits(counted, 4) == (249, 499, 749)
+    assert splits(counted, 1) == ()
+    assert splits([(time, 1) for time in range(39_999)], 4) == ()
+    assert splits([], 4) == ()
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=30), st.integers(1, 6))
-def test_shares_end_inside_the_batch_and_ascend(weights: list[int], readers: int) -> None:
+def test_splits_end_inside_the_batch_and_ascend(weights: list[int], readers: int) -> None:
     """No reader goes without a sample, and none ends at the last time: what is behind it is the last reader's."""
     counted = list(enumerate(weights))
-    ends = shares(counted, readers)
+    ends = splits(counted, readers)
     assert list(ends) == sorted(set(ends))
     assert len(ends) < readers
     assert all(end < len(weights) - 1 for end in ends)

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from signals.channels.file_channel import FileChannel
 from signals.channels.inbox_channel import InboxChannel
 from signals.channels.process_channel import InProcessChannel
-from snapshotter.intake.channels import PART, Channels
+from snapshotter.intake.channels import POLL_SIZE, Channels
 from snapshotter.state.storage import MemoryStorage, StorageError
 from tests.support.signal_channels import log
 
@@ -29,11 +29,11 @@ class Told:
 
     def look(self, channels: Channels) -> None:
         """Take what the channels show."""
-        for part in channels.look():
-            for action in part.actions:
+        for polled in channels.look():
+            for action in polled.actions:
                 self.before(action.id)
-            self.obeyed += [action.id for action in part.actions]
-            self.refused |= {refusal.id: refusal.why for refusal in part.refused}
+            self.obeyed += [action.id for action in polled.actions]
+            self.refused |= {refusal.id: refusal.why for refusal in polled.refused}
 
     def clock(self) -> float:
         self.now += self.step
@@ -102,47 +102,47 @@ def test_channels_are_quiet_once_nothing_comes_and_nothing_is_on_its_way() -> No
 
 
 def test_a_look_is_acknowledged_at_once() -> None:
-    """One call for each part that is obeyed together; none where nothing came."""
+    """One call for each group that is obeyed together; none where nothing came."""
     told, channel = Told(), Counting()
     channels = looking(told, channel)
-    for number in range(PART + 50):
+    for number in range(POLL_SIZE + 50):
         channel.send(log(number))
     told.look(channels)
     told.look(channels)
-    assert channel.acks == [PART, 50]
+    assert channel.acks == [POLL_SIZE, 50]
 
 
 def test_what_was_not_obeyed_is_shown_again() -> None:
     """An error in the middle passes through; what had been obeyed is not repeated, what had not been is not lost."""
     told, channel = Told(), InProcessChannel()
     channels = looking(told, channel)
-    for number in range(PART + 4):
+    for number in range(POLL_SIZE + 4):
         channel.send(log(number))
 
     def gone(signal_id: str) -> None:
-        if signal_id == f"s{PART + 2:05}":
+        if signal_id == f"s{POLL_SIZE + 2:05}":
             raise ConnectionError("the server is gone")
 
     told.before = gone
     with pytest.raises(ConnectionError):
         told.look(channels)
-    assert len(told.obeyed) == PART
+    assert len(told.obeyed) == POLL_SIZE
     told.before = lambda signal_id: None
     told.look(channels)
-    assert told.obeyed == [f"s{number:05}" for number in range(PART + 4)]
+    assert told.obeyed == [f"s{number:05}" for number in range(POLL_SIZE + 4)]
 
 
 def test_a_flood_does_not_hold_up_the_control_loop() -> None:
     """A look ends after two seconds; the next goes on, and nothing is lost or comes twice."""
     told, channel = Told(step=1.5), InProcessChannel()
     channels = looking(told, channel)
-    for number in range(4 * PART):
+    for number in range(4 * POLL_SIZE):
         channel.send(log(number))
     told.look(channels)
-    assert 0 < len(told.obeyed) < 4 * PART
+    assert 0 < len(told.obeyed) < 4 * POLL_SIZE
     for _ in range(3):
         told.look(channels)
-    assert told.obeyed == [f"s{number:05}" for number in range(4 * PART)]
+    assert told.obeyed == [f"s{number:05}" for number in range(4 * POLL_SIZE)]
 
 
 def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:

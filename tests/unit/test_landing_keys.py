@@ -35,31 +35,40 @@ def test_spans_hold_every_key(count: int) -> None:
 ORDERS = Namespace("shop", "orders")
 
 
-def part(first: str | None, last: str | None, *, unique: bool = True) -> Trailer:
+def trailer(first: str | None, last: str | None, *, unique: bool = True) -> Trailer:
     return Trailer(1, 2, 0, ORIGIN, first, last, unique, TablePlan(), None)
 
 
 @pytest.mark.parametrize(
-    ("keys", "parts", "distinct"),
+    ("keys", "trailers", "distinct"),
     [
         (["a", "b"], [], True),
         (["a", "a"], [], False),
         ([], [], True),
-        (["b", "x"], [part("a", "c"), part("d", "d"), part(None, None)], True),
-        ([], [part("d", "f"), part("a", "d")], False),
-        ([], [part("a", "c", unique=False)], False),
-        ([], [part("a", "z"), part("b", "c")], False),
+        (["b", "x"], [trailer("a", "c"), trailer("d", "d"), trailer(None, None)], True),
+        ([], [trailer("d", "f"), trailer("a", "d")], False),
+        ([], [trailer("a", "c", unique=False)], False),
+        ([], [trailer("a", "z"), trailer("b", "c")], False),
     ],
-    ids=["events", "twice", "none", "parts", "parts that touch", "a part with a key twice", "one in another"],
+    ids=[
+        "events",
+        "twice",
+        "none",
+        "trailers",
+        "trailers that touch",
+        "a trailer with a key twice",
+        "one in another",
+    ],
 )
 def test_a_merge_is_spared_its_guard_only_where_the_keys_were_seen(
-    keys: list[str], parts: list[Trailer], distinct: bool
+    keys: list[str], trailers: list[Trailer], distinct: bool
 ) -> None:
     """Events of which one key comes twice, and READs that may meet, are guarded by the MERGE's own plan."""
     table = pa.table([keys, [1] * len(keys)], schema=KEYS_SCHEMA)
     expected = Known(rows=len(keys) + 5, distinct=distinct, held=distinct, deletes=4)
     assert (
-        _known(LandedCollection(ORDERS, table, events=len(keys), deletes=1), 5, parts, missing=3) == expected
+        _known(LandedCollection(ORDERS, table, events=len(keys), deletes=1), 5, trailers, missing=3)
+        == expected
     )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from bson import Binary
 
-from snapshotter.landing.targets.transactions import SCHEMA, Share, rows_of, transaction_id
+from snapshotter.landing.targets.transactions import SCHEMA, CollectionEvents, rows_of, transaction_id
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -18,8 +18,8 @@ ORDERS, STOCK = Namespace("shop", "orders"), Namespace("shop", "stock")
 
 def share(
     namespace: Namespace, events: int, *, time: int = TIME, number: int = 7, wall: int | None = 5
-) -> Share:
-    return Share(time, LSID, number, namespace, events, wall)
+) -> CollectionEvents:
+    return CollectionEvents(time, LSID, number, namespace, events, wall)
 
 
 def test_a_transaction_has_a_begin_and_an_end_with_its_counts() -> None:
@@ -53,7 +53,7 @@ def test_the_id_is_the_session_and_the_number() -> None:
     ],
     ids=["another number", "another shard's part"],
 )
-def test_each_transaction_is_told_apart(first: Share, second: Share) -> None:
+def test_each_transaction_is_told_apart(first: CollectionEvents, second: CollectionEvents) -> None:
     """Two pairs, in order, also where a cluster time or a session is shared."""
     rows = list(rows_of([second, first]))
     assert [row["status"] for row in rows] == ["BEGIN", "END"] * 2

@@ -47,9 +47,9 @@ from streaming.delta.row_writer import Known
 from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
 
-PIECE_BYTES = 16 << 20
-"""What one task decodes of a batch: the batch is divided by key into so many pieces. How makes no difference to what
-lands, so a batch that is tried again may be divided otherwise."""
+PARTITION_BYTES = 16 << 20
+"""What one task decodes of a batch: the batch is divided by key into so many partitions. How makes no difference to
+what lands, so a batch that is tried again may be divided otherwise."""
 MEMORY_BYTES = 256 << 20
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
@@ -137,10 +137,10 @@ def _decoded(
     time of each, and how many of them are deletes."""
     layout, plan = opened.table.layout, opened.known_plan()
     events = events.select(*EVENT_COLUMNS)
-    pieces = max(batch.shares, -(-batch.size_bytes // PIECE_BYTES))
-    if pieces > 1:
-        # The events of a key may lie in several shares; and a worker holds the newest event of each key of a piece.
-        events = events.repartition(pieces, "_key")
+    partitions = max(batch.splits, -(-batch.size_bytes // PARTITION_BYTES))
+    if partitions > 1:
+        # The events of a key may lie in several splits; and a worker holds the newest event of each key of a partition.
+        events = events.repartition(partitions, "_key")
     while True:
         # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
         decoded = events.mapInArrow(decode_latest(layout, plan), row_schema(layout, plan))
@@ -213,15 +213,15 @@ def _commit(
 ) -> LandedCollection:
     """Merge all of it in one commit."""
     source = [frame for frame in (events, reads) if frame is not None]
-    parts, spans = _trailers(batch), _spans_read(batch)
-    beside = sum(c.window.rows for c in batch.closings)
+    trailers, spans = _trailers(batch), _spans_read(batch)
+    added = sum(c.window.rows for c in batch.closings)
     kept_rows = -landed.events
     if missing is not None:
         source.append(missing.rows(opened.table.layout, opened.known_plan()))
         spans += missing.spans
-        beside += missing.total
+        added += missing.total
         kept_rows -= missing.total
-    known = _known(landed, beside, parts, missing=missing.total if missing is not None else 0)
+    known = _known(landed, added, trailers, missing=missing.total if missing is not None else 0)
     done = _merge(opened, batch, identity, source, spans, known, landed)
     landed.wrote = done.wrote
     _share_out(batch, kept_rows + done.source_rows, landed, missing.counts if missing is not None else {})
@@ -308,24 +308,27 @@ def _said(batch: CollectionContents, identity: Identity, *, windows: bool = True
     return {**identity.metadata, "windows": closing}
 
 
-def _known(landed: LandedCollection, reads: int, parts: Sequence[Trailer], missing: int = 0) -> Known:
-    """That no key comes twice is looked at, not believed: the events' keys lie here, the READs' parts told their first
-    and last, and no READ stands beside an event of its key, nor a row that is missing at source beside either. All of
-    it is checkpointed. ``reads``: how many rows there are beside the events', ``missing`` of them deletes."""
-    apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(parts)
+def _known(landed: LandedCollection, reads: int, trailers: Sequence[Trailer], missing: int = 0) -> Known:
+    """That no key comes twice is looked at, not believed: the events' keys lie here, the trailers of the READs name
+    their first and last, and no READ stands beside an event of its key, nor a row that is missing at source beside
+    either. All of it is checkpointed. ``reads``: how many rows there are beside the events', ``missing`` of them
+    deletes."""
+    apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(trailers)
     return Known(
         rows=landed.events + reads,
         distinct=apart,
         held=apart,
         deletes=landed.deletes + missing,
-        size_bytes=landed.size_bytes + sum(part.size_bytes for part in parts),
+        size_bytes=landed.size_bytes + sum(trailer.size_bytes for trailer in trailers),
     )
 
 
-def _disjoint(parts: Sequence[Trailer]) -> bool:
-    """Whether the READs of these parts are of distinct keys: ascending in each, and no two parts overlap."""
-    spans = sorted((p.min_key, p.max_key) for p in parts if p.min_key is not None and p.max_key is not None)
-    return all(p.unique for p in parts) and all(a[1] < b[0] for a, b in pairwise(spans))
+def _disjoint(trailers: Sequence[Trailer]) -> bool:
+    """Whether the READs of these partitions are of distinct keys: ascending in each, and no two overlap."""
+    spans = sorted(
+        (p.min_key, p.max_key) for p in trailers if p.min_key is not None and p.max_key is not None
+    )
+    return all(p.unique for p in trailers) and all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
@@ -339,16 +342,16 @@ def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
 
 
 def _spans_read(batch: CollectionContents) -> list[Range]:
-    """First and last key of each part of the windows that close."""
+    """First and last key of each partition of the windows that close."""
     return [(t.min_key, t.max_key) for t in _trailers(batch) if t.min_key and t.max_key]
 
 
 def _trailers(batch: CollectionContents) -> list[Trailer]:
-    """What was said of the READs by the parts of the windows that close."""
-    return [t for c in batch.closings for t in _parts(batch, c)]
+    """Of each partition of the windows that close."""
+    return [t for c in batch.closings for t in _trailers_of(batch, c)]
 
 
-def _parts(batch: CollectionContents, closing: Closing) -> list[Trailer]:
+def _trailers_of(batch: CollectionContents, closing: Closing) -> list[Trailer]:
     window = closing.window.id
     return [t for t in batch.buffers[window].trailers if t.number == window.number]
 
@@ -363,6 +366,6 @@ def _appends(batch: CollectionContents) -> bool:
         c.proven_new
         and not c.reconcile
         and isinstance(c.window.target, KeyRange)
-        and all(t.unique for t in _parts(batch, c))
+        and all(t.unique for t in _trailers_of(batch, c))
         for c in batch.closings
     )

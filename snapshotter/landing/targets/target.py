@@ -56,7 +56,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class CollectionContents:
-    """``events``: every one, as the source gives them (None: there are none). They came in so many ``shares``, and have
+    """``events``: every one, as the source gives them (None: there are none). They came in so many ``splits``, and have
     ``size_bytes``.
 
     ``closings``: the windows that close; their READs lie in ``buffers``. ``streamed``: keys and times (`KEYS_SCHEMA`)
@@ -74,7 +74,7 @@ class CollectionContents:
     streamed: Sequence[pa.Table] = ()
     truncated: Truncation | None = None
     unreached: Unreached | None = None
-    shares: int = 1
+    splits: int = 1
     size_bytes: int = 0
     mark: TableMark | None = None
 

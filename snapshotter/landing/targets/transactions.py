@@ -48,8 +48,8 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What one transaction changed in one collection. ``lsid``: BSON of the session's id."""
+class CollectionEvents:
+    """The events of one transaction in one collection. ``lsid``: BSON of the session's id."""
 
     cluster_time: int
     lsid: bytes
@@ -59,10 +59,10 @@ class Share:
     wall_ms: int | None
 
 
-def rows_of(shares: Iterable[Share]) -> Iterator[dict[str, Any]]:
+def rows_of(changes: Iterable[CollectionEvents]) -> Iterator[dict[str, Any]]:
     """BEGIN and END of each transaction, by cluster time."""
     whole = attrgetter("cluster_time", "lsid", "txn_number")
-    ordered = sorted(shares, key=lambda share: (*whole(share), share.namespace))
+    ordered = sorted(changes, key=lambda change: (*whole(change), change.namespace))
     for (time, lsid, number), parts in groupby(ordered, whole):
         changed = list(parts)
         walls = [part.wall_ms for part in changed if part.wall_ms is not None]
@@ -109,7 +109,7 @@ class TransactionTable:
 
     def land(self, contents: Contents) -> Landed:
         """Append the transactions of the batch's events: all of them, whatever becomes of single collections."""
-        rows = list(rows_of(_shares(contents.events))) if contents.transactional else []
+        rows = list(rows_of(_collection_events(contents.events))) if contents.transactional else []
         if rows:
             frame = frame_of(self._session, pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
             batch, said = contents.identity.batch_id, json.dumps(contents.identity.metadata)
@@ -117,9 +117,9 @@ class TransactionTable:
         return Landed()
 
 
-def _shares(events: DataFrame) -> Iterator[Share]:
+def _collection_events(events: DataFrame) -> Iterator[CollectionEvents]:
     within = events.where(F.col("txn_number").isNotNull())
     parts = within.groupBy("cluster_time", "lsid", "txn_number", "db", "collection")
     for row in parts.agg(F.count("*"), F.min(F.unix_millis("wall_time"))).toArrow().to_pylist():
         time, lsid, number, database, collection, count, wall = row.values()
-        yield Share(time, lsid, number, Namespace(database, collection), count, wall)
+        yield CollectionEvents(time, lsid, number, Namespace(database, collection), count, wall)
