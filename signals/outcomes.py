@@ -6,9 +6,9 @@ so by these values, so that the fields are named in one place. (Earlier versions
 signal's id as its own. Such documents are read, and no longer written.)
 
 The state of a request is ``queued``, ``running``, ``paused``, ``suspended`` (it waits until a collection of its lands
-again), or one of those in ``ENDED``; a command that was obeyed
+again), or one of those in ``ENDED``; a command that was applied
 (``pause-snapshot`` and the like, also ``log``) is ``completed``, and so is a dry run that was answered. ``rejected`` is
-a signal that was not obeyed, and ``reason`` says why; the reason of what failed is the error of its collections.
+a signal that was refused, and ``reason`` says why; the reason of what failed is the error of its collections.
 
 No server, no clock.
 """
@@ -39,7 +39,7 @@ class SnapshotFailed(Exception):
 
 
 class SnapshotRejected(SnapshotFailed):
-    """A signal that was not obeyed: nothing was started."""
+    """A signal that was refused: nothing was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class CollectionStatus:
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
     """One request, or one ``command`` (None for a request). ``origin`` is ``signal``, ``initial`` or ``rename``;
-    ``id_reused`` is the reason why another signal under the same id was not obeyed later on.
+    ``id_reused`` is the reason why another signal under the same id was refused later on.
 
     Of a command, ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
     (None where that is not known any more), and ``unknown`` what it named and no request was called. Of a request,

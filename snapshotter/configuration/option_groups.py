@@ -351,7 +351,7 @@ class EngineOptions(Group):
     )
     signals_remember_ms: WholeNumber = option(
         "engine.signals.remember.ms",
-        "how long the id of a signal that was obeyed, or whose snapshot has ended, is known at least; the newest ones "
+        "how long the id of a signal that was handled, or whose snapshot has ended, is known at least; the newest ones "
         "are known for longer",
         86_400_000,
         ge=1_000,

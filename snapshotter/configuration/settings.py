@@ -124,7 +124,7 @@ class Settings(BaseModel):
 
     @property
     def signals_reach_stream(self) -> bool:
-        """Whether a signal inserted into the signal collection is obeyed; otherwise the inbox is the way."""
+        """Whether a signal inserted into the signal collection is handled; otherwise the inbox is the way."""
         return checks.signals_reach_stream(self.signal, self.capture)
 
     def warehouse(self) -> str:

@@ -253,7 +253,7 @@ def _without_effect_at_mongodb(mongodb: MongodbOptions) -> Iterator[str]:
 
 
 def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool:
-    """Whether a document inserted into the signal collection is seen and obeyed."""
+    """Whether a document inserted into the signal collection is seen and handled."""
     if not signal.collection or "source" not in signal.channels:
         return False
     return capture.scope is not Level.COLLECTION

@@ -279,7 +279,7 @@ class SignalHandler:
         return again
 
     def _again(self, signal_id: str, digest: str, delivery: Delivery, *, decides: bool = True) -> bool:
-        """Whether a signal that is no request has been obeyed before; if not, there is room for it."""
+        """Whether a signal that is no request has been handled before; if not, there is room for it."""
         again = self._is_known(signal_id, digest, delivery)
         if not again and delivery.signals.commands >= COMMANDS_AT_ONCE:
             raise RequestRefused(
@@ -317,7 +317,7 @@ class SignalHandler:
             known = delivery.signals.digest_of(signal_id)
         if known is not None and known != digest:
             raise IdReused(
-                f"signal {signal_id!r}: another signal with this id has been obeyed, and this one says something else. "
+                f"signal {signal_id!r}: another signal with this id was handled, and this one says something else. "
                 f"Give it an id of its own; nothing was changed."
             )
         return known is not None
@@ -325,7 +325,7 @@ class SignalHandler:
     # Dry runs
 
     def _asked(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
-        """Refused for the same reasons as the request itself; so is the id of something that has been obeyed."""
+        """Refused for the same reasons as the request itself; so is the id of something that has been handled."""
         self._is_known(action.id, digest_of(action), delivery)
         return self._resolve(action, delivery)
 
@@ -350,8 +350,8 @@ def _make_room(signal_id: str, delivery: Delivery, kept: int = 0) -> None:
     its time."""
     if delivery.room <= kept:
         raise RequestRefused(
-            f"signal {signal_id!r}: {ROOM - kept:,} signals are remembered already, so that none is obeyed twice. Send "
-            f"it again when some of them are old enough to be forgotten, or shorten that time "
+            f"signal {signal_id!r}: {ROOM - kept:,} signals are remembered already, so that none is handled twice. "
+            f"Send it again when some of them are old enough to be forgotten, or shorten that time "
             f"(engine.signals.remember.ms)"
         )
     delivery.room -= 1
@@ -376,7 +376,7 @@ def _say(outcome: SignalOutcome) -> None:
         unknown = list(outcome.unknown[:_SHOWN])
         _log.warning("a command names requests that nobody knows", id=outcome.id, unknown=unknown)
     _log.info(
-        "command obeyed",
+        "command applied",
         id=outcome.id,
         command=outcome.kind,
         requests=list(outcome.affected.requests[:_SHOWN]),

@@ -109,14 +109,14 @@ class StatusCollection:
             _log.exception("a request's outcome cannot be told")
 
     def refused(self, signal_id: str, why: str) -> None:
-        """Tell that a signal was not obeyed. One whose id could not be read has nobody to tell it to."""
+        """Report that a signal was refused. One whose id could not be read has nobody to report it to."""
         if self.on and signal_id != _UNREADABLE:
             self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
 
     def handled(self, outcome: SignalOutcome) -> None:
         """Tell what became of a command, of a message for the log, or of a dry run."""
         if self.on:
-            self._offer(("obeyed", outcome.id), _handled(outcome, self._engine), newer=not outcome.again)
+            self._offer(("handled", outcome.id), _handled(outcome, self._engine), newer=not outcome.again)
 
     def open(self) -> None:
         """Begin to write."""
@@ -260,8 +260,8 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
 
 
 def _handled(outcome: SignalOutcome, engine: str) -> UpdateOne:
-    """A command that was obeyed, or a dry run that was answered. One that was obeyed before,
-    perhaps in a life that could not tell, is told of where nothing stands yet."""
+    """A command that was applied, or a dry run that was answered. One that was applied before,
+    perhaps by a process that could not report it, is reported where nothing stands yet."""
     name = _text(outcome.id, _ID_MAX)
     status = SnapshotStatus(
         name,

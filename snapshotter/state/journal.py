@@ -1,4 +1,4 @@
-"""The journal: accepted requests, what operators have decided about requests, and which signals were obeyed.
+"""The journal: accepted requests, what operators have decided about requests, and which signals were handled.
 
 Durable, and not undone by a replay (progress is: `state.progress_store`). A request is carried out once, whatever
 crashes: it is in the journal until the progress that a replay would start from knows it as ended, and from then on its

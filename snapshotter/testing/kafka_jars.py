@@ -2,7 +2,7 @@
 
 So a machine needs Java and a package registry, and no Kafka. The jars are gathered in a folder of their own that is
 then moved into place in one step: it is there whole, or not at all. Which registry is asked is Ivy's business; whoever
-has set `DEFAULT_ARTIFACT_REPOSITORY`, which Spark obeys, for its own is obeyed here as well.
+has set `DEFAULT_ARTIFACT_REPOSITORY`, which Spark honours, for its own is honoured here as well.
 """
 
 import os

@@ -1,6 +1,6 @@
 """A crash at every boundary between a signal's arrival and its outcome, by every channel.
 
-The life of a signal up to the machine: the channel shows it, it is obeyed, the journal has it, the channel forgets it;
+The life of a signal up to the machine: the channel shows it, it is handled, the journal has it, the channel forgets it;
 a request is carried out, its progress is saved, the journal forgets it. A crash is an exception before or after each
 write to the engine's own state, whoever makes it; the next start finds what was durable by then, and the other end
 of the channel as it was. What the machine does in between, and what is announced, is the simulation's
@@ -135,7 +135,7 @@ class CollectionRig:
             self.documents.append(bson.encode(document))
 
     def take(self, handling: Handling) -> None:
-        """Twice obeyed, ahead of the stream and in it; only then does the stream's position move."""
+        """Twice handled, ahead of the stream and in it; only then does the stream's position move."""
         position = int(self._storage.read_text("position") or "0")
         for raw in (*self.documents[position:], *self.documents[position:]):
             handling.take(decode(raw).parse())
@@ -191,7 +191,7 @@ def _done(request: RequestProgress) -> RequestProgress:
 
 @dataclass
 class World:
-    """Signals that are sent one by one, and starts of an engine that obey them, one of which dies."""
+    """Signals that are sent one by one, and starts of an engine that handle them, one of which dies."""
 
     storage: Crashing
     rig: Rig | CollectionRig
@@ -229,7 +229,7 @@ class World:
             self.sent += 1
             look()
             start.carry_out("early")
-        wait_until(lambda: look() or self._all_known(start), "all signals to be obeyed", every=0.01)
+        wait_until(lambda: look() or self._all_known(start), "all signals to be handled", every=0.01)
         start.carry_out(*IDS)
         start.save()
         start.save()

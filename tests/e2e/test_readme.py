@@ -112,7 +112,7 @@ class Terminal:
         with MongoClient[dict[str, Any]](self.environment["MONGODB_URI"]) as client:
             client[call[0]][call[1]].insert_one(parse_document(call[2]))
 
-    def obeyed(self, commands: Iterable[str]) -> dict[str, str]:
+    def carried_out(self, commands: Iterable[str]) -> dict[str, str]:
         """What the status collection says became of commands."""
         with MongoClient[dict[str, Any]](self.environment["MONGODB_URI"]) as client:
             told = list(client["shop"]["signals_status"].find({"command": {"$in": list(commands)}}))
@@ -156,7 +156,7 @@ def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
                 assert row in said
             assert re.search(r"^shop\.orders: 2,000 documents, about ", said, re.MULTILINE), "the dry run"
             commands = "pause-snapshot", "resume-snapshot", "stop-snapshot", "log", "dry-run"
-            assert terminal.obeyed(commands) == dict.fromkeys(commands, "completed")
+            assert terminal.carried_out(commands) == dict.fromkeys(commands, "completed")
         shown = terminal.follow("python", embedding)
         assert re.search(r"\|\s*paid\|\s*\d+\|", shown)
         assert re.search(r"\|by-kafka\|\s*COMPLETED\|", shown)

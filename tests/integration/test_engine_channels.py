@@ -174,8 +174,8 @@ def away(kafka: KafkaBroker, topic: str) -> Iterator[KafkaBroker]:
 def test_a_broker_that_is_away_disturbs_nothing_and_is_heard_when_it_is_back(
     lab: Lab, away: KafkaBroker, topic: str
 ) -> None:
-    """From the start on: the stream flows, other channels are obeyed while the source is idle, and the status says what
-    is wrong with which broker. When it serves, under the running engine, its signals start backfills."""
+    """From the start on: the stream flows, other channels are looked at while the source is idle, and the status says
+    what is wrong with which broker. When it serves, under the running engine, its signals start backfills."""
     file = prepared(lab, away.bootstrap, **{"signal.poll.interval.ms": 200, "signal.kafka.topic": topic})
     with Snapshotter(lab.settings(), lab.spark) as engine:
         append(file, asking("by-file", lab.name("orders"), lab.name("people")))

@@ -147,7 +147,7 @@ def test_an_error_in_one_of_three_collections(lab: Lab, reads: Reads) -> None:
 @pytest.mark.parametrize("strategy", rest_thorough(STRATEGIES[:2], ["insert_insert"]))
 def test_the_signal_collection_is_dropped_in_a_window(lab: Lab, reads: Reads, strategy: str) -> None:
     """Its open documents go without an event of their own: the backfill ends well all the same, changes made meanwhile
-    are there, and signals that come afterwards are obeyed."""
+    are there, and signals that come afterwards are handled."""
     lab.with_options(strategy, snapshot__mode="no_data")
     lab.tune = limits(5, 4, commit_rows_target=1_000)
     orders = lab.collection("orders")

@@ -1,4 +1,4 @@
-"""Signals are obeyed ahead of a stream that is late, once and in their order."""
+"""Signals are handled ahead of a stream that is late, once and in their order."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Watched:
 
 
 @dataclass
-class Obeying:
+class Handler:
     """Gets documents, and knows when it has so many; refuses the first time where it is told to."""
 
     wanted: int
@@ -80,8 +80,8 @@ def dropped_at(client: Client, database: str) -> ClusterTime:
 
 
 @contextmanager
-def looking(client: Client, database: str, stream: Stream, obey: Obeying) -> Iterator[SignalsAhead]:
-    ahead = SignalsAhead(client, Namespace(database, "signals"), stream, obey, every=0.02)
+def looking(client: Client, database: str, stream: Stream, handler: Handler) -> Iterator[SignalsAhead]:
+    ahead = SignalsAhead(client, Namespace(database, "signals"), stream, handler, every=0.02)
     ahead.start()
     try:
         yield ahead
@@ -90,7 +90,7 @@ def looking(client: Client, database: str, stream: Stream, obey: Obeying) -> Ite
 
 
 @pytest.mark.parametrize("why", ["behind", "holding"])
-def test_what_a_late_stream_would_show_is_obeyed(mongo_client: Client, database: str, why: str) -> None:
+def test_what_a_late_stream_would_show_is_handled(mongo_client: Client, database: str, why: str) -> None:
     """From its position on, in order, also what comes later; no watermark. The stream then leaves those out, once."""
     signals = mongo_client[database]["signals"]
     signals.insert_one({"_id": "long ago"})
@@ -98,11 +98,11 @@ def test_what_a_late_stream_would_show_is_obeyed(mongo_client: Client, database:
     head = ClusterTime(here.t + (BEHIND_SECONDS + 1 if why == "behind" else 0), 0)
     watermark = open_id("engine", WindowId("0123456789ab", 1))
     signals.insert_many([{"_id": "first"}, {"_id": watermark}, {"_id": "second"}])
-    obey = Obeying(wanted=3)
-    with looking(mongo_client, database, Late(here, head, why == "holding"), obey) as ahead:
+    handler = Handler(wanted=3)
+    with looking(mongo_client, database, Late(here, head, why == "holding"), handler) as ahead:
         signals.insert_one({"_id": "third"})
-        assert obey.enough.wait(SECONDS)
-    assert obey.got == ["first", "second", "third"]
+        assert handler.enough.wait(SECONDS)
+    assert handler.got == ["first", "second", "third"]
     shown = [bson.encode({"_id": name}) for name in ("first", "other", "second", "third")]
     assert ahead.not_yet(shown) == [shown[1]]
     assert ahead.not_yet(shown) == shown
@@ -128,13 +128,13 @@ def test_no_document_keeps_the_others_waiting(mongo_client: Client, database: st
     got: list[bytes] = []
     enough = threading.Event()
 
-    def obey(documents: Sequence[bytes]) -> None:
+    def handler(documents: Sequence[bytes]) -> None:
         got.extend(documents)
         if len(got) == 6:
             enough.set()
 
     late_stream = Late(here, ClusterTime(here.t + BEHIND_SECONDS + 1, 0))
-    ahead = SignalsAhead(mongo_client, Namespace(database, "signals"), late_stream, obey, every=0.02)
+    ahead = SignalsAhead(mongo_client, Namespace(database, "signals"), late_stream, handler, every=0.02)
     ahead.start()
     try:
         assert enough.wait(SECONDS)
@@ -144,24 +144,24 @@ def test_no_document_keeps_the_others_waiting(mongo_client: Client, database: st
 
 
 def test_a_dropped_collection_is_looked_into_again(mongo_client: Client, database: str) -> None:
-    """Its drop ends a change stream; what comes after, in the collection that is made anew, is obeyed as well."""
+    """Its drop ends a change stream; what comes after, in the collection that is made anew, is handled as well."""
     signals = mongo_client[database]["signals"]
     late = Late(majority_time(mongo_client), ClusterTime(1 << 31, 0))
     signals.insert_one({"_id": "before"})
-    obey = Obeying(wanted=1)
-    with looking(mongo_client, database, late, obey):
-        assert obey.enough.wait(SECONDS)
+    handler = Handler(wanted=1)
+    with looking(mongo_client, database, late, handler):
+        assert handler.enough.wait(SECONDS)
         signals.drop()
         late.position = majority_time(mongo_client)
-        obey.wanted, obey.enough = 2, threading.Event()
+        handler.wanted, handler.enough = 2, threading.Event()
         signals.insert_one({"_id": "after"})
-        assert obey.enough.wait(SECONDS)
-    assert obey.got == ["before", "after"]
+        assert handler.enough.wait(SECONDS)
+    assert handler.got == ["before", "after"]
 
 
 @pytest.mark.parametrize("before", [["before"], []], ids=["a signal before it", "none before it"])
 def test_a_drop_that_lies_ahead_is_waited_for(mongo_client: Client, database: str, before: list[str]) -> None:
-    """What comes before it is obeyed, once; what comes after it, as soon as the stream has passed it."""
+    """What comes before it is handled, once; what comes after it, as soon as the stream has passed it."""
     signals = mongo_client[database]["signals"]
     signals.insert_one({"_id": "long ago"})
     late = Watched(majority_time(mongo_client))
@@ -169,31 +169,31 @@ def test_a_drop_that_lies_ahead_is_waited_for(mongo_client: Client, database: st
         signals.insert_one({"_id": name})
     signals.drop()
     signals.insert_one({"_id": "after"})
-    obey = Obeying(wanted=len(before) + 1)
-    with looking(mongo_client, database, late, obey):
+    handler = Handler(wanted=len(before) + 1)
+    with looking(mongo_client, database, late, handler):
         wait_until(lambda: late.looks >= 3, "another look behind the one that met the drop", seconds=SECONDS)
-        assert obey.got == before
+        assert handler.got == before
         late.at = dropped_at(mongo_client, database)
-        assert obey.enough.wait(SECONDS)
-    assert obey.got == [*before, "after"]
+        assert handler.enough.wait(SECONDS)
+    assert handler.got == [*before, "after"]
 
 
 def test_a_failure_loses_nothing(mongo_client: Client, database: str) -> None:
-    """What could not be obeyed is looked for again; the stream does not leave it out meanwhile."""
+    """What could not be handled is looked for again; the stream does not leave it out meanwhile."""
     here = majority_time(mongo_client)
     mongo_client[database]["signals"].insert_one({"_id": "only"})
-    obey = Obeying(wanted=1, fails=2)
+    handler = Handler(wanted=1, fails=2)
     late = Late(here, ClusterTime(here.t + BEHIND_SECONDS + 1, 0))
-    with looking(mongo_client, database, late, obey):
-        assert obey.enough.wait(SECONDS)
-    assert (obey.got, obey.fails) == (["only"], 0)
+    with looking(mongo_client, database, late, handler):
+        assert handler.enough.wait(SECONDS)
+    assert (handler.got, handler.fails) == (["only"], 0)
 
 
 @pytest.mark.slow
 def test_a_stop_takes_effect_while_the_stream_is_behind(
     lab: Lab, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is obeyed while a batch is held up before it, and no chunk is read any more. What is wrong with a signal is
+    """It is handled while a batch is held up before it, and no chunk is read any more. What is wrong with a signal is
     said once, though the stream shows it as well."""
     monkeypatch.setattr(signals_ahead, "BEHIND_SECONDS", -1)
     lab.with_options(snapshot__mode="no_data")

@@ -54,7 +54,7 @@ def windows_of_what_was_stopped_land(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("control", stops=0.03, requests=4)
 def a_stop_reaches_requests_that_come_later(patch: pytest.MonkeyPatch) -> None:
-    """A command is kept as a command, and obeyed whenever there is something to stop."""
+    """A command is kept as a command, and applied whenever there is something to stop."""
     original = Controls.applied
 
     def applied(self: Controls, request: Any) -> Any:
@@ -67,7 +67,7 @@ def a_stop_reaches_requests_that_come_later(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutation("control", again=0.1, pauses=0.04, resumes=0.1, stops=0.02)
-def a_command_that_comes_twice_is_obeyed_twice(patch: pytest.MonkeyPatch) -> None:
+def a_command_that_comes_twice_is_applied_twice(patch: pytest.MonkeyPatch) -> None:
     """Only the ids of requests are known."""
     original = SignalBatch.digest_of
     patch.setattr(

@@ -261,12 +261,12 @@ class World(Strangers):
         if isinstance(command, Stop) and self.rng.random() < 0.4:
             command = replace(command, namespaces=frozenset([self.rng.choice(list(self.tables))]))
         if not self.waits(command):
-            self.obey(command)
+            self.apply(command)
 
     def waits_for_an_operator(self) -> bool:
         return any(r.paused or r.failed for r in self.known())
 
-    def obey(self, command: Command) -> None:
+    def apply(self, command: Command) -> None:
         """By the machine; without one, by what is durable."""
         machine, known = self.machine, self.known()
         if command not in self.commands:
@@ -322,18 +322,18 @@ class World(Strangers):
         return self.sink.known() if self.machine is None else list(self.machine.progress.requests)
 
     def deliver_again(self) -> None:
-        """A channel shows a signal once more: one that was obeyed, or a request that is still known."""
+        """A channel shows a signal once more: one that was applied, or a request that is still known."""
         known = {request.id for request in self.known()}
         asked = [request for request in self.sink.asked if request.id in known]
         chosen = self.rng.choice([*self.commands, *asked, None])
         if isinstance(chosen, SnapshotRequest):
             self.hear(chosen)
         elif chosen is not None:
-            self.obey(chosen)
+            self.apply(chosen)
 
     def let_all_go_on(self) -> None:
         """Operators resume everything, perhaps also what has failed: it has to come to its end."""
-        say = self.waiting.append if self.waiting else self.obey
+        say = self.waiting.append if self.waiting else self.apply
         say(Resume("last"))
         if self.commands and self.rng.random() < 0.5:
             say(Resume("once more", frozenset(r.id for r in self.sink.asked)))

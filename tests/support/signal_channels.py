@@ -131,7 +131,7 @@ class InProcessRig:
 
 class SentAgainRig(InProcessRig):
     """The program goes down with its engine, and what waits in its queue with it. Whoever sent by it knows that, and
-    sends all of it again under the same ids, not knowing what has been obeyed."""
+    sends all of it again under the same ids, not knowing what has been handled."""
 
     def __init__(self) -> None:
         super().__init__()

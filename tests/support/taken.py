@@ -21,7 +21,7 @@ def taken(machine: Machine, *signals: Signal) -> SignalsTaken:
 
 
 def after(controls: Controls, command: Command, requests: Iterable[RequestProgress]) -> Controls:
-    """What holds once the command is obeyed, for the requests that exist now."""
+    """What holds once the command is applied, for the requests that exist now."""
     return _taken(requests, controls, (command,)).controls
 
 

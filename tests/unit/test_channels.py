@@ -1,4 +1,4 @@
-"""The control loop's look at its channels: obeyed, then acknowledged, and never at the mercy of any of them."""
+"""The control loop's look at its channels: handled, then acknowledged, and never at the mercy of any of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.signal_channels import log
 class Told:
     """What an engine would be told, and a clock that goes on by ``step`` whenever it is looked at."""
 
-    obeyed: list[str] = field(default_factory=list)
+    handled: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     now: float = 0.0
     step: float = 0.0
@@ -32,7 +32,7 @@ class Told:
         for polled in channels.look():
             for action in polled.actions:
                 self.before(action.id)
-            self.obeyed += [action.id for action in polled.actions]
+            self.handled += [action.id for action in polled.actions]
             self.refused |= {refusal.id: refusal.why for refusal in polled.refused}
 
     def clock(self) -> float:
@@ -57,7 +57,7 @@ def looking(told: Told, *channels: InboxChannel | FileChannel | InProcessChannel
 
 
 def test_all_channels_are_looked_at(tmp_path: Path) -> None:
-    """What they hold is obeyed or refused, and gone at the next look; what is refused bears its reason."""
+    """What they hold is handled or refused, and gone at the next look; what is refused bears its reason."""
     told, storage, file = Told(), MemoryStorage(), tmp_path / "signals.jsonl"
     inbox, in_process = InboxChannel(storage), InProcessChannel()
     channels = looking(told, inbox, in_process, FileChannel(file, storage))
@@ -66,7 +66,7 @@ def test_all_channels_are_looked_at(tmp_path: Path) -> None:
     file.write_text('{"id": "s3", "type": "pause-snapshot"}\n{"id": "bad", "type": "no-such"}\n')
     told.look(channels)
     told.look(channels)
-    assert told.obeyed == ["s00001", "s00002", "s3"]
+    assert told.handled == ["s00001", "s00002", "s3"]
     assert list(told.refused) == ["bad"]
     assert "no-such" in told.refused["bad"]
     assert [(r.name, r.trouble) for r in channels.reports()] == [
@@ -102,7 +102,7 @@ def test_channels_are_quiet_once_nothing_comes_and_nothing_is_on_its_way() -> No
 
 
 def test_a_look_is_acknowledged_at_once() -> None:
-    """One call for each group that is obeyed together; none where nothing came."""
+    """One call for each group that is handled together; none where nothing came."""
     told, channel = Told(), Counting()
     channels = looking(told, channel)
     for number in range(POLL_SIZE + 50):
@@ -112,8 +112,8 @@ def test_a_look_is_acknowledged_at_once() -> None:
     assert channel.acks == [POLL_SIZE, 50]
 
 
-def test_what_was_not_obeyed_is_shown_again() -> None:
-    """An error in the middle passes through; what had been obeyed is not repeated, what had not been is not lost."""
+def test_what_was_not_handled_is_shown_again() -> None:
+    """An error in the middle passes through; what had been handled is not repeated, what had not been is not lost."""
     told, channel = Told(), InProcessChannel()
     channels = looking(told, channel)
     for number in range(POLL_SIZE + 4):
@@ -126,10 +126,10 @@ def test_what_was_not_obeyed_is_shown_again() -> None:
     told.before = gone
     with pytest.raises(ConnectionError):
         told.look(channels)
-    assert len(told.obeyed) == POLL_SIZE
+    assert len(told.handled) == POLL_SIZE
     told.before = lambda signal_id: None
     told.look(channels)
-    assert told.obeyed == [f"s{number:05}" for number in range(POLL_SIZE + 4)]
+    assert told.handled == [f"s{number:05}" for number in range(POLL_SIZE + 4)]
 
 
 def test_a_flood_does_not_hold_up_the_control_loop() -> None:
@@ -139,10 +139,10 @@ def test_a_flood_does_not_hold_up_the_control_loop() -> None:
     for number in range(4 * POLL_SIZE):
         channel.send(log(number))
     told.look(channels)
-    assert 0 < len(told.obeyed) < 4 * POLL_SIZE
+    assert 0 < len(told.handled) < 4 * POLL_SIZE
     for _ in range(3):
         told.look(channels)
-    assert told.obeyed == [f"s{number:05}" for number in range(4 * POLL_SIZE)]
+    assert told.handled == [f"s{number:05}" for number in range(4 * POLL_SIZE)]
 
 
 def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:
         trouble = channels.reports()[0].trouble
         assert trouble is not None
         assert f"{file} (signal.file) cannot be read" in trouble
-        assert len(told.obeyed) == 4
+        assert len(told.handled) == 4
         file.rmdir()
         told.look(channels)
         told.look(channels)

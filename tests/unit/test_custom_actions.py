@@ -76,7 +76,7 @@ def greeting(name: str, to: str) -> CustomAction:
 
 
 def test_a_signal_of_another_package_is_carried_out_once(package: Any) -> None:
-    """Beside what else is obeyed, and in its order; delivered again, also to the next start, it is not. What its
+    """Alongside what else is handled, and in its order; delivered again, also to the next start, it is not. What its
     function raises is said, without credentials, and harms no other."""
     around = Around()
     handling = Handling(around)

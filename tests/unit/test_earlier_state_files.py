@@ -17,7 +17,7 @@ from tests.support.earlier_states import DATA, NAME, ORDERS, PAUSED
 
 @pytest.mark.parametrize("version", sorted(path.name for path in DATA.iterdir()))
 def test_what_was_durable_is_known(version: str, tmp_path: Path) -> None:
-    """Requests and how far they are, the paused one as paused, the commands that were obeyed, what status said."""
+    """Requests and how far they are, the paused one as paused, the commands that were applied, what status said."""
     for moment in ("idle", "middle"):
         with tarfile.open(DATA / version / f"{moment}.tar.gz") as packed:
             packed.extractall(tmp_path / moment, filter="data")

@@ -1,4 +1,4 @@
-"""The journal: requests, decisions, and which signals were obeyed, as a restart finds them."""
+"""The journal: requests, decisions, and which signals were handled, as a restart finds them."""
 
 from __future__ import annotations
 

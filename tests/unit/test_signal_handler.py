@@ -187,7 +187,7 @@ def test_signals_that_come_together_are_durable_at_once(around: Around, handling
     ]
 
 
-def test_all_of_a_delivery_is_obeyed_or_nothing(around: Around, handling: Handling) -> None:
+def test_all_of_a_delivery_is_taken_or_nothing(around: Around, handling: Handling) -> None:
     """The write fails: what was to be told is not, and the same signals once more lead to the same."""
     around.names = [ORDERS]
     together = orders("q2"), StopSnapshot("s"), orders("q3")
@@ -253,7 +253,7 @@ def test_commands_have_a_limit(around: Around, handling: Handling) -> None:
 
 
 def test_where_all_that_is_remembered_is_young_more_is_refused(around: Around, handling: Handling) -> None:
-    """Rather than an id forgotten before its time: that signal could be obeyed twice. What is known is known still."""
+    """Rather than an id forgotten before its time: that signal could be handled twice. What is known is known still."""
     around.names = [ORDERS]
     moment = around.journal.moment()
     full = {f"x{n}": "" for n in range(ROOM - 2)}  # one request waits

@@ -1,4 +1,4 @@
-"""Signals that come together: obeyed in their order, and made durable at once.
+"""Signals that come together: decided in their order, and made durable at once.
 
 Ten thousand of them may come in one batch. What each asks for is worked out on the requests as they stand when the
 first is looked at, and as those before it have left them; the outcome, new requests and what operators have decided, is
@@ -64,7 +64,7 @@ class SignalBatch:
 
     @property
     def commands(self) -> int:
-        """How many were obeyed."""
+        """How many were applied."""
         return len(self._taken)
 
     @property

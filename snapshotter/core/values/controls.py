@@ -1,13 +1,13 @@
 """What operators have decided about requests: paused, stopped, made to go on after a failure.
 
-Decisions are kept as facts about requests that exist, never as commands to be obeyed later. A command
+Decisions are kept as facts about requests that exist, never as commands to be applied later. A command
 (``core.values.commands``) is turned into facts once, at the moment it is taken: that is when "all" means something.
 So a stop does not reach requests that come after it, and a fact can be applied to any saved state, as often as a
 restart likes, with the same result. The journal holds them; a replayed batch, which starts from an older progress,
 does not undo them.
 
 Invariants
-- ``taken`` remembers commands by their ids (`core.values.memory`), so that one that is delivered twice is obeyed once.
+- ``taken`` remembers commands by their ids (`core.values.memory`), so that one that is delivered twice is applied once.
 - A fact is let go only once the state that the next replay would start from shows it (``settled``).
 
 Pure: standard library only.
@@ -39,7 +39,8 @@ class Controls:
     taken: Memory = field(default_factory=Memory)
 
     def deciding(self, command: Command, requests: Iterable[RequestProgress]) -> Controls:
-        """What holds once the command is obeyed, for the requests that exist now; the command is not remembered yet."""
+        """What holds once the command is applied, for the requests that exist now; the command is not remembered
+        yet."""
         meant = [r for r in requests if command.requests is None or r.id in command.requests]
         match command:
             case Stop():

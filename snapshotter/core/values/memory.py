@@ -1,4 +1,4 @@
-"""Which signals were obeyed: by id what each said, and when.
+"""Which signals were handled: by id what each said, and when.
 
 One that is delivered twice is known by its id, and another one under its id can be told from it. How long that lasts is
 stated in time (``engine.signals.remember.ms``), for that is how operators think of it; the newest ``KEPT`` are known
@@ -24,7 +24,7 @@ SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """``digest`` stands for what the signal said; ``at``: when it was obeyed, or the request had ended, in seconds
+    """``digest`` stands for what the signal said; ``at``: when it was handled, or the request had ended, in seconds
     since 1970 (0: an earlier version, which counted, did not note it)."""
 
     digest: str

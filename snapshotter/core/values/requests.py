@@ -28,8 +28,8 @@ class Origin(StrEnum):
 
     @property
     def stops(self) -> bool:
-        """Whether an operator's stop reaches it. What the engine reads so that its tables stay right it reads; a pause
-        is obeyed."""
+        """Whether an operator's stop applies to it: not to what the engine reads to keep its tables right. A pause
+        always applies."""
         return self not in (Origin.RESHARD, Origin.REREAD)
 
 

@@ -120,7 +120,7 @@ def test_no_second_request_where_one_is_still_to_open() -> None:
 
 
 def test_a_stop_does_not_reach_it() -> None:
-    """Nobody else would know what it reads. A pause is obeyed: what was to be read stays to be read."""
+    """Nobody else would know what it reads. A pause is applied: what was to be read stays to be read."""
     it = machine(rereads_max=1)
     missing(it, 0, some(0, 2))
     it.step(taken(it, Stop("s")))
