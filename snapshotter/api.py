@@ -210,8 +210,8 @@ class Snapshotter:
             refused = dict(self.engine.signal_outcomes.refused).get(request_id)
             if refused is not None and request is None:
                 raise DefiniteError(refused)
-            # Saved, and told: a batch has noted that it has ended.
-            if request is None or request.ended_in is None or self.engine.telling.pending(request_id):
+            # Saved, and announced: a batch has noted that it has ended.
+            if request is None or request.ended_in is None or self.engine.announcer.pending(request_id):
                 return None
             return request
 

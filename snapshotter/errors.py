@@ -200,8 +200,8 @@ def cause_of(error: BaseException) -> str:
     text = _without_marker(_text_of(error))
     if _STACK.search(text):
         found = _RAISED.findall(text)
-        telling = [raised for raised in found if ": " in raised] or found
-        text = telling[-1] if telling else _STACK.split(text)[0]
+        informative = [raised for raised in found if ": " in raised] or found
+        text = informative[-1] if informative else _STACK.split(text)[0]
     line = " ".join(redact(text).split())
     return line if len(line) <= _CAUSE_MAX else f"{line[: _CAUSE_MAX - 1]}…"
 

@@ -22,7 +22,7 @@ def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRu
     from snapshotter.reporting.answers import read_answer
 
     deadline = None if timeout is None else time.monotonic() + timeout
-    told: EngineState | str | None = None
+    shown: EngineState | str | None = None
     while True:
         answer = read_answer(state, signal_id)
         if answer is not None:
@@ -35,9 +35,9 @@ def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRu
         if refused is not None:
             raise DefiniteError(f"dry run {signal_id} is refused: {refused.error}", refused.next_step)
         state_now = status.state if status is not None else "absent"
-        if state_now != EngineState.RUNNING and state_now != told:
+        if state_now != EngineState.RUNNING and state_now != shown:
             say(f"the engine is {state_now}; the dry run waits until it runs (snapshotter run)")
-        told = state_now
+        shown = state_now
         if deadline is not None and time.monotonic() > deadline:
             raise DefiniteError(
                 f"dry run {signal_id} has no answer after {timeout:g} s (the engine is {state_now})"

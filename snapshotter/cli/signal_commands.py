@@ -257,7 +257,7 @@ def _wait(state: Storage, request_id: str, timeout: float | None) -> None:
     from snapshotter.reporting.progress_view import open_view
 
     deadline = None if timeout is None else time.monotonic() + timeout
-    told: EngineState | str | None = None
+    shown: EngineState | str | None = None
     with open_view() as view:
         while True:
             status = read_status(state)
@@ -267,9 +267,9 @@ def _wait(state: Storage, request_id: str, timeout: float | None) -> None:
                 if request.state.ended:
                     break
             state_now = status.state if status is not None else "absent"
-            if state_now != EngineState.RUNNING and state_now != told:
+            if state_now != EngineState.RUNNING and state_now != shown:
                 view.message(f"the engine is {state_now}; the signal waits until it runs (snapshotter run)")
-            told = state_now
+            shown = state_now
             if deadline is not None and time.monotonic() > deadline:
                 raise DefiniteError(
                     f"request {request_id} has not ended after {timeout:g} s (the engine is {state_now})",

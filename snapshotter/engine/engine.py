@@ -59,6 +59,7 @@ from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
 from snapshotter.reading.catalogue import captured_collections, sample_plan
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
+from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.answers import DryRun
 from snapshotter.reporting.notices import Notifier
 from snapshotter.reporting.notification_channels import open_channels
@@ -67,7 +68,6 @@ from snapshotter.reporting.progress_view import SilentView, View
 from snapshotter.reporting.signal_outcomes import SignalOutcomes
 from snapshotter.reporting.status import EngineState
 from snapshotter.reporting.status_collection import StatusCollection
-from snapshotter.reporting.telling import Telling
 from snapshotter.reporting.window_log import WindowLog
 from snapshotter.state.identity import application_id, engine_id
 from snapshotter.state.journal import Journal
@@ -106,7 +106,7 @@ class Engine:
         self.in_process = InProcessChannel()
         self._channels = self._watch([])
         self.notifier = Notifier(config.notifications)
-        self.telling = Telling(self.notifier, lambda: self.store)
+        self.announcer = Announcer(self.notifier, lambda: self.store)
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
         beside = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
@@ -120,7 +120,7 @@ class Engine:
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept, self._stop = KeptLock(self._lock), threading.Event()
         self.tables: Tables
-        skipped = partial(self.telling.now, Announce(SKIPPED, NAME))
+        skipped = partial(self.announcer.announce, Announce(SKIPPED, NAME))
         self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, skipped)
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
         self._prepared = False
@@ -256,8 +256,8 @@ class Engine:
 
     def _one_run(self, once: bool, streams_at: float) -> None:
         clock, config = CausalClock(), self.config
-        told = config.strategy, self.client, config.name, config.signals, clock
-        writer = watermark_writer(*told, keep=config.watermarks_keep)
+        how = config.strategy, self.client, config.name, config.signals, clock
+        writer = watermark_writer(*how, keep=config.watermarks_keep)
         since, world, blame = self.beginning.confirmed(self.store), self._world(), Blame(self._suspects.found)
         event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
         waits = config.wait_seconds, event_bytes, streams_at
@@ -284,7 +284,7 @@ class Engine:
         run.refuse()
         if query is not None:
             await_commit(query, run.progress.batch_id, self._is_committed)
-            self._tell()
+            self._announce()
 
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
         """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
@@ -292,7 +292,7 @@ class Engine:
             self._kept.keep()
             run.look_at_source()
             self._catalogue.check()
-            self._tell()
+            self._announce()
             self._look_at_channels()
             run.pace_source()
             self._report(EngineState.RUNNING)
@@ -312,19 +312,19 @@ class Engine:
         known = {request.id for request in run.progress.requests}
         return all(request.id in known for request in self.journal.requests) and self._channels.quiet()
 
-    def _tell(self) -> None:
-        batch = self.telling.waits_for
+    def _announce(self) -> None:
+        batch = self.announcer.waits_for
         if batch is not None and self._is_committed(batch):
-            self.telling.committed(batch)
+            self.announcer.committed(batch)
 
     def _is_committed(self, batch_id: int) -> bool:
         return self.storage.exists(f"{self._checkpoint}/commits/{batch_id}")
 
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
         warnings = *self.first_load.warnings(self._progress), *self._catalogue.warnings
-        told = self._channels.reports(), self.notifier.reports(), warnings
+        reports = self._channels.reports(), self.notifier.reports(), warnings
         refused = self.signal_outcomes.refused
-        self.status.write(state, self.run_state, self.journal.requests, refused, error, *told)
+        self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports)
 
     # Signals
 
@@ -366,7 +366,7 @@ class Engine:
             hints=self._hints,
             lock=self._kept,
             signals=self._signals,
-            telling=self.telling,
+            announcer=self.announcer,
             first_load=self.first_load,
             outcomes=self.outcomes,
             tables=self.tables,

@@ -134,12 +134,12 @@ class StatusWriter:
         warnings: tuple[str, ...] = (),
     ) -> None:
         now = time.monotonic()
-        told = state is self._state and error is self._error
-        if told and now - self._written < _WRITE_SECONDS:
+        known = state is self._state and error is self._error
+        if known and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
-        told_of = {"channels": channels, "notifications": notifications, "warnings": warnings}
-        status = status.model_copy(update=told_of)
+        reports = {"channels": channels, "notifications": notifications, "warnings": warnings}
+        status = status.model_copy(update=reports)
         self._written, self._state = now, state
         self.view.update(status)
         try:

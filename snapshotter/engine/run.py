@@ -127,12 +127,12 @@ class Run:
     # What Spark calls
 
     def foreach_batch(self, frame: DataFrame, batch_id: int) -> None:
-        """The life of a batch: read, its signals taken, the machine told, landed, saved, reported. Spark commits it
+        """The life of a batch: read, its signals taken, the machine stepped, landed, saved, reported. Spark commits it
         when this returns."""
         with self._turn(batch_id):
             if self._machine is None:
                 self._begin(batch_id)
-            self.world.telling.committed(batch_id - 1)
+            self.world.announcer.committed(batch_id - 1)
             self.pacing.times.begin()
             if self._first:
                 for_batches(frame.sparkSession)
@@ -197,7 +197,7 @@ class Run:
         )
 
     def _land(self, batch: BatchContents, landing: LandBatch, token: int) -> tuple[LandBatch, Landed]:
-        """Land every table; what could not be is told to the machine, and what is left of the batch is landed then.
+        """Land every table; what could not be goes to the machine, and what is left of the batch is landed then.
         Returns what was landed at last."""
         landed, lander = Landed(), self.lander
         with lander.landing_beside(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
@@ -240,7 +240,7 @@ class Run:
         removed = self.writer.clean_up(self.id)
         if removed:
             _log.info("removed watermark documents of earlier runs", count=removed)
-        self.world.telling.begin(progress)
+        self.world.announcer.begin(progress)
         found = self.world.first_load.look(progress)
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
@@ -306,9 +306,9 @@ class Run:
         return effects
 
     def pace_source(self) -> None:
-        """Tell the source what is wanted now."""
+        """Write down for the source what is wanted now."""
         with self._lock:
-            self.pacing.tell(self._machine)
+            self.pacing.update(self._machine)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -325,7 +325,7 @@ class Run:
             case SaveControls(controls):
                 self.world.journal.decide(controls)
             case Announce():
-                self.world.telling.add(self._before, effect)  # the state that was saved just before
+                self.world.announcer.add(self._before, effect)  # the state that was saved just before
             case MakeBatch():
                 self.world.hints.bump()
             case _:
@@ -351,8 +351,8 @@ class Run:
             next_step="it is read again by itself" if repair else fault.next_step,
         )
         self.world.tables.forget(fault.namespace)
-        told = fault.cause, fault.error, fault.next_step
-        return self.step(CollectionSuspended(fault.namespace, *told, batch_id, repair))
+        why = fault.cause, fault.error, fault.next_step
+        return self.step(CollectionSuspended(fault.namespace, *why, batch_id, repair))
 
     def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
         """What signals have led to: durable at once, before anything follows from it. Before the first batch, and

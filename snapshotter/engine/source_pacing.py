@@ -1,6 +1,6 @@
 """How the source is paced: how soon the next batch is wanted, how large it is to be, and whether the position may move.
 
-What the source is told stands in a file that it reads (`snapshotter.engine.hints`)."""
+What the source is to do stands in a file that it reads (`snapshotter.engine.hints`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SourcePacing:
         """The machine is there: first loads are being opened from now on."""
         self._opens_by = time.monotonic() + _OPENING_SECONDS
 
-    def tell(self, machine: Machine | None) -> None:
+    def update(self, machine: Machine | None) -> None:
         """What is wanted now, as the machine stands; None before the first batch."""
         if time.monotonic() < self.streams_at or self._opening(machine):
             self.hints.hold(_NO_END)
@@ -64,7 +64,7 @@ class SourcePacing:
         return machine.opening and time.monotonic() < self._opens_by
 
     def learn(self, trailer: BatchTrailer) -> None:
-        """A batch has landed: how dense its events were tells how large the next one is to be."""
+        """A batch has landed: how dense its events were says how large the next one is to be."""
         if self._ended is not None:
             weight = admission.weight(trailer.events, trailer.size_bytes, self.bytes_per_event)
             self.hints.learn(weight, trailer.end.t - self._ended.t)

@@ -14,8 +14,8 @@ from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.kept_lock import KeptLock
 from snapshotter.intake.signal_handler import SignalHandler
 from snapshotter.landing.tables import Tables
+from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.status_collection import StatusCollection
-from snapshotter.reporting.telling import Telling
 from snapshotter.reporting.window_log import WindowLog
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
@@ -33,7 +33,7 @@ class World:
     hints: HintsWriter
     lock: KeptLock
     signals: SignalHandler
-    telling: Telling
+    announcer: Announcer
     first_load: FirstLoad
     outcomes: StatusCollection
     tables: Tables

@@ -41,7 +41,7 @@ class _Watched:
     channel: SignalChannel
     trouble: str | None = None
     since: float = 0.0
-    told: bool = False
+    warned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Channels:
         found = watched.channel.health()
         now, name = self._clock(), watched.channel.name
         if found is None:
-            if watched.told:
+            if watched.warned:
                 _log.info("the signal channel works again", channel=name)
-            watched.trouble, watched.told = None, False
+            watched.trouble, watched.warned = None, False
             return
         watched.since = now if watched.trouble is None else watched.since
         watched.trouble = redact(found)
-        if not watched.told and now - watched.since >= _TROUBLE_SECONDS:
-            watched.told = True
+        if not watched.warned and now - watched.since >= _TROUBLE_SECONDS:
+            watched.warned = True
             _log.warning("a signal channel does not work", channel=name, why=watched.trouble)

@@ -29,7 +29,7 @@ class CustomActions:
     def submit(
         self, action: CustomAction, engine: str, done: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
-        """Carry it out in time, and tell that, or why not."""
+        """Carry it out in time, and report that, or why not."""
         if not self._beside.submit(partial(_carry_out, action, engine, done, failed)):
             failed(f"{WAITING_MAX} signals of other packages wait already; send it again under another id")
 

@@ -1,5 +1,5 @@
 """Dry runs that came as signals: estimated beside everything else, one after another, and answered: in a file, and to
-whoever tells what becomes of signals.
+whoever reports what becomes of signals.
 
 Counting may take seconds, so it is done beside everything else. Nothing about a dry run is durable but its answer: one
 that waits when the engine ends is not answered, and may be sent again.
@@ -37,22 +37,22 @@ class DryRuns:
         request: SnapshotRequest,
         storage: Storage,
         estimate: Estimate,
-        told: Callable[[DryRun], None],
+        report: Callable[[DryRun], None],
     ) -> None:
         """Answer in time. Raises RequestRefused where too many wait already."""
-        if not self._beside.submit(partial(_tell, request, storage, estimate, told)):
+        if not self._beside.submit(partial(_run, request, storage, estimate, report)):
             raise RequestRefused(
                 f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"
             )
 
 
-def _tell(
-    request: SnapshotRequest, storage: Storage, estimate: Estimate, told: Callable[[DryRun], None]
+def _run(
+    request: SnapshotRequest, storage: Storage, estimate: Estimate, report: Callable[[DryRun], None]
 ) -> None:
     answer = _answer(request, estimate)
-    for tell in (partial(write_answer, storage), told):
+    for give in (partial(write_answer, storage), report):
         try:
-            tell(answer)
+            give(answer)
         except Exception as error:  # noqa: BLE001 - it costs this answer, nothing else
             warn_of(_log, "the answer to a dry run cannot be written", error, id=request.id)
 

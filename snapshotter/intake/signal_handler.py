@@ -4,10 +4,10 @@ However a signal came, it is handled here (`take_signals`), and once: its id is 
 said (how long: `core.values.memory`). Delivered again it changes nothing; another content under its id is refused,
 and that is said.
 
-    signals -> SignalHandler.decide, in a Delivery -> Ledger.take: durable, then in effect -> SignalHandler.tell
+    signals -> SignalHandler.decide, in a Delivery -> Ledger.take: durable, then in effect -> SignalHandler.report
 
 Deciding changes nothing but the delivery. Whoever takes it, the run under way or, where there is none, the
-journal alone, makes it durable as a whole; only then is anybody told.
+journal alone, makes it durable as a whole; only then is anything reported.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Delivery:
-    """Signals that came together, decided: ``signals`` is what is to be durable, the rest is told once it is.
+    """Signals that came together, decided: ``signals`` is what is to be durable, the rest is reported once it is.
     ``asked``: what the server has said; ``size``: how many characters the open requests take; ``room``: for how many
     more ids there is room."""
 
@@ -132,8 +132,8 @@ def take_signals(
 
 
 def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
-    """Accept one request. Raises SignalError (IdReused, say). A dry run is answered later; that too many wait is told
-    there."""
+    """Accept one request. Raises SignalError (IdReused, say). A dry run is answered later; that too many wait is
+    reported there."""
     _take(handler, ledger, lambda delivery: handler.carry_out(action, delivery))
 
 
@@ -143,13 +143,13 @@ def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> No
 
 
 def _take(handler: SignalHandler, ledger: Ledger, decide: Callable[[Delivery], None]) -> None:
-    """Decide, make it durable and let it take effect, tell: all by one thread at a time."""
+    """Decide, make it durable and let it take effect, report: all by one thread at a time."""
     with handler.one_at_a_time:
         delivery = handler.begin(ledger.standing())
         decide(delivery)
         if delivery.signals.new or delivery.signals.commands:
             ledger.take(delivery.signals.new, delivery.signals.controls)
-        handler.tell(delivery)
+        handler.report(delivery)
 
 
 class SignalHandler:
@@ -180,7 +180,7 @@ class SignalHandler:
         return Delivery(signals, Asked(self._captured), journal.size, journal.room, standing.position)
 
     def decide(self, actions: Iterable[Action], refused: Iterable[Refusal], delivery: Delivery) -> None:
-        """What these signals lead to, in their order; what is wrong with one is among what is to be told."""
+        """What these signals lead to, in their order; what is wrong with one is reported later."""
         delivery.refused += refused
         for action in actions:
             try:
@@ -192,7 +192,7 @@ class SignalHandler:
         """What the request would read; nothing is accepted, and nothing read. Raises SignalError."""
         return self._estimate(self._asked(action, self.begin(standing)))
 
-    def tell(self, delivery: Delivery) -> None:
+    def report(self, delivery: Delivery) -> None:
         """What was decided is durable: say so, and begin what is done beside everything else."""
         for refusal in delivery.refused:
             self._outcomes.refuse(refusal.id, refusal.why)
@@ -202,10 +202,10 @@ class SignalHandler:
         for outcome in delivery.outcomes:
             _say(outcome)
             if outcome.custom is None:
-                self._outcomes.tell(outcome)
+                self._outcomes.report(outcome)
             elif not outcome.again:  # what became of it then, only that life knew: nothing is said of it now
-                told = partial(self._outcomes.tell, outcome), partial(self._outcomes.refuse, outcome.id)
-                self._custom_actions.submit(outcome.custom, self._config.name, *told)
+                reports = partial(self._outcomes.report, outcome), partial(self._outcomes.refuse, outcome.id)
+                self._custom_actions.submit(outcome.custom, self._config.name, *reports)
         for request in delivery.dry_runs:
             try:
                 self._dry_runs.submit(request, self._storage, self._estimate, self._answered)
@@ -342,7 +342,7 @@ class SignalHandler:
         return answer
 
     def _answered(self, answer: DryRun) -> None:
-        self._outcomes.tell(SignalOutcome(answer.id, DRY_RUN, answer=answer))
+        self._outcomes.report(SignalOutcome(answer.id, DRY_RUN, answer=answer))
 
 
 def _make_room(signal_id: str, delivery: Delivery, kept: int = 0) -> None:

@@ -140,8 +140,8 @@ class _Asking:
         batch, opened = self.batch, self.tables.of(namespace)
         truncated = namespace in batch.changed.truncated
         table = opened.table if not truncated and opened.plan is not None else None
-        told = [row for row in batch.rows if row["moves"] and collection_of(row) == namespace]
-        return left_behind(filter(batch.stays, told), batch.events_of(namespace), table)
+        moved = [row for row in batch.rows if row["moves"] and collection_of(row) == namespace]
+        return left_behind(filter(batch.stays, moved), batch.events_of(namespace), table)
 
     def _recorded(self, namespace: Namespace) -> int:
         recorded = self.tables.of(namespace).table.recorded_batch()

@@ -51,8 +51,8 @@ def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = Fals
         case TableUnusable():
             return error
         case TableAltered():
-            told = error.alteration, error.message, error.next_step
-            return TableUnusable(namespace, *told, repairable=True)
+            why = error.alteration, error.message, error.next_step
+            return TableUnusable(namespace, *why, repairable=True)
         case TableOwned():
             return TableUnusable(namespace, "owned", error.message, error.next_step)
         case LandingOvertaken():

@@ -120,8 +120,10 @@ def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -
     # What has no sign of an expression was meant for a name, though it may not even be one.
     wrong = [text for text in missed if not is_expression(text)]
     if wrong or len(missed) == len(patterns):
-        told = "; ".join(f"{text} is no captured collection{near(text, names)}" for text in wrong or missed)
-        raise RequestRefused(f"{told}. Captured are: {_some(names)}")
+        problems = "; ".join(
+            f"{text} is no captured collection{near(text, names)}" for text in wrong or missed
+        )
+        raise RequestRefused(f"{problems}. Captured are: {_some(names)}")
 
 
 def near(text: str, names: Sequence[str]) -> str:
@@ -196,8 +198,8 @@ def why_refused(client: MongoClient[Any], namespace: Namespace, text: str) -> st
     except (OperationFailure, BSONError, ValueError, TypeError) as error:
         if classify(error).retriable:
             raise
-        told = (error.details or {}).get("errmsg") if isinstance(error, OperationFailure) else None
-        return told or str(error) or type(error).__name__
+        message = (error.details or {}).get("errmsg") if isinstance(error, OperationFailure) else None
+        return message or str(error) or type(error).__name__
     return ""
 
 

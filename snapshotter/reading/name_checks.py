@@ -50,11 +50,11 @@ class Readings:
 
     def look(self) -> None:
         """Checks, and says which include lists, or entries of them, match nothing."""
-        told = tuple(self._unmatched({**self.scope.lists, **self.others}, self.check()))
-        for warning in told:
+        warnings = tuple(self._unmatched({**self.scope.lists, **self.others}, self.check()))
+        for warning in warnings:
             if warning not in self.warnings:
                 _log.warning(warning)
-        self.warnings = told
+        self.warnings = warnings
 
     def _ask(self, database: str, option: str, names: NameList, there: Iterable[str]) -> None:
         new = iter(sorted(name for name in there if (option, name) not in self._agreed))

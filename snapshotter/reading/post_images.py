@@ -33,7 +33,7 @@ class PostImages:
     enable: bool
     clock: Callable[[], float] = time.monotonic
     _known: set[Namespace] = field(default_factory=set)
-    _told: set[Namespace] = field(default_factory=set)
+    _warned: set[Namespace] = field(default_factory=set)
     _looked: float = float("-inf")
 
     def look(self, namespaces: Iterable[Namespace]) -> None:
@@ -51,7 +51,7 @@ class PostImages:
             _log.warning("cannot tell which collections keep post-images", error=str(error))
             return
         self._known |= new
-        self._told -= new - set(lacking)
+        self._warned -= new - set(lacking)
         for namespace in lacking:
             self._help(namespace)
 
@@ -75,16 +75,16 @@ class PostImages:
                 )
             except PyMongoError as error:
                 self._known.discard(namespace)
-                self._tell(namespace, f"engine.post.images.enable cannot switch them on: {error}")
+                self._warn(namespace, f"engine.post.images.enable cannot switch them on: {error}")
                 return
             _log.info("post-images are kept from now on", collection=str(namespace))
         else:
-            self._tell(namespace, "the server has none to give")
+            self._warn(namespace, "the server has none to give")
 
-    def _tell(self, namespace: Namespace, why: str) -> None:
+    def _warn(self, namespace: Namespace, why: str) -> None:
         """Once, until it has changed."""
-        if namespace not in self._told:
-            self._told.add(namespace)
+        if namespace not in self._warned:
+            self._warned.add(namespace)
             _log.warning(
                 "no post-images: updates are read again by their ids",
                 collection=str(namespace),

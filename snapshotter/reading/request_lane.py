@@ -149,7 +149,7 @@ class Lane:
                 break
         return gathered
 
-    def _tell(self, happened: Input) -> None:
+    def _report(self, happened: Input) -> None:
         if not self._stopped.is_set():
             self.report(happened)
 
@@ -161,7 +161,7 @@ class Lane:
             warn_of(_log, "windows fail, and are read again", error, wait_seconds=seconds)
             self._stopped.wait(seconds)
         for window in windows:
-            self._tell(WindowFailed(window, _said(error), definite=definite))
+            self._report(WindowFailed(window, _said(error), definite=definite))
 
     def _write_lows(self, effects: Sequence[WriteLow]) -> None:
         windows = [e.window for e in effects]
@@ -172,7 +172,7 @@ class Lane:
             return
         self._remove_late(windows)
         for window in windows:
-            self._tell(LowWritten(window, time))
+            self._report(LowWritten(window, time))
 
     def _write_highs(self, effects: Sequence[WriteHigh]) -> None:
         windows = [e.window for e in effects]
@@ -183,7 +183,7 @@ class Lane:
             return
         self._remove_late(windows)
         for window in windows:
-            self._tell(HighWritten(window, time))
+            self._report(HighWritten(window, time))
 
     def _read(self, effects: Sequence[ReadChunk]) -> None:
         windows = [e.window for e in effects]
@@ -211,7 +211,7 @@ class Lane:
                 self.clock.observe(part.signed)
             ended = max(part.ended for part in parts)
             rows, size = sum(p.rows for p in parts), sum(p.size_bytes for p in parts)
-            self._tell(ChunkRead(window, ended, rows, size, seconds))
+            self._report(ChunkRead(window, ended, rows, size, seconds))
 
     def _job(self, effects: Sequence[ReadChunk]) -> ReadJob:
         first = effects[0]
@@ -257,7 +257,7 @@ class Lane:
         if effect.reconcile:
             last = (effect.within.upto if effect.within is not None else None) or HIGHEST
         sharded = bool(shard_key_of(self.client, effect.namespace))
-        self._tell(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered, sharded))
+        self._report(CollectionOpened(effect.request_id, effect.namespace, last, estimated, ordered, sharded))
 
     def _plan(self, effect: PlanChunks) -> None:
         prober = IdProber(self.client)
@@ -277,7 +277,7 @@ class Lane:
         bounds = tuple(bound.past_id() if sharded else bound for bound in probe.bounds)
         task = effect.request_id, effect.namespace
         sizes = docs, document_bytes
-        self._tell(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed, *sizes))
+        self._report(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed, *sizes))
 
     def _release(self, window: WindowId) -> None:
         buffer = self.buffers.pop(window, None)
@@ -298,7 +298,7 @@ class Lane:
                     except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane
                         fault, failed = classify(error), failed + 1
                         if fault is Fault.DEFINITE or (fault is not Fault.TRANSIENT and failed >= _ATTEMPTS):
-                            self._tell(CollectionFailed(effect.request_id, effect.namespace, _said(error)))
+                            self._report(CollectionFailed(effect.request_id, effect.namespace, _said(error)))
                             break
                         waits = {"namespace": str(effect.namespace), "wait_seconds": delay}
                         warn_of(_log, "a request waits for the source", error, **waits)

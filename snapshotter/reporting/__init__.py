@@ -1,6 +1,7 @@
 """What operators see: status, notifications, what became of signals, estimates, progress on a terminal."""
 
 __all__ = [
+    "announcer",
     "answers",
     "estimates",
     "notices",
@@ -11,6 +12,5 @@ __all__ = [
     "signal_outcomes",
     "status",
     "status_collection",
-    "telling",
     "window_log",
 ]

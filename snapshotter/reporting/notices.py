@@ -1,8 +1,8 @@
-"""Telling operators: what the core announces, as notifications, to every channel at once.
+"""What operators are notified of: what the core announces, as notifications, to every channel at once.
 
 The core announces what is saved (`core.rules.announcements`); here it becomes a notification under the id of its
 request, and goes into the queue of each channel. Nothing here waits, and nothing here raises into the engine: data
-must not be held up because somebody could not be told of it.
+must not be held up because somebody could not be notified.
 
 Timestamps of one engine strictly ascend, by at least a millisecond, so that a table of notifications can be put back in
 their order.
@@ -65,12 +65,16 @@ def notification_of(
     initial = known or announced.kind == SKIPPED
     aggregate = Aggregate.INITIAL if initial else Aggregate.INCREMENTAL
     subject = Subject(announced.request_id, aggregate, connector, tuple(str(t.namespace) for t in tasks))
-    told = _told(subject, announced, tasks, now_ms, data)
+    notification = _documented(subject, announced, tasks, now_ms, data)
     more = {name: text for name, text in data.items() if name not in DOCUMENTED}
-    return replace(told, additional_data={**told.additional_data, **more}) if more else told
+    return (
+        replace(notification, additional_data={**notification.additional_data, **more})
+        if more
+        else notification
+    )
 
 
-def _told(
+def _documented(
     subject: Subject,
     announced: Announce,
     tasks: Sequence[TaskProgress],
@@ -161,12 +165,12 @@ class Notifier:
     def announce(
         self, announced: Announce, request: RequestProgress | None, data: Mapping[str, str] = _NO_DATA
     ) -> None:
-        """Tell every channel of it."""
+        """Send it to every channel."""
         if not self._queues:
             return
         try:
             self.send(notification_of(announced, request, self._config.connector, self._moment(), data))
-        except Exception:  # noqa: BLE001 - what cannot be told must not stop what happens
+        except Exception:  # noqa: BLE001 - what cannot be sent must not stop what happens
             _log.exception("an announcement became no notification", announced=str(announced))
 
     def send(self, notification: Notification) -> None:

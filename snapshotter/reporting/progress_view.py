@@ -238,13 +238,13 @@ def _suspended_texts(status: Status) -> list[str]:
     ]
 
 
-def _notification_text(told: NotificationReport) -> str | None:
+def _notification_text(report: NotificationReport) -> str | None:
     """None where all is well."""
-    counts = f"{told.waiting} wait, {told.dropped} were dropped"
-    if told.trouble:
-        return f"notifications by {told.name} are not taken ({counts}): {told.trouble}"
-    if told.dropped or told.waiting >= _SLOW:
-        return f"notifications by {told.name} are taken slowly: {counts}"
+    counts = f"{report.waiting} wait, {report.dropped} were dropped"
+    if report.trouble:
+        return f"notifications by {report.name} are not taken ({counts}): {report.trouble}"
+    if report.dropped or report.waiting >= _SLOW:
+        return f"notifications by {report.name} are taken slowly: {counts}"
     return None
 
 
@@ -286,8 +286,8 @@ def _request_lines(request: RequestReport) -> list[Text]:
         return left_out
     urgent = f", priority {request.priority}" if request.priority else ""
     since = f" for {duration(request.paused_seconds)}" if request.state is RequestState.PAUSED else ""
-    told = f"request {request.id} is {request.state}{since}{urgent}"
-    return [Text(told, style=_STYLES[request.state]), *left_out]
+    text = f"request {request.id} is {request.state}{since}{urgent}"
+    return [Text(text, style=_STYLES[request.state]), *left_out]
 
 
 def stream_text(status: Status) -> str:

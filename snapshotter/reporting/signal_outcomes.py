@@ -29,6 +29,6 @@ class SignalOutcomes:
         _log.error("signal refused", id=signal_id, why=why)
         self._collection.refused(signal_id, why)
 
-    def tell(self, outcome: SignalOutcome) -> None:
-        """Say what became of a signal that is no request."""
+    def report(self, outcome: SignalOutcome) -> None:
+        """Report what became of a signal that is no request."""
         self._collection.handled(outcome)

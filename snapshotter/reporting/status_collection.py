@@ -1,8 +1,8 @@
 """The outcome of signals, written back to MongoDB: one document a signal and engine, beside the signal collection.
 
 So whoever inserted a signal can watch it where it was inserted, and needs no access to the engine. It is a report, not
-state: nothing is decided by it. It is told after a batch's progress is saved; telling only puts it into a map, of which
-one thread writes the newest word about each request. MongoDB may be away for as long as it likes.
+state: nothing is decided by it. It is notified after a batch's progress is saved, which only puts it into a map, of
+which one thread writes the newest word about each request. MongoDB may be away for as long as it likes.
 
 Invariants
 - What is told waits for nothing, and is at most one document a request, and ``_SIGNALS_MAX`` about other signals,
@@ -77,7 +77,7 @@ class StatusCollection:
         self._engine = engine
         self._life = life
         self._retry_seconds = retry_seconds
-        self._told: dict[str, tuple[RequestProgress, bool]] = {}
+        self._reported: dict[str, tuple[RequestProgress, bool]] = {}
         self._requests: Waiting = {}
         self._signals: OrderedDict[tuple[str, str], UpdateOne] = OrderedDict()
         self._changed = threading.Condition()
@@ -92,21 +92,21 @@ class StatusCollection:
     # What the engine calls
 
     def saved(self, progress: Progress) -> None:
-        """Tell what has changed in a progress that is durable. Neither waits nor raises."""
+        """Report what has changed in a progress that is durable. Neither waits nor raises."""
         if not self.on:
             return
         try:
             now = {r.id: (r, progress.resting(r)) for r in progress.requests}
-            changed = {name: what for name, what in now.items() if self._told.get(name) != what}
+            changed = {name: what for name, what in now.items() if self._reported.get(name) != what}
             if changed:
                 life = self._life()
-                told = {("request", n): _told(*what, self._engine, life) for n, what in changed.items()}
+                updates = {("request", n): _update(*what, self._engine, life) for n, what in changed.items()}
                 with self._changed:
-                    self._requests.update(told)
+                    self._requests.update(updates)
                     self._changed.notify_all()
-            self._told = now
-        except Exception:  # noqa: BLE001 - what cannot be told must not stop what happens
-            _log.exception("a request's outcome cannot be told")
+            self._reported = now
+        except Exception:  # noqa: BLE001 - what cannot be reported must not stop what happens
+            _log.exception("a request's outcome cannot be reported")
 
     def refused(self, signal_id: str, why: str) -> None:
         """Report that a signal was refused. One whose id could not be read has nobody to report it to."""
@@ -114,7 +114,7 @@ class StatusCollection:
             self._offer(("refusal", signal_id), _refused(signal_id, why, self._engine))
 
     def handled(self, outcome: SignalOutcome) -> None:
-        """Tell what became of a command, of a message for the log, or of a dry run."""
+        """Report what became of a command, of a message for the log, or of a dry run."""
         if self.on:
             self._offer(("handled", outcome.id), _handled(outcome, self._engine), newer=not outcome.again)
 
@@ -225,7 +225,7 @@ def _give_up(collection: Collection[Any], batch: Waiting, error: PyMongoError) -
     )
 
 
-def _told(request: RequestProgress, rests: bool, engine: str, life: str) -> UpdateOne:
+def _update(request: RequestProgress, rests: bool, engine: str, life: str) -> UpdateOne:
     """The newest word about a request, unless what stands there is finished and newer."""
     status = status_of(request, engine, rests=rests)
     attempt = sum(task.resumed for task in request.tasks)
@@ -237,7 +237,7 @@ def _told(request: RequestProgress, rests: bool, engine: str, life: str) -> Upda
     # An id is the operator's, and may begin with a dollar: literals everywhere.
     newer_there = {"$and": [{"$eq": ["$checkpoint", {"$literal": life}]}, {"$or": keeps}]}
     content = {**status.to_document(), "attempt": attempt, "checkpoint": life}
-    # A start tells everything again; what says nothing new keeps its time.
+    # A start reports everything again; what says nothing new keeps its time.
     said_already = {"$eq": ["$$ROOT", {"$mergeObjects": ["$$ROOT", {"$literal": content}]}]}
     keep = {"$or": [newer_there, said_already]}
     new = {"$mergeObjects": ["$$ROOT", {"$literal": {**content, "updated_at": datetime.now(UTC)}}]}
@@ -277,8 +277,8 @@ def _handled(outcome: SignalOutcome, engine: str) -> UpdateOne:
     document = {**status.to_document(), "updated_at": datetime.now(UTC)}
     new: dict[str, Any] = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
     if outcome.again:
-        told = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
-        new = {"$cond": [told, "$$ROOT", new]}
+        reported = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
+        new = {"$cond": [reported, "$$ROOT", new]}
     return UpdateOne({"_id": document["_id"]}, [{"$replaceWith": new}], upsert=True)
 
 

@@ -13,7 +13,7 @@ from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text
 
 _KEPT = 20
-_TOLD = "told.json"
+_ANNOUNCED = "told.json"
 _FORMAT = 1
 
 
@@ -57,16 +57,16 @@ class ProgressStore:
             for old in self._batches()[:-_KEPT]:
                 self._storage.delete(self._name(old))
 
-    def told(self) -> int | None:
-        """The batch up to which operators have been told; None where nobody has noted that."""
-        text = self._storage.read_text(_TOLD)
+    def announced_upto(self) -> int | None:
+        """The batch up to which everything has been announced; None where that was never noted."""
+        text = self._storage.read_text(_ANNOUNCED)
         noted = from_text(text) if text is not None else {}
         return noted["batch"] if noted.get("generation") == self.generation.number else None
 
-    def note_told(self, batch_id: int) -> None:
-        """Operators have been told of everything up to this batch."""
+    def note_announced(self, batch_id: int) -> None:
+        """Everything up to this batch has been announced."""
         noted = {"generation": self.generation.number, "batch": batch_id}
-        self._storage.write_text(_TOLD, to_text(noted))
+        self._storage.write_text(_ANNOUNCED, to_text(noted))
 
     def known_at(self, batch_id: int) -> Progress:
         """The state of this batch, or the oldest that is kept after it."""

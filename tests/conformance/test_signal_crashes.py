@@ -163,7 +163,7 @@ class Start:
     def refuse(self, signal_id: str, why: str) -> None:
         self.refused.append(signal_id)
 
-    def tell(self, outcome: SignalOutcome) -> None:
+    def report(self, outcome: SignalOutcome) -> None:
         """Nobody is told here."""
 
     def carry_out(self, *names: str) -> None:

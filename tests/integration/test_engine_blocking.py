@@ -32,7 +32,7 @@ def prepared(lab: Lab, strategy: str = "insert_insert", mode: str = "no_data", *
 
 
 def kinds(engine: Snapshotter, request: str) -> list[str]:
-    return [a.kind for a in engine.engine.telling.told if a.request_id == request]
+    return [a.kind for a in engine.engine.announcer.announced if a.request_id == request]
 
 
 def test_a_blocking_snapshot_reads_while_the_stream_waits(lab: Lab, reads: Reads) -> None:
@@ -188,7 +188,7 @@ def test_blocking_snapshots_one_after_the_other_while_changes_come(lab: Lab, rea
         engine.execute_snapshot(lab.name("people"), filters=few, blocking=True, request_id="three")
         done = [engine.wait(name, SECONDS) for name in ("one", "two", "three")]
         engine.catch_up(SECONDS)
-        ends = [a.request_id for a in engine.engine.telling.told if a.kind == "COMPLETED"]
+        ends = [a.request_id for a in engine.engine.announcer.announced if a.kind == "COMPLETED"]
     assert ends == ["one", "two", "three"]
     assert all(task.rows + task.superseded >= DOCUMENTS for request in done[:2] for task in request.tasks)
     assert [task.rows + task.superseded for task in done[2].tasks] == [5]

@@ -71,7 +71,7 @@ def told(engine: Snapshotter, lab: Lab, what: str, check: Callable[[str | None],
 
 
 def starts(engine: Snapshotter, name: str) -> int:
-    return sum(a.kind == "STARTED" and a.request_id == name for a in engine.engine.telling.told)
+    return sum(a.kind == "STARTED" and a.request_id == name for a in engine.engine.announcer.announced)
 
 
 def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBroker, topic: str) -> None:
@@ -106,8 +106,8 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
     client.execute(orders, id="meanwhile")
     again = lab.engine().engine
     again.run(once=True)
-    assert {a.request_id for a in again.telling.told if a.kind == "STARTED"} == {"meanwhile"}
-    assert [a.kind for a in again.telling.told][-1] == "COMPLETED"
+    assert {a.request_id for a in again.announcer.announced if a.kind == "STARTED"} == {"meanwhile"}
+    assert [a.kind for a in again.announcer.announced][-1] == "COMPLETED"
     assert again.signal_outcomes.refused == []
     assert client.wait("meanwhile", 1).rows == DOCUMENTS
     lab.assert_equal("orders", "people")

@@ -77,7 +77,7 @@ def test_a_pause_survives_a_restart(lab: Lab, reads: Reads) -> None:
         go.set()
         engine.until("the window to land", lambda: request_of(engine, "q").tasks[0].chunks == 4, SECONDS)
         engine.until(
-            "it to be told", lambda: "PAUSED" in [a.kind for a in engine.engine.telling.told], SECONDS
+            "it to be told", lambda: "PAUSED" in [a.kind for a in engine.engine.announcer.announced], SECONDS
         )
     status = Status.from_json((lab.state / "status.json").read_text()).request("q")
     assert status is not None
@@ -92,7 +92,7 @@ def test_a_pause_survives_a_restart(lab: Lab, reads: Reads) -> None:
         done = engine.wait("q", SECONDS)
         assert (done.tasks[0].state, done.tasks[0].chunks) == (TaskState.DONE, 6)
         assert len(reads.jobs) == read + 2
-        told = [a.kind for a in engine.engine.telling.told]
+        told = [a.kind for a in engine.engine.announcer.announced]
         assert "RESUMED" in told
         assert "PAUSED" not in told
     lab.assert_equal("orders")
@@ -125,7 +125,7 @@ def test_a_stop_lands_nothing_more(lab: Lab, reads: Reads) -> None:
         engine.catch_up(SECONDS)
         assert len(lab.rows("orders")) == rows + 1
         assert len(reads.jobs) == 4
-        told = [a.kind for a in engine.engine.telling.told if a.request_id == "q"]
+        told = [a.kind for a in engine.engine.announcer.announced if a.request_id == "q"]
         assert told[-2:] == ["ABORTED", "STOPPED"]
         assert "COMPLETED" not in told
         engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)

@@ -125,7 +125,7 @@ def test_ten_thousand_signals_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch)
             assert {d["command"] for i, d in states.items() if i.startswith("log-")} == {"log"}
             assert (states["stop"]["state"], states["stop"]["requests_met"]) == ("completed", 40)
             assert len(engine.engine.signal_outcomes.refused) == KEPT
-            starts = [a.request_id for a in engine.engine.telling.told if a.kind == "STARTED"]
+            starts = [a.request_id for a in engine.engine.announcer.announced if a.kind == "STARTED"]
             assert len(starts) == len(set(starts))
         engine.catch_up(SECONDS)
     print(

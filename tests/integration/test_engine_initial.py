@@ -83,7 +83,7 @@ def test_a_load_that_was_stopped_goes_on_at_the_first_unfinished_chunk(lab: Lab,
             landed.set()
 
     engine = lab.engine()
-    engine.engine.telling.listeners.append(listen)
+    engine.engine.announcer.listeners.append(listen)
     engine.start()
     engine.until("the first chunk", landed.is_set, SECONDS)
     engine.stop()

@@ -90,7 +90,7 @@ def test_tables_follow_drops_and_renames_within_one_batch(
     with lab.running() as engine:
         engine.until("the batch to fail", lambda: failed, SECONDS)
         requests = settle(engine)
-        started = [a.request_id for a in engine.engine.telling.told if a.kind == "STARTED"]
+        started = [a.request_id for a in engine.engine.announcer.announced if a.kind == "STARTED"]
     assert read_by(requests) == ["new", "result", "shown"]
     assert sorted(started) == sorted(request.id for request in requests)
     assert sorted(job.namespace.collection for job in reads.jobs) == read_by(requests)

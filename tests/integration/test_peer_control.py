@@ -107,7 +107,7 @@ def test_what_is_done_is_not_read_again_after_a_restart(
             (TaskState.DONE, 15, 3),
         ]
         assert states(engine).keys() == {"initial", "q"}
-        assert "STARTED" not in [a.kind for a in engine.engine.telling.told]
+        assert "STARTED" not in [a.kind for a in engine.engine.announcer.announced]
         engine.catch_up(SECONDS)
     assert (of("shops"), of("orders"), of("people")) == (1, 2, 3)
     assert sorted(row["_id"] for row in lab.rows("people")) == list(range(0, 30, 2))

@@ -107,7 +107,7 @@ class Around:
         assert why
         self.said.add(signal_id)
 
-    def tell(self, outcome: SignalOutcome) -> None:
+    def report(self, outcome: SignalOutcome) -> None:
         self.said.add(outcome.id)
 
     def heard(self) -> set[str]:

@@ -86,13 +86,13 @@ def test_every_interruption_is_retriable(categories: frozenset[str]) -> None:
 
 
 @given(st.lists(links, max_size=4))
-def test_a_chain_means_what_its_first_telling_link_means(chain: list[Link]) -> None:
+def test_a_chain_means_what_its_first_conclusive_link_means(chain: list[Link]) -> None:
     """Total, the same each time, and not changed by what comes behind."""
     fault = fault_in(chain)
     assert fault is fault_in(list(chain))
-    tells = [link for link in chain if fault_in([link, Link(source=Kind.TRANSIENT)]) is fault_in([link])]
-    if tells:
-        assert fault is fault_in(tells[:1])
+    conclusive = [link for link in chain if fault_in([link, Link(source=Kind.TRANSIENT)]) is fault_in([link])]
+    if conclusive:
+        assert fault is fault_in(conclusive[:1])
     assert fault.may_pass == (fault not in (Fault.DEFINITE, Fault.SESSION_LOST))
 
 

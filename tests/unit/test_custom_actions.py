@@ -56,7 +56,7 @@ class Around:
     def refuse(self, signal_id: str, why: str) -> None:
         self.said[signal_id] = why
 
-    def tell(self, outcome: SignalOutcome) -> None:
+    def report(self, outcome: SignalOutcome) -> None:
         self.said[outcome.id] = outcome.kind
 
 

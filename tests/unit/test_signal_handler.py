@@ -58,7 +58,7 @@ class Around:
     def refuse(self, signal_id: str, why: str) -> None:
         self.refused[signal_id] = why
 
-    def tell(self, outcome: SignalOutcome) -> None:
+    def report(self, outcome: SignalOutcome) -> None:
         self.outcomes.append(outcome)
 
 

@@ -1,4 +1,4 @@
-"""Operators are told once a batch is committed, in order, and of everything, whatever crashes in between."""
+"""Operators are notified once a batch is committed, in order, and of everything, whatever crashes in between."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.notices import Notifier
-from snapshotter.reporting.telling import Telling
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
@@ -30,7 +30,7 @@ class Life:
         self.start()
 
     def start(self) -> None:
-        self.telling = Telling(Notifier(NotificationConfig()), lambda: self.store)
+        self.announcer = Announcer(Notifier(NotificationConfig()), lambda: self.store)
 
     def saves(self, batch: int, state: TaskState) -> None:
         """A batch lands, and its state is saved."""
@@ -40,15 +40,15 @@ class Life:
         before = self.store.newest() or Progress()
         self.store.save(after)
         for announced in announcements.between(before, after):
-            self.telling.add(after, announced)
+            self.announcer.add(after, announced)
 
     def begins(self, batch: int) -> None:
         """Spark hands over this batch to a new run."""
-        self.telling.begin(self.store.load_before(batch))
+        self.announcer.begin(self.store.load_before(batch))
 
     @property
-    def told(self) -> list[str]:
-        return [announced.kind for announced in self.telling.told]
+    def announced(self) -> list[str]:
+        return [announced.kind for announced in self.announcer.announced]
 
 
 @pytest.fixture
@@ -56,77 +56,77 @@ def life() -> Life:
     life = Life()
     life.begins(0)
     life.saves(0, TaskState.WAITING)
-    life.telling.committed(0)
+    life.announcer.committed(0)
     return life
 
 
-def test_nothing_is_told_before_the_commit(life: Life) -> None:
-    """And then all of it, in its order; whoever waits for a request can see that something is still to be told."""
+def test_nothing_is_announced_before_the_commit(life: Life) -> None:
+    """And then all of it, in its order; whoever waits for a request can see that something is still to be announced."""
     life.saves(1, TaskState.RUNNING)
-    assert (life.told, life.telling.waits_for, life.telling.pending("q")) == ([], 1, True)
+    assert (life.announced, life.announcer.waits_for, life.announcer.pending("q")) == ([], 1, True)
     life.saves(2, TaskState.DONE)
-    life.telling.committed(1)
-    assert (life.told, life.telling.waits_for) == (["STARTED"], 2)
-    life.telling.committed(2)
-    assert life.told == ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]
-    assert (life.telling.waits_for, life.telling.pending("q")) == (None, False)
+    life.announcer.committed(1)
+    assert (life.announced, life.announcer.waits_for) == (["STARTED"], 2)
+    life.announcer.committed(2)
+    assert life.announced == ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]
+    assert (life.announcer.waits_for, life.announcer.pending("q")) == (None, False)
 
 
-def test_a_batch_that_is_repeated_has_told_nothing(life: Life) -> None:
+def test_a_batch_that_is_repeated_has_announced_nothing(life: Life) -> None:
     """It was saved, and the process died before Spark had committed it."""
     life.saves(1, TaskState.DONE)
     life.start()
     life.begins(1)
-    assert life.told == []
+    assert life.announced == []
     life.begins(1)  # in the same process, too
-    assert life.telling.waits_for is None
+    assert life.announcer.waits_for is None
 
 
-def test_what_was_committed_and_not_told_is_told_by_the_next_run(life: Life) -> None:
-    """It was committed, and the process died before anybody was told; the one after that has nothing to add."""
+def test_what_was_committed_and_not_announced_is_announced_by_the_next_run(life: Life) -> None:
+    """It was committed, and the process died before anything was announced; the one after that has nothing to add."""
     life.saves(1, TaskState.RUNNING)
     life.saves(2, TaskState.DONE)
     life.start()
     life.begins(3)
-    assert life.told == ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]
+    assert life.announced == ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]
     life.start()
     life.begins(3)
-    assert life.told == []
+    assert life.announced == []
 
 
-def test_states_that_are_gone_have_nothing_to_tell(life: Life) -> None:
-    """Batches that told nothing are not noted: the oldest state that is kept stands for the one that was noted."""
+def test_states_that_were_deleted_have_nothing_to_announce(life: Life) -> None:
+    """Batches that announced nothing are not noted: the oldest state that is kept stands for the one that was noted."""
     life.saves(1, TaskState.DONE)
-    life.telling.committed(1)
+    life.announcer.committed(1)
     done = life.store.newest()
     assert done is not None
     for batch in range(2, 50):
         life.store.save(replace(done, batch_id=batch))
     life.start()
     life.begins(50)
-    assert life.told == []
+    assert life.announced == []
 
 
 def test_an_engine_that_never_noted_anything_begins_now() -> None:
-    """State of an earlier version: what it has told is not told again."""
+    """State of an earlier version: what it has announced is not announced again."""
     life = Life()
     life.saves(7, TaskState.DONE)
     life.start()
     life.begins(8)
-    assert life.told == []
-    assert life.store.told() == 7
+    assert life.announced == []
+    assert life.store.announced_upto() == 7
 
 
-def test_a_listener_that_fails_is_told_again(life: Life) -> None:
+def test_a_listener_that_fails_is_called_again(life: Life) -> None:
     """What it raises ends the run, and the next one goes on with the same announcement."""
     life.saves(1, TaskState.RUNNING)
 
     def broken(announced: Announce) -> None:
         raise RuntimeError("no screen")
 
-    life.telling.listeners.append(broken)
+    life.announcer.listeners.append(broken)
     with pytest.raises(RuntimeError, match="no screen"):
-        life.telling.committed(1)
+        life.announcer.committed(1)
     life.start()
     life.begins(2)
-    assert life.told == ["STARTED"]
+    assert life.announced == ["STARTED"]

@@ -1,0 +1,92 @@
+"""When operators are notified: once Spark has committed the batch, and at least once.
+
+What a batch has to announce is the difference between two saved states (`core.rules.announcements`), so it needs no
+record of its own: ``told.json`` says up to which batch everything has been announced, and a start after a crash
+announces the rest. Announced before Spark's commit, a request could be said to be completed, and a replay of the batch
+would read its chunks again.
+
+Threads: batches add, the control loop announces. Announcements go into queues of others, which never wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from snapshotter.core.rules import announcements
+from snapshotter.core.values.effects import Announce
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.reporting.notices import Notifier
+from snapshotter.state.progress_store import ProgressStore
+
+_log = structlog.get_logger("snapshotter.engine")
+_KEPT = 10_000
+
+
+class Announcer:
+    """``announced`` are the newest announcements, for whoever asks in the process; ``listeners`` are called with
+    each."""
+
+    def __init__(self, notifier: Notifier, store: Callable[[], ProgressStore]) -> None:
+        self.announced: deque[Announce] = deque(maxlen=_KEPT)
+        self.listeners: list[Callable[[Announce], None]] = []
+        self._notifier = notifier
+        self._store = store
+        self._waiting: deque[tuple[int, Announce, RequestProgress | None]] = deque()
+        self._queue, self._one_at_a_time = threading.Lock(), threading.Lock()
+
+    def begin(self, progress: Progress) -> None:
+        """A run begins from this state, whose batch is committed: what was waiting for a batch that will be repeated is
+        forgotten, and what an earlier run did not come to announce is announced."""
+        with self._queue:
+            self._waiting.clear()
+        upto = self._store().announced_upto()
+        if upto is None:
+            self._store().note_announced(progress.batch_id)
+            return
+        if upto < progress.batch_id:
+            for announcement in announcements.between(self._store().known_at(upto), progress):
+                self.add(progress, announcement)
+            self.committed(progress.batch_id)
+
+    def add(self, progress: Progress, announcement: Announce) -> None:
+        """To be announced once the batch of this state is committed."""
+        request = progress.request(announcement.request_id)
+        with self._queue:
+            self._waiting.append((progress.batch_id, announcement, request))
+
+    @property
+    def waits_for(self) -> int | None:
+        """The batch whose commit is waited for; None where there is nothing to announce."""
+        with self._queue:
+            return self._waiting[0][0] if self._waiting else None
+
+    def pending(self, request_id: str) -> bool:
+        """Whether something about this request has not been announced yet."""
+        with self._queue:
+            return any(announcement.request_id == request_id for _, announcement, _ in self._waiting)
+
+    def committed(self, batch_id: int) -> None:
+        """Spark has committed the batches up to this one."""
+        with self._one_at_a_time:
+            announced = False
+            while (waited := self.waits_for) is not None and waited <= batch_id:
+                with self._queue:
+                    _, announcement, request = self._waiting[0]
+                self.announce(announcement, request)
+                announced = True
+                with self._queue:
+                    self._waiting.popleft()
+            if announced:
+                self._store().note_announced(batch_id)
+
+    def announce(self, announcement: Announce, request: RequestProgress | None = None) -> None:
+        """At once: it belongs to no batch, or to one that is committed."""
+        _log.info(announcement.kind, id=announcement.request_id, collection=str(announcement.namespace or ""))
+        self._notifier.announce(announcement, request, announcement.data)
+        self.announced.append(announcement)
+        for listener in self.listeners:
+            listener(announcement)
