@@ -29,7 +29,7 @@ from snapshotter.core.values.commands import Pause, Resume, Stop
 from snapshotter.core.values.progress import RequestProgress
 from snapshotter.engine import assembly
 from snapshotter.errors import DefiniteError
-from snapshotter.intake.asking import IdRangeOfValues, execute_action
+from snapshotter.intake.snapshot_actions import IdRangeOfValues, execute_action
 from snapshotter.reporting.answers import DryRun
 from snapshotter.reporting.progress_view import View
 from snapshotter.reporting.window_log import LandedWindow

@@ -1,3 +1,3 @@
-"""Signals from a notebook or a script: ask, steer, wait, and see what became of earlier requests."""
+"""Signals from a notebook or a script: ask, control, wait, and see what became of earlier requests."""
 
 __all__ = ["client"]

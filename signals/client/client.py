@@ -1,4 +1,4 @@
-"""Snapshots from a notebook or a script: ask for one, steer it, wait for it, see what became of earlier ones.
+"""Snapshots from a notebook or a script: ask for one, control it, wait for it, see what became of earlier ones.
 
     from signals import SnapshotClient
 

@@ -172,8 +172,8 @@ class Machine:
     @property
     def finished(self) -> bool:
         """Nothing is asked for that has not ended (or waits for an operator), and that is saved and announced."""
-        asked, saved = self.progress.requests, self.scheduler.saved.requests
-        over = asked == saved and all(r.ended or r.paused or self.progress.resting(r) for r in asked)
+        accepted, saved = self.progress.requests, self.scheduler.saved.requests
+        over = accepted == saved and all(r.ended or r.paused or self.progress.resting(r) for r in accepted)
         return over and self.quiet and not self.progress.rereads
 
     # Windows
@@ -245,7 +245,7 @@ class Machine:
                 f"batch {happened.batch_id} arrived, but progress is of batch {self.progress.batch_id} and "
                 f"{self._in_hand}: a batch starts, in a new run, from the state of one before it"
             )
-        self.scheduler.ask(happened.requests)
+        self.scheduler.accept(happened.requests)
         self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
         self.in_flight.note_truncated(happened.truncated)
@@ -349,7 +349,7 @@ class Machine:
             self.scheduler.progress = progress.suspending(namespace, Suspension(*why, frozenset(waiting)))
             if happened.repair:
                 ids = {r.id for r in progress.requests}
-                self.scheduler.ask([repairing(namespace, progress.position, ids)])
+                self.scheduler.accept([repairing(namespace, progress.position, ids)])
         if landing and self.landing is not None:
             return [*effects, self.landing]
         # A suspension is saved with a batch, and an idle stream brings none by itself.

@@ -113,13 +113,13 @@ class Scheduler:
 
     # Requests, and what operators decide about them
 
-    def ask(self, requests: Iterable[SnapshotRequest]) -> None:
+    def accept(self, requests: Iterable[SnapshotRequest]) -> None:
         """Requests that nobody sent, but that something which has happened asks for."""
-        self.progress = self.progress.asked(map(RequestProgress.accepted, requests))
+        self.progress = self.progress.accepting(map(RequestProgress.accepted, requests))
         self._decide()
 
     def signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
-        self.progress = self.progress.asked(map(RequestProgress.accepted, happened.requests))
+        self.progress = self.progress.accepting(map(RequestProgress.accepted, happened.requests))
         decided, self.controls = happened.controls != self.controls, happened.controls
         self._decide()
         # What has changed is announced once it is saved, and an idle stream brings no batch by itself.
@@ -289,8 +289,8 @@ class Scheduler:
         """Windows that are being landed take no place: the next ones are read meanwhile, but where that would hold up
         changes that land with them. A window takes as much of the room as its chunks are large: of small ones there may
         be more."""
-        flying = self.windows.values() if self.yields else self.in_flight.beside(self.landing)
-        taken = Counter((w.request_id, w.namespace) for w in flying)
+        in_flight = self.windows.values() if self.yields else self.in_flight.not_landing(self.landing)
+        taken = Counter((w.request_id, w.namespace) for w in in_flight)
         load = sum(Fraction(count, self._slots_of(key, slots)) for key, count in taken.items())
         return taken[request.id, task.namespace] < share and load + Fraction(1, slots) <= 1
 
@@ -309,7 +309,7 @@ class Scheduler:
     def _slots_by_rows(self, docs: int) -> int:
         if not self.streams:
             return self.limits.slots(docs)
-        most = self.limits.rows_beside_changes if self.yields else self.limits.rows_in_flight
+        most = self.limits.rows_while_streaming if self.yields else self.limits.rows_in_flight
         paced = self.limits.target_lag_seconds is not None
         slots = self.limits.slots(docs, min(self.pace.rows, most) if paced else most)
         # One more than a commit takes would wait for the next batch, and that would hardly carry anything else.
@@ -359,7 +359,7 @@ class Scheduler:
                 continue
             if not self._is_awaited(namespace):
                 request = rereads.reading(namespace, waiting, end)
-                self.progress = self.progress.asked([RequestProgress.accepted(request)])
+                self.progress = self.progress.accepting([RequestProgress.accepted(request)])
             self.progress = self.progress.without_rereads(namespace, frozenset(waiting))
             for window in self.in_flight.reading_ids(namespace):
                 effects += self.drop(window)

@@ -24,7 +24,7 @@ from streaming.namespaces import Namespace
 from streaming.scope.scope import CaptureScope, NameList
 
 _log = structlog.get_logger("snapshotter.configuration")
-_ASKED = {"columns": "state", "events": "latest"}
+_STATE_OPTIONS = {"columns": "state", "events": "latest"}
 """What a state table needs of the source."""
 
 
@@ -37,7 +37,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         name=settings.name,
         uri=settings.connection_uri(),
         warehouse=settings.warehouse(),
-        source_options={**options, **_ASKED},
+        source_options={**options, **_STATE_OPTIONS},
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,

@@ -38,7 +38,7 @@ _FORMAT = 1
 START = "capture.start.op.time"
 
 
-def held_position(client: MongoClient[Any]) -> ClusterTime | None:
+def early_position(client: MongoClient[Any]) -> ClusterTime | None:
     """Now, for as long as nothing can be saved; None where the source does not tell, and preflight will say why."""
     try:
         return majority_time(client)
@@ -48,12 +48,12 @@ def held_position(client: MongoClient[Any]) -> ClusterTime | None:
 
 @dataclass(slots=True)
 class Beginning:
-    """``options`` are the source's; ``held`` was taken before anything could be saved."""
+    """``options`` are the source's; ``early`` was taken before anything could be saved."""
 
     storage: Storage
     client: MongoClient[Any]
     options: Mapping[str, str]
-    held: ClusterTime | None = None
+    early: ClusterTime | None = None
 
     def position(self, store: ProgressStore) -> ClusterTime | None:
         """All changes after it are to come; None where progress, or an option, says where to go on. Durable when this
@@ -64,7 +64,7 @@ class Beginning:
             return None
         if not store.generation.lost and self.options.get(START, "-1") != "-1":
             return None
-        return self._stored(number) or self._taken(number, self.held or majority_time(self.client))
+        return self._stored(number) or self._taken(number, self.early or majority_time(self.client))
 
     def confirmed(self, store: ProgressStore) -> ClusterTime | None:
         """The same, before the stream is begun from it: one that the oplog has lost meanwhile is taken anew."""

@@ -28,7 +28,7 @@ from snapshotter.core.values.commands import Command
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress
 from snapshotter.engine import preflight
-from snapshotter.engine.beginning import Beginning, held_position
+from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
@@ -37,11 +37,11 @@ from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
+from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.session import Session
 from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.winding_up import all_of
-from snapshotter.engine.world import World
 from snapshotter.failures import Fault, classify
 from snapshotter.intake.channels import Channels
 from snapshotter.intake.signal_documents import actions_in
@@ -97,9 +97,9 @@ class Engine:
         self.config = config
         self.client = connect(config.uri)
         needed = needs_spark(config.state_location)
-        held = held_position(self.client) if needed and not self.session.started else None
+        early = early_position(self.client) if needed and not self.session.started else None
         self.storage = storage_for(config.state_location, self.spark if needed else None)
-        self.beginning = Beginning(self.storage, self.client, config.source_options, held)
+        self.beginning = Beginning(self.storage, self.client, config.source_options, early)
         self.store = ProgressStore(self.storage)
         self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox = InboxChannel(self.storage)
@@ -108,8 +108,8 @@ class Engine:
         self.notifier = Notifier(config.notifications)
         self.announcer = Announcer(self.notifier, lambda: self.store)
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
-        beside = config.scope.status if config.status_collection else None
-        self.outcomes = StatusCollection(self.client, beside, config.name, self._application_id)
+        reported_in = config.scope.status if config.status_collection else None
+        self.outcomes = StatusCollection(self.client, reported_in, config.name, self._application_id)
         self.signal_outcomes = SignalOutcomes(self.outcomes)
         captured = partial(captured_collections, self.client, config.captures_data)
         known = self.client, config, self.journal, self.storage, self.status.speed
@@ -258,19 +258,20 @@ class Engine:
         clock, config = CausalClock(), self.config
         how = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*how, keep=config.watermarks_keep)
-        since, world, blame = self.beginning.confirmed(self.store), self._world(), Blame(self._suspects.found)
+        since, context = self.beginning.confirmed(self.store), self._context()
+        blame = Blame(self._suspects.found)
         event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
         waits = config.wait_seconds, event_bytes, streams_at
         pacing = SourcePacing(self._hints, *waits, fresh=since is not None)
-        run = Run(uuid.uuid4().hex[:12], world, writer, clock, blame, pacing)
+        run = Run(uuid.uuid4().hex[:12], context, writer, clock, blame, pacing)
         with self._signals.one_at_a_time:
             self.run_state = run
         query: StreamingQuery | None = None
         try:
             target = majority_time(self.client) if once else None
-            self._hints.bump()
+            self._hints.request_batch()
             run.pace_source()
-            query = start_query(world, since, run.foreach_batch)
+            query = start_query(context, since, run.foreach_batch)
             self._look_ahead(run)
             self._control(run, query, target)
         finally:
@@ -299,7 +300,7 @@ class Engine:
             if target is not None and self._done(run, target):
                 return
             if self._stop.wait(self.config.poll_ms / 1000):
-                meanwhile = self._hints.bump, partial(self._report, EngineState.RUNNING)
+                meanwhile = self._hints.request_batch, partial(self._report, EngineState.RUNNING)
                 drain(run, query, self.config.drain_seconds, meanwhile)
                 return
         error = query.exception()
@@ -354,10 +355,10 @@ class Engine:
         with self._signals.one_at_a_time:
             take_signals(self._signals, self._ledger, actions, refused)
 
-    # The world of a run
+    # The context of a run
 
-    def _world(self) -> World:
-        return World(
+    def _context(self) -> RunContext:
+        return RunContext(
             spark=self.spark,
             client=self.client,
             config=self.config,

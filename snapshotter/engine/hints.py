@@ -28,14 +28,15 @@ class HintsWriter:
         self._hold = 0
         self._write()
 
-    def bump(self) -> None:
+    def request_batch(self) -> None:
         """Ask for a batch, even if nothing has happened at the source."""
         with self._lock:
             self._nonce += 1
             self._write()
 
     def wait(self, seconds: int) -> None:
-        """Until told otherwise, a batch begins when the stream is ``seconds`` ahead (0: at once), or at a `bump`."""
+        """Until told otherwise, a batch begins when the stream is ``seconds`` ahead (0: at once), or at a
+        `request_batch`."""
         with self._lock:
             if seconds != self._wait:
                 self._wait = seconds

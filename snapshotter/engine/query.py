@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from snapshotter.engine.beginning import START
 from snapshotter.engine.run import Run
-from snapshotter.engine.world import World
+from snapshotter.engine.run_context import RunContext
 from streaming.mongo.deployment import CONNECTION_OPTION
 from streaming.positions import ClusterTime
 from streaming.source.change_stream import register_at
@@ -19,17 +19,17 @@ _COMMIT_SECONDS = 10.0
 
 
 def start_query(
-    world: World, since: ClusterTime | None, foreach_batch: Callable[[DataFrame, int], None]
+    context: RunContext, since: ClusterTime | None, foreach_batch: Callable[[DataFrame, int], None]
 ) -> StreamingQuery:
     """Begin behind ``since``, or where the checkpoint or the options say."""
-    config, generation, spark = world.config, world.store.generation, world.spark
+    config, generation, spark = context.config, context.store.generation, context.spark
     given = {name: value for name, value in config.source_options.items() if name != CONNECTION_OPTION}
     if generation.lost:
         given.pop(START, None)  # the position that it asked for is the one that was lost, or long ago
     if since is not None:
         given[START] = str(since.next().to_int())
     readers = min(int(given.get("engine.stream.readers", 1)), spark.sparkContext.defaultParallelism)
-    ours = {"trailer": "true", "hints.file": str(world.hints.path), "engine.stream.readers": str(readers)}
+    ours = {"trailer": "true", "hints.file": str(context.hints.path), "engine.stream.readers": str(readers)}
     frame = spark.readStream.format(register_at(spark, config.uri)).options(**{**given, **ours}).load()
     writer = frame.writeStream.foreachBatch(foreach_batch)
     writer = writer.option("checkpointLocation", f"{config.state_location}/{generation.checkpoint}")

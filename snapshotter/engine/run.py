@@ -37,8 +37,8 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import Window
+from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
-from snapshotter.engine.world import World
 from snapshotter.intake.signal_documents import actions_in
 from snapshotter.intake.signal_handler import Standing, Waiting, take_signals
 from snapshotter.intake.signals_ahead import SignalsAhead
@@ -77,7 +77,7 @@ class Run:
     """``id`` is new for every start of the query, in process or not."""
 
     id: str
-    world: World
+    context: RunContext
     writer: WatermarkWriter
     clock: CausalClock
     blame: Blame
@@ -100,16 +100,20 @@ class Run:
     _in_batch: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        world, config = self.world, self.world.config
+        context, config = self.context, self.context.config
         exact = config.limits.chunk_docs
         self.lane = Lane(
-            spark=world.spark,
-            client=world.client,
+            spark=context.spark,
+            client=context.client,
             uri=config.uri,
             writer=self.writer,
             clock=self.clock,
+<<<<<<< HEAD
             layout=config.layout,
             plan_for=world.tables.plan,
+=======
+            plan_for=context.tables.plan,
+>>>>>>> 0adbdf1 (The field's words: run context, background worker, stale rows, answers of the server)
             report=self.report,
             suspend=self.suspend,
             readers=config.limits.readers,
@@ -118,10 +122,10 @@ class Run:
             chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
         self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
-        state = StateTables(world.spark, world.tables, self.blame, config.landers)
-        self.lander = Lander(world.spark, state, self._targets())
+        state = StateTables(context.spark, context.tables, self.blame, config.landers)
+        self.lander = Lander(context.spark, state, self._targets())
         if config.needs_post_images:
-            self._images = PostImages(world.client, config.post_images_enable)
+            self._images = PostImages(context.client, config.post_images_enable)
         self.lane.start()
 
     # What Spark calls
@@ -132,16 +136,16 @@ class Run:
         with self._turn(batch_id):
             if self._machine is None:
                 self._begin(batch_id)
-            self.world.announcer.committed(batch_id - 1)
+            self.context.announcer.committed(batch_id - 1)
             self.pacing.times.begin()
             if self._first:
                 for_batches(frame.sparkSession)
             with opened(frame, batch_id, self._scope) as batch:
                 self.pacing.streams = batch.streams
-                token = self.world.lock.check()
+                token = self.context.lock.check()
                 self._take_signals(batch)
-                asked = self._survey(batch)
-                landing = _landing_in(self.step(self._arrived(batch, asked)))
+                found = self._survey(batch)
+                landing = _landing_in(self.step(self._arrived(batch, found)))
                 landing, landed = self._land(batch, landing, token)
                 outcomes, marks = landed.outcomes(landing), landed.marks(landing)
                 self.step(BatchLanded(batch_id, outcomes, self.pacing.times.land(), marks))
@@ -164,43 +168,43 @@ class Run:
         """Those that were not taken ahead of the stream already."""
         documents = batch.signals if self.ahead is None else self.ahead.not_yet(batch.signals)
         if documents:
-            take_signals(self.world.signals, self, *actions_in(documents, self._scope.signals))
+            take_signals(self.context.signals, self, *actions_in(documents, self._scope.signals))
 
     def _survey(self, batch: BatchContents) -> Survey:
         """What the tables say; of one that cannot be asked the collection is suspended."""
-        world = self.world
-        keys, threads = shard_keys(world.client), world.config.landers
-        asked = survey(
-            batch, self.machine, world.tables, keys, self.blame, threads=threads, first=self._first
+        context = self.context
+        keys, threads = shard_keys(context.client), context.config.landers
+        found = survey(
+            batch, self.machine, context.tables, keys, self.blame, threads=threads, first=self._first
         )
-        for fault in asked.faults:
+        for fault in found.faults:
             self.suspend(fault)
-        return asked
+        return found
 
-    def _arrived(self, batch: BatchContents, asked: Survey) -> BatchArrived:
+    def _arrived(self, batch: BatchContents, found: Survey) -> BatchArrived:
         machine, end = self.machine, batch.trailer.end
         return BatchArrived(
             batch_id=batch.batch_id,
             start=machine.progress.position,
             end=end,
             observations=batch.observations,
-            incomplete={namespace: tuple(bounds.values()) for namespace, bounds in asked.again.items()},
-            empty_tables=asked.empty,
-            recorded=asked.recorded,
-            landed_upto=asked.landed_upto,
+            incomplete={namespace: tuple(bounds.values()) for namespace, bounds in found.again.items()},
+            empty_tables=found.empty,
+            recorded=found.recorded,
+            landed_upto=found.landed_upto,
             behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if self.holding else 0),
             truncated=batch.changed.truncated,
-            requests=(*batch.changed.requests, *asked.rekeyed),
+            requests=(*batch.changed.requests, *found.rekeyed),
             streams=batch.streams,
             streamed=batch.streamed,
-            shard_keys=asked.shard_keys,
+            shard_keys=found.shard_keys,
         )
 
     def _land(self, batch: BatchContents, landing: LandBatch, token: int) -> tuple[LandBatch, Landed]:
         """Land every table; what could not be goes to the machine, and what is left of the batch is landed then.
         Returns what was landed at last."""
         landed, lander = Landed(), self.lander
-        with lander.landing_beside(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
+        with lander.landing_others(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
             while True:
                 metadata = batch.metadata(self.id, token, self.machine.progress.left_out)
                 lander.land(batch, landing, landed, self.machine.progress.tables, self.lane.buffers, metadata)
@@ -221,7 +225,7 @@ class Run:
         self.events += trailer.events
         self._forget_keys()
         if self._images is not None:
-            captures = self.world.config.scope.captures
+            captures = self.context.config.scope.captures
             self._images.look(n for n, count in trailer.namespaces.items() if count and captures(n))
         self.pacing.learn(trailer)
 
@@ -233,31 +237,31 @@ class Run:
         self.lander.keys.forget(needed)
 
     def _begin(self, batch_id: int) -> None:
-        config = self.world.config
+        config = self.context.config
         if self._images is not None:
-            self._images.look(captured_collections(self.world.client, config.scope.captures))
-        progress = self.world.store.load_before(batch_id).capturing(config.scope.captures)
+            self._images.look(captured_collections(self.context.client, config.scope.captures))
+        progress = self.context.store.load_before(batch_id).capturing(config.scope.captures)
         removed = self.writer.clean_up(self.id)
         if removed:
             _log.info("removed watermark documents of earlier runs", count=removed)
-        self.world.announcer.begin(progress)
-        found = self.world.first_load.look(progress)
+        self.context.announcer.begin(progress)
+        found = self.context.first_load.look(progress)
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
-            in_stream, controls = config.strategy.in_stream, self.world.journal.controls
-            progress, loads = self.world.first_load.begin(progress, self.world.store.generation, found)
+            in_stream, controls = config.strategy.in_stream, self.context.journal.controls
+            progress, loads = self.context.first_load.begin(progress, self.context.store.generation, found)
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
             self.pacing.begin()
-            self.report(SignalsTaken((*loads, *self.world.journal.requests), controls))
+            self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
 
     def _targets(self) -> Sequence[Target]:
-        """What batches land in beside the state tables."""
-        world = self.world
-        if not world.config.tells_transactions:
+        """What batches land in besides the state tables."""
+        context = self.context
+        if not context.config.tells_transactions:
             return ()
-        path = f"{world.config.state_location}/{FOLDER}"
-        return (TransactionTable(world.spark, path, world.tables.application_id),)
+        path = f"{context.config.state_location}/{FOLDER}"
+        return (TransactionTable(context.spark, path, context.tables.application_id),)
 
     # What the request lane and the control loop call
 
@@ -301,7 +305,7 @@ class Run:
             effects = machine.step(happened)
             for effect in effects:
                 self._carry_out(effect)
-            self.world.windows.note(happened, effects)
+            self.context.windows.note(happened, effects)
             self.pace_source()
         return effects
 
@@ -316,25 +320,25 @@ class Run:
                 return  # by the batch that gets it returned
             case SaveProgress(progress):
                 self._astray = True
-                self.world.store.save(progress)
+                self.context.store.save(progress)
                 self._astray = False
                 # This batch may be replayed, from the state before it: only what had ended there is never asked again.
-                self.world.journal.forget(self._before)
+                self.context.journal.forget(self._before)
                 self._before = progress
-                self.world.outcomes.saved(progress)
+                self.context.outcomes.saved(progress)
             case SaveControls(controls):
-                self.world.journal.decide(controls)
+                self.context.journal.decide(controls)
             case Announce():
-                self.world.announcer.add(self._before, effect)  # the state that was saved just before
+                self.context.announcer.add(self._before, effect)  # the state that was saved just before
             case MakeBatch():
-                self.world.hints.bump()
+                self.context.hints.request_batch()
             case _:
                 self.lane.submit(effect)
 
     def look_at_source(self) -> None:
         """How far there is to go. A source that is out of reach for now is waited for."""
         try:
-            self.known_head = max(self.known_head, majority_time(self.world.client))
+            self.known_head = max(self.known_head, majority_time(self.context.client))
         except Exception as error:
             if not mongo_errors.classify(error).retriable:
                 raise
@@ -342,7 +346,7 @@ class Run:
 
     def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
         """Nothing of this collection lands any more, and it is said; where it may be, it is read again at once."""
-        repair = fault.repairable and self.world.config.repairs_tables
+        repair = fault.repairable and self.context.config.repairs_tables
         _log.error(
             "collection suspended",
             collection=str(fault.namespace),
@@ -350,7 +354,7 @@ class Run:
             error=fault.error,
             next_step="it is read again by itself" if repair else fault.next_step,
         )
-        self.world.tables.forget(fault.namespace)
+        self.context.tables.forget(fault.namespace)
         why = fault.cause, fault.error, fault.next_step
         return self.step(CollectionSuspended(fault.namespace, *why, batch_id, repair))
 
@@ -359,7 +363,7 @@ class Run:
         behind the last, it waits in the journal."""
         with self._lock:
             new = tuple(requests)
-            self.world.journal.take(new, controls)
+            self.context.journal.take(new, controls)
             if self._counts:
                 self.report(SignalsTaken(new, controls))
 
@@ -369,7 +373,7 @@ class Run:
         with self._lock:
             if self._counts:
                 return Standing(self.machine.progress.requests, self.machine.progress.position)
-            return Waiting(self.world.journal, self.world.store).standing()
+            return Waiting(self.context.journal, self.context.store).standing()
 
     @property
     def _counts(self) -> bool:

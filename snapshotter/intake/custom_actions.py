@@ -1,4 +1,4 @@
-"""Signals of types that other packages bring: carried out beside everything else, for their functions may take long.
+"""Signals of types that other packages bring: carried out in the background, for their functions may take long.
 
 A signal's id is durable before its function is called: it is called once at most, also over a crash. One that waits
 when the engine ends is not called; whoever sent it sees no outcome, and may send it again under another id.
@@ -14,7 +14,7 @@ import structlog
 from signals.action_plugins import ActionNotFound, function_of, signal_of
 from signals.actions import CustomAction
 from snapshotter.errors import cause_of
-from snapshotter.intake.beside import Beside
+from snapshotter.intake.background import BackgroundWorker
 
 WAITING_MAX = 1_000
 _log = structlog.get_logger("snapshotter.signals")
@@ -24,13 +24,13 @@ class CustomActions:
     """``submit`` from any thread. ``engine`` is the name of the one that the signals come to."""
 
     def __init__(self) -> None:
-        self._beside = Beside("custom-actions", WAITING_MAX)
+        self._worker = BackgroundWorker("custom-actions", WAITING_MAX)
 
     def submit(
         self, action: CustomAction, engine: str, done: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
         """Carry it out in time, and report that, or why not."""
-        if not self._beside.submit(partial(_carry_out, action, engine, done, failed)):
+        if not self._worker.submit(partial(_carry_out, action, engine, done, failed)):
             failed(f"{WAITING_MAX} signals of other packages wait already; send it again under another id")
 
 

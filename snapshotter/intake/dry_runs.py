@@ -1,7 +1,7 @@
-"""Dry runs that came as signals: estimated beside everything else, one after another, and answered: in a file, and to
+"""Dry runs that came as signals: estimated in the background, one after another, and answered: in a file, and to
 whoever reports what becomes of signals.
 
-Counting may take seconds, so it is done beside everything else. Nothing about a dry run is durable but its answer: one
+Counting may take seconds, so it is done in the background. Nothing about a dry run is durable but its answer: one
 that waits when the engine ends is not answered, and may be sent again.
 """
 
@@ -15,7 +15,7 @@ import structlog
 
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.errors import describe
-from snapshotter.intake.beside import Beside
+from snapshotter.intake.background import BackgroundWorker
 from snapshotter.log import warn_of
 from snapshotter.reading.catalogue import RequestRefused
 from snapshotter.reporting.answers import DryRun, write_answer
@@ -30,7 +30,7 @@ class DryRuns:
     """``submit`` from any thread."""
 
     def __init__(self) -> None:
-        self._beside = Beside("dry-runs", WAITING_MAX)
+        self._worker = BackgroundWorker("dry-runs", WAITING_MAX)
 
     def submit(
         self,
@@ -40,7 +40,7 @@ class DryRuns:
         report: Callable[[DryRun], None],
     ) -> None:
         """Answer in time. Raises RequestRefused where too many wait already."""
-        if not self._beside.submit(partial(_run, request, storage, estimate, report)):
+        if not self._worker.submit(partial(_run, request, storage, estimate, report)):
             raise RequestRefused(
                 f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"
             )

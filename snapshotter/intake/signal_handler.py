@@ -42,7 +42,7 @@ from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.intake.custom_actions import CustomActions
 from snapshotter.intake.dry_runs import DryRuns
-from snapshotter.reading.catalogue import Asked, IdReused, RequestRefused, digest_of, resolve
+from snapshotter.reading.catalogue import IdReused, RequestRefused, ServerAnswers, digest_of, resolve
 from snapshotter.reporting.answers import DryRun
 from snapshotter.reporting.estimates import ReadingSpeed, estimate
 from snapshotter.reporting.outcomes import Refusal, SignalOutcome
@@ -107,11 +107,11 @@ class Waiting:
 @dataclass(slots=True)
 class Delivery:
     """Signals that came together, decided: ``signals`` is what is to be durable, the rest is reported once it is.
-    ``asked``: what the server has said; ``size``: how many characters the open requests take; ``room``: for how many
+    ``answers``: what the server has said; ``size``: how many characters the open requests take; ``room``: for how many
     more ids there is room."""
 
     signals: SignalBatch
-    asked: Asked
+    answers: ServerAnswers
     size: int
     room: int
     position: ClusterTime
@@ -177,7 +177,7 @@ class SignalHandler:
         """Nothing is decided yet."""
         journal = self._journal
         signals = SignalBatch(standing.requests, journal.controls, journal.moment())
-        return Delivery(signals, Asked(self._captured), journal.size, journal.room, standing.position)
+        return Delivery(signals, ServerAnswers(self._captured), journal.size, journal.room, standing.position)
 
     def decide(self, actions: Iterable[Action], refused: Iterable[Refusal], delivery: Delivery) -> None:
         """What these signals lead to, in their order; what is wrong with one is reported later."""
@@ -190,10 +190,10 @@ class SignalHandler:
 
     def dry_run(self, action: ExecuteSnapshot, standing: Standing) -> DryRun:
         """What the request would read; nothing is accepted, and nothing read. Raises SignalError."""
-        return self._estimate(self._asked(action, self.begin(standing)))
+        return self._estimate(self._dry_request(action, self.begin(standing)))
 
     def report(self, delivery: Delivery) -> None:
-        """What was decided is durable: say so, and begin what is done beside everything else."""
+        """What was decided is durable: report it, and begin what is done in the background."""
         for refusal in delivery.refused:
             self._outcomes.refuse(refusal.id, refusal.why)
         for request in delivery.signals.new:
@@ -218,7 +218,7 @@ class SignalHandler:
         """Decide what it leads to. Raises SignalError."""
         match action:
             case ExecuteSnapshot(dry_run=True):
-                delivery.dry_runs.append(self._asked(action, delivery))
+                delivery.dry_runs.append(self._dry_request(action, delivery))
             case ExecuteSnapshot():
                 self._accept(action, delivery)
             case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
@@ -251,8 +251,8 @@ class SignalHandler:
         delivery.signals.accept(request)
 
     def _resolve(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
-        asked, allowed = delivery.asked, self._config.allow_code
-        return resolve(action, self._client, asked.captured, allow_code=allowed, filters=asked.filters)
+        answers, allowed = delivery.answers, self._config.allow_code
+        return resolve(action, self._client, answers.captured, allow_code=allowed, filters=answers.filters)
 
     def command(self, command: Command, delivery: Delivery) -> None:
         """Decide what it changes. Raises RequestRefused."""
@@ -324,7 +324,7 @@ class SignalHandler:
 
     # Dry runs
 
-    def _asked(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
+    def _dry_request(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
         """Refused for the same reasons as the request itself; so is the id of something that has been handled."""
         self._is_known(action.id, digest_of(action), delivery)
         return self._resolve(action, delivery)
@@ -346,7 +346,7 @@ class SignalHandler:
 
 
 def _make_room(signal_id: str, delivery: Delivery, kept: int = 0) -> None:
-    """For the id of a new signal, beside places that are ``kept`` for others: no other one is forgotten for it before
+    """For the id of a new signal, besides places that are ``kept`` for others: no other one is forgotten for it before
     its time."""
     if delivery.room <= kept:
         raise RequestRefused(

@@ -2,7 +2,7 @@
 
 - The last event of a document is an update that came without its full document (`capture.mode=change_streams`, a
   post-image that the server has not, a lookup in vain), and nothing full follows, nor a drop.
-- In a sharded collection: an event has changed a document's shard key, or may have (`landing.left_behind`).
+- In a sharded collection: an event has changed a document's shard key, or may have (`landing.stale_rows`).
 
 Of a sharded collection all documents of an id are read: they are told apart by more, and an id is what is looked for.
 """

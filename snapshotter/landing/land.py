@@ -1,7 +1,7 @@
 """The landing of a batch: what it holds for targets, and every target at its turn.
 
 The state tables come first, and what they say is the machine's: which windows have landed, and which tables are not
-what they were. Other targets land beside them.
+what they were. Other targets land meanwhile.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Buffers = Mapping[WindowId, Buffer]
 
 @dataclass(slots=True)
 class Lander:
-    """Lands the batches of one query: in ``state``, the state tables, and ``beside`` them. ``keys``: what has streamed
+    """Lands the batches of one query: in ``state``, the state tables, and in ``others``. ``keys``: what has streamed
     into each table, as long as a window that closes later may ask."""
 
     spark: SparkSession
     state: Target
-    beside: Sequence[Target] = ()
+    others: Sequence[Target] = ()
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
 
     def land(
@@ -63,14 +63,16 @@ class Lander:
         landed.lost, landed.faults = done.lost, done.faults
 
     @contextmanager
-    def landing_beside(self, batch: BatchContents, metadata: Mapping[str, Any]) -> Iterator[None]:
+    def landing_others(self, batch: BatchContents, metadata: Mapping[str, Any]) -> Iterator[None]:
         """The other targets land while the state tables do; joined at the end."""
-        if not self.beside:
+        if not self.others:
             yield
             return
         contents = _contents(batch, metadata)
-        with ThreadPoolExecutor(len(self.beside), "beside", partial(in_landing_pool, self.spark)) as pool:
-            landing = [pool.submit(target.land, contents) for target in self.beside]
+        with ThreadPoolExecutor(
+            len(self.others), "other-targets", partial(in_landing_pool, self.spark)
+        ) as pool:
+            landing = [pool.submit(target.land, contents) for target in self.others]
             yield
         for landed in landing:
             landed.result()
@@ -98,7 +100,7 @@ class Lander:
             events=batch.events.where(events_of(namespace)) if named else None,
             closings=closings,
             buffers=buffers,
-            streamed=tuple(self.keys.asked(namespace)) if closings else (),
+            streamed=tuple(self.keys.of(namespace)) if closings else (),
             truncated=truncated,
             unreached=landing.unreached.get(namespace),
             splits=batch.trailer.splits,

@@ -21,7 +21,7 @@ from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.tasks import TaskProgress
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.incomplete import Incomplete, add, collection_of, incomplete
-from snapshotter.landing.left_behind import left_behind
+from snapshotter.landing.stale_rows import stale_rows
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from streaming.namespaces import Namespace
@@ -60,20 +60,20 @@ def survey(
     """Ask what has to be known before the machine is told of the batch. ``first``: it is the first one of a run, so the
     only one that may have been tried before. Raises what is no fault of one table."""
     sharded = {name: key for name, key in shard_keys.items() if batch.scope.captures(name)}
-    asking = _Asking(batch, machine, tables, blame, threads)
-    again = asking.incomplete(sharded)
-    changed = asking.rekeyed(sharded, batch.trailer.end)
+    questions = _Questions(batch, machine, tables, blame, threads)
+    again = questions.incomplete(sharded)
+    changed = questions.rekeyed(sharded, batch.trailer.end)
     recorded: frozenset[Namespace] = frozenset()
     landed_upto: Mapping[Namespace, str] = {}
     if first:
-        asking.marks()
-        recorded, landed_upto = asking.recorded(), asking.landed_upto()
-    empty = asking.empty()
-    return Survey(again, sharded, changed, recorded, landed_upto, empty, tuple(asking.faults))
+        questions.marks()
+        recorded, landed_upto = questions.recorded(), questions.landed_upto()
+    empty = questions.empty()
+    return Survey(again, sharded, changed, recorded, landed_upto, empty, tuple(questions.faults))
 
 
 @dataclass(slots=True)
-class _Asking:
+class _Questions:
     """One batch's questions, in their order: each leaves out what those before it could not ask."""
 
     batch: BatchContents
@@ -87,7 +87,7 @@ class _Asking:
         """Ids of events without their documents, and of those whose shard key has changed, or may have."""
         found = incomplete(self.batch.events, self.batch.rows, self.batch.stays)
         moved = (self.batch.streamed & sharded.keys()) - self.machine.progress.left_out
-        for namespace, left in self._ask(moved, self._left_behind):
+        for namespace, left in self._ask(moved, self._stale_rows):
             for key, document_key in left:
                 add(found, namespace, key, document_key)
         return found
@@ -123,9 +123,9 @@ class _Asking:
     def _ask(
         self, namespaces: Iterable[Namespace], question: Callable[[Namespace], Answer]
     ) -> Iterator[tuple[Namespace, Answer]]:
-        asked = sorted(set(namespaces) - {fault.namespace for fault in self.faults})
+        open_ones = sorted(set(namespaces) - {fault.namespace for fault in self.faults})
         with ThreadPoolExecutor(self.threads, "ask") as pool:
-            answers = {namespace: pool.submit(question, namespace) for namespace in asked}
+            answers = {namespace: pool.submit(question, namespace) for namespace in open_ones}
         for namespace, answer in answers.items():
             error = answer.exception()
             if error is None:
@@ -136,12 +136,12 @@ class _Asking:
                 self.blame.note(namespace, error, others=len(answers) > 1)
                 raise error
 
-    def _left_behind(self, namespace: Namespace) -> list[tuple[str, bytes]]:
+    def _stale_rows(self, namespace: Namespace) -> list[tuple[str, bytes]]:
         batch, opened = self.batch, self.tables.of(namespace)
         truncated = namespace in batch.changed.truncated
         table = opened.table if not truncated and opened.plan is not None else None
         moved = [row for row in batch.rows if row["moves"] and collection_of(row) == namespace]
-        return left_behind(filter(batch.stays, moved), batch.events_of(namespace), table)
+        return stale_rows(filter(batch.stays, moved), batch.events_of(namespace), table)
 
     def _recorded(self, namespace: Namespace) -> int:
         recorded = self.tables.of(namespace).table.recorded_batch()

@@ -46,8 +46,8 @@ class IdReused(RequestRefused):
     """A signal under an id that is remembered, with other content: nobody can say which of the two was meant."""
 
 
-class Asked:
-    """What the server has said while the signals of one delivery are looked at: each thing is asked once. Not kept for
+class ServerAnswers:
+    """The server's answers while the signals of one delivery are looked at: each question is asked once. Not kept for
     longer, for collections come and go."""
 
     def __init__(self, captured: Callable[[], list[Namespace]]) -> None:

@@ -97,7 +97,7 @@ def test_kafka_and_a_file_start_backfills(lab: Lab, reads: Reads, kafka: KafkaBr
         ((refused, why),) = engine.engine.signal_outcomes.refused
         assert refused.startswith(f"{topic}/0/")
         assert "is not JSON" in why
-        steered(client, reads, orders, lab.name("no_such"))
+        controlled(client, reads, orders, lab.name("no_such"))
         told(engine, lab, "the channels to work", lambda trouble: trouble is None)
         assert health(lab) == dict.fromkeys(("inbox", "in-process", "kafka", "file"))
         seen = len(waits)
@@ -139,7 +139,7 @@ def state_of(client: SnapshotClient, request: str) -> str | None:
     return status.state if status is not None else None
 
 
-def steered(client: SnapshotClient, reads: Reads, orders: str, nothing: str) -> None:
+def controlled(client: SnapshotClient, reads: Reads, orders: str, nothing: str) -> None:
     """A request that is held up while it reads, and one that waits behind it: the second is paused, the first is
     stopped, and the second resumed."""
     done = client.wait("by-kafka", SECONDS)

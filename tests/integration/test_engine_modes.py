@@ -190,7 +190,7 @@ def test_a_delayed_stream_loses_nothing(lab: Lab) -> None:
         run = engine.engine.run_state
         assert run is not None
         batch = run.progress.batch_id
-        engine.engine._hints.bump()
+        engine.engine._hints.request_batch()
         engine.until("a batch without events", lambda: run.progress.batch_id > batch, SECONDS)
         assert engine.position() == begun
         run.pacing.streams_at = 0.0

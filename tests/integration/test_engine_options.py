@@ -31,17 +31,17 @@ def test_sizes_of_windows_and_commits(lab: Lab, reads: Reads) -> None:
         engine__commit__target__rows=1,
     )
     lab.collection("orders").insert_many([{"_id": n} for n in range(20)])
-    flying: list[int] = []
+    in_flight: list[int] = []
 
     with lab.running() as engine:
         run = engine.engine.run_state
         assert run is not None
-        reads.before = lambda number, job: flying.append(len(run.windows))
+        reads.before = lambda number, job: in_flight.append(len(run.windows))
         request = engine.execute_snapshot(lab.name("orders"))
         engine.wait(request, SECONDS)
         landed = engine.windows(request)
     assert [window.rows for window in landed] == [7, 7, 6]
-    assert max(flying) == 3
+    assert max(in_flight) == 3
     closed = [mark["metadata"]["windows"] for mark in lab.commits("orders")]
     assert [len(windows) for windows in closed if windows] == [1] * 3
     lab.assert_equal("orders")

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import KeyList, KeyRange, Target
 from snapshotter.core.values.window import Window, WindowId, WindowState
-from snapshotter.landing.left_behind import left_behind
+from snapshotter.landing.stale_rows import stale_rows
 from snapshotter.reading.range_find import bound_of
 from streaming.keys.keys import sharded_key
 from streaming.positions import ClusterTime
@@ -94,6 +94,6 @@ def test_what_a_replacement_may_have_left_behind(spark: SparkSession, tmp_path: 
         [("operation_type", pa.string()), ("_key", pa.string()), ("document_key", pa.binary())]
     )
     events = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
-    told = left_behind([], events, landings.opened.table)
+    told = stale_rows([], events, landings.opened.table)
     assert sorted(told) == [(key(n, "us"), bson.encode({"region": "us", "_id": n})) for n in (1, 5)]
-    assert [found[0] for found in left_behind([], events, None)] == [key(5, "us")]
+    assert [found[0] for found in stale_rows([], events, None)] == [key(5, "us")]

@@ -65,7 +65,7 @@ def test_what_was_asked_for_and_what_was_refused(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_steering_through_the_client(lab: Lab, reads: Reads) -> None:
+def test_control_through_the_client(lab: Lab, reads: Reads) -> None:
     """Pause, resume and stop are seen in the status: paused keeps its counts, resumed goes on, stopped has ended
     without an error."""
     client = prepared(lab, 12)

@@ -110,6 +110,6 @@ def test_what_is_forgotten_is_never_missed(
         keys.keep(ORDERS, number, end, [e for e in history if start < e.time <= end])
         start = end
     above = [Read(r.key, max(r.low, floor), r.window) for r in reads]
-    before = surviving(above, [e for kept in keys.asked(ORDERS) for e in kept])
+    before = surviving(above, [e for kept in keys.of(ORDERS) for e in kept])
     keys.forget({ORDERS: floor})
-    assert surviving(above, [e for kept in keys.asked(ORDERS) for e in kept]) == before
+    assert surviving(above, [e for kept in keys.of(ORDERS) for e in kept]) == before

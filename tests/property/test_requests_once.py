@@ -59,7 +59,7 @@ def test_a_request_exists_once_whoever_brings_it(brought: list[tuple[str, list[S
 
 def test_a_state_that_holds_one_twice_is_read_as_one() -> None:
     """As ``snapshot.mode=always`` once saved it."""
-    one = Progress().asked([]).to_json() | {"batch_id": 4}
+    one = Progress().accepting([]).to_json() | {"batch_id": 4}
     request = SnapshotRequest("initial-2", (Wanted(ORDERS),), Origin.INITIAL)
     machine = _machine(Progress())
     machine.step(taken(machine, request))

@@ -57,7 +57,7 @@ def mutation(rule: str, **tuned: Any) -> Callable[[Plant], Plant]:
 @mutation("1")
 def only_the_closing_batch_supersedes(patch: pytest.MonkeyPatch) -> None:
     """Streamed keys of earlier batches are not asked for."""
-    patch.setattr(streamed_keys.StreamedKeys, "asked", lambda self, namespace: [])
+    patch.setattr(streamed_keys.StreamedKeys, "of", lambda self, namespace: [])
 
 
 @mutation("1")

@@ -79,7 +79,7 @@ def a_command_that_comes_twice_is_applied_twice(patch: pytest.MonkeyPatch) -> No
 def a_signal_that_comes_twice_at_once_is_taken_twice(patch: pytest.MonkeyPatch) -> None:
     """As often as it comes its request is in the queue."""
     patch.setattr(SignalBatch, "digest_of", lambda self, signal_id: None)
-    patch.setattr(Progress, "asked", lambda self, new: replace(self, requests=(*self.requests, *new)))
+    patch.setattr(Progress, "accepting", lambda self, new: replace(self, requests=(*self.requests, *new)))
 
 
 @mutation("control", together=0.9, pauses=0.1, stops=0.03, resumes=0.1)

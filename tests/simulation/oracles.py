@@ -218,7 +218,7 @@ class Oracles(TableOracles):
                 # again.
                 fits = fits or {True, False} <= {e.lands for e in process.events[namespace] if e.key == key}
                 # In earlier batches, when it was put on the list of those. (A first load drops a READ for any event.)
-                kept = chain(*process.keys.asked(namespace))
+                kept = chain(*process.keys.of(namespace))
                 fits = fits or ((namespace, key) in waiting and any(e.lands and e.key == key for e in kept))
                 if not fits:
                     raise Violation("O1", f"{namespace} {key}: READ {doc} was superseded by {row}")

@@ -256,7 +256,7 @@ class Process(Reading):
         """The commit of one table by the plain rule; or two, where READs proven new are appended behind the rest."""
         unreached = landing.unreached.get(namespace)
         batch = [e for e in events if unreached is None or not unreached.holds(e.key)]
-        kept = list(chain(*self.keys.asked(namespace)))
+        kept = list(chain(*self.keys.of(namespace)))
         if namespace in landing.keep:
             self.keys.keep(namespace, landing.batch_id, landing.end, batch)
         closings = [c for c in landing.closings if c.window.namespace == namespace]

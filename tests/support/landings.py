@@ -166,7 +166,7 @@ class Landings:
                 events=split_rows(self.spark, changes, self.splits) if changes or truncated else None,
                 closings=closings,
                 buffers=self.buffers,
-                streamed=tuple(self.keys.asked(COLLECTION)) if closing else (),
+                streamed=tuple(self.keys.of(COLLECTION)) if closing else (),
                 truncated=truncated,
                 splits=self.splits,
                 size_bytes=self.size_bytes,

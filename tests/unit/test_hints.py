@@ -37,10 +37,10 @@ def test_the_engine_goes_on_from_the_last_nonce(tmp_path: Path) -> None:
     """A nonce only grows, also when the engine starts again: an old one would ask for nothing."""
     path = tmp_path / "hints.json"
     first = HintsWriter(path)
-    first.bump()
-    first.bump()
+    first.request_batch()
+    first.request_batch()
     assert read_hints(str(path)).nonce == 2
-    HintsWriter(path).bump()
+    HintsWriter(path).request_batch()
     assert read_hints(str(path)).nonce == 3
 
 
@@ -58,16 +58,16 @@ def test_density_follows_recent_batches(tmp_path: Path) -> None:
     dense = read_hints(str(path)).events_per_second
     assert dense is not None
     assert dense > 100
-    writer.bump()
+    writer.request_batch()
     assert read_hints(str(path)).events_per_second == dense
 
 
 def test_a_wait_lasts_until_it_is_lifted(tmp_path: Path) -> None:
-    """Bumps and densities leave it as it is; 0 takes it away."""
+    """Requests and densities leave it as it is; 0 takes it away."""
     path = tmp_path / "hints.json"
     writer = HintsWriter(path)
     writer.wait(4)
-    writer.bump()
+    writer.request_batch()
     writer.learn(10, 1.0)
     assert read_hints(str(path)).wait_seconds == 4
     writer.wait(0)
@@ -79,7 +79,7 @@ def test_a_hold_lasts_until_it_is_lifted(tmp_path: Path) -> None:
     path = tmp_path / "hints.json"
     writer = HintsWriter(path)
     writer.hold(120)
-    writer.bump()
+    writer.request_batch()
     writer.wait(4)
     assert read_hints(str(path)) == Hints(nonce=1, wait_seconds=4, hold_seconds=120)
     writer.hold(0)

@@ -79,14 +79,14 @@ class InFlight:
         floors = ((window.namespace, window.floor) for window in self.windows.values())
         self.truncated_at = still_needed(self.truncated_at, truncated, floors)
 
-    def beside(self, landing: LandBatch | None) -> list[Window]:
+    def not_landing(self, landing: LandBatch | None) -> list[Window]:
         """The windows in flight besides those that are being landed: the next ones are read meanwhile."""
         return [w for w in self.windows.values() if landing is None or not landing.closes(w.id)]
 
     def worth_waiting(self, landing: LandBatch | None, enough: int) -> bool:
         """Whether a batch should wait: windows are being read, and those that are ready make no commit of
         ``enough`` rows. (A commit costs seconds whatever it carries, and a batch of a few events is one.)"""
-        waiting = self.beside(landing)
+        waiting = self.not_landing(landing)
         ready = [window for window in waiting if window.state is WindowState.CLOSING]
         return len(ready) < len(waiting) and sum(window.rows for window in ready) < enough
 

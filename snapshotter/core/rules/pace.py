@@ -50,7 +50,7 @@ class Pace:
         target = limits.target_lag_seconds
         if self.seen or target is None or seconds <= 0:
             return self
-        most = limits.rows_beside_changes
+        most = limits.rows_while_streaming
         return Pace(max(self.rows, _in_time(rows * limits.readers, _PARTS * seconds, target, most)))
 
     def after(self, waited: float, rows: int, limits: Limits) -> Pace:
@@ -59,7 +59,7 @@ class Pace:
         target = limits.target_lag_seconds
         if target is None:
             return self
-        most = limits.rows_beside_changes
+        most = limits.rows_while_streaming
         if waited > target:
             return Pace(max(_part(limits, *_LEAST), int(self.rows * target / waited)), seen=True)
         if waited < _ROOM_LEFT * target and rows >= _USED * self.rows:
@@ -76,4 +76,4 @@ def _in_time(rows: int, waited: float, target: float, most: int) -> int:
 
 
 def _part(limits: Limits, part: int, of: int) -> int:
-    return max(1, limits.rows_beside_changes * part // of)
+    return max(1, limits.rows_while_streaming * part // of)

@@ -25,7 +25,7 @@ class StreamedKeys(Generic[Keys]):
     def keep(self, namespace: Namespace, batch_id: int, end: ClusterTime, keys: Keys) -> None:
         self._batches.setdefault(namespace, {})[batch_id] = (end, keys)
 
-    def asked(self, namespace: Namespace) -> list[Keys]:
+    def of(self, namespace: Namespace) -> list[Keys]:
         """Everything kept of the collection; the caller compares the times."""
         return [keys for _, keys in self._batches.get(namespace, {}).values()]
 

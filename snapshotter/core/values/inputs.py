@@ -167,7 +167,7 @@ class BuffersLost:
 @dataclass(frozen=True, slots=True)
 class CollectionSuspended:
     """The collection's table cannot be landed in, and trying again would not help. ``cause`` is a name for programs.
-    ``batch_id``: the batch that is being landed, which goes on without it; None where somebody else has met it.
+    ``batch_id``: the batch that is being landed, which goes on without it; None where something else has found it.
     ``repair``: it is to be read again at once."""
 
     namespace: Namespace

@@ -54,13 +54,13 @@ class Limits:
         return self.chunk_docs if self.chunk_docs is not None else self.chunk_docs_start
 
     def draining(self) -> Limits:
-        """Who stops wants what is in flight landed soon: not in small commits, one after the other."""
-        return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_beside_changes))
+        """A stop lets what is in flight land soon: not in small commits, one after the other."""
+        return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_while_streaming))
 
     @property
-    def rows_beside_changes(self) -> int:
+    def rows_while_streaming(self) -> int:
         """READs that may be in flight while changes stream. Where reading makes way for them, what lands is among
-        these, and not beside them: so they may be twice as many, and no more are held at a time."""
+        these, and not in addition: so they may be twice as many, and no more are held at a time."""
         return self.rows_in_flight if self.yield_seconds is None else 2 * self.rows_in_flight
 
     def slots(self, docs: int, rows: int | None = None) -> int:

@@ -84,8 +84,8 @@ def still_needed(
     is also why nothing of this has to survive a restart, which gives up all windows.
     """
     latest = {**known, **{namespace: what.time for namespace, what in truncated.items()}}
-    asked = {namespace for namespace, floor in floors if superseded(floor, latest.get(namespace))}
-    return {namespace: time for namespace, time in latest.items() if namespace in asked}
+    needed = {namespace for namespace, floor in floors if superseded(floor, latest.get(namespace))}
+    return {namespace: time for namespace, time in latest.items() if namespace in needed}
 
 
 def _reading(namespace: Namespace, time: ClusterTime) -> SnapshotRequest:

@@ -119,7 +119,7 @@ class Progress:
             return replace(self, requests=(*self.requests, request))
         return replace(self, requests=tuple(request if r.id == request.id else r for r in self.requests))
 
-    def asked(self, requests: Iterable[RequestProgress]) -> Progress:
+    def accepting(self, requests: Iterable[RequestProgress]) -> Progress:
         """With these at the end of the queue, in their order: whoever brings an id that is known brings nothing."""
         once = {request.id: request for request in self.requests}
         for request in requests:
@@ -261,7 +261,7 @@ class Progress:
             coverage=Coverage.from_json(value["coverage"]) if value.get("coverage") is not None else None,
             shard_keys={Namespace.parse(n): tuple(k) for n, k in value.get("shard_keys", {}).items()},
         )
-        return loaded.asked(map(RequestProgress.from_json, value["requests"])).sound()
+        return loaded.accepting(map(RequestProgress.from_json, value["requests"])).sound()
 
 
 def _noting(request: RequestProgress, batch_id: int) -> RequestProgress:

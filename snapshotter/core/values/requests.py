@@ -62,8 +62,8 @@ class SnapshotRequest:
 
     Of two requests that want the same, the one of the higher ``priority`` goes first, then the one that was accepted
     first. ``digest`` stands for the content as it was sent, so that another one under the same id can be told.
-    ``blocking``: nothing else is read meanwhile, and the stream waits. ``unknown``: what was asked for besides, and is
-    no captured collection; it is told.
+    ``blocking``: nothing else is read meanwhile, and the stream waits. ``unknown``: names in it of no captured
+    collection; they are reported.
     """
 
     id: str

@@ -30,7 +30,7 @@ from snapshotter.core.values.chunks import KeyList, KeyRange
 from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
-from snapshotter.landing.left_behind import id_part
+from snapshotter.landing.stale_rows import id_part
 from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta.state_merge import ranges_of
@@ -82,17 +82,17 @@ def missing_rows(
     """The rows that these closings delete; None if there are none. ``streamed``: key and cluster time of what landed
     since the windows were registered, up to and with this batch (of whose own events the time does not count)."""
     standing = [c for c in closings if not c.superseded]
-    asked = [c for c in standing if c.reconcile]
-    if not asked:
+    reconciling = [c for c in standing if c.reconcile]
+    if not reconciling:
         return None
-    keys = _keys_within(spark, table, asked)
+    keys = _keys_within(spark, table, reconciling)
     keys = keys.join(_reads(spark, standing, buffers), "_key", "left_anti")
     if streamed.num_rows:
         newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
         on = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_low"))
         keys = keys.join(newer, on, "left_anti")
     missing = held(keys.dropDuplicates(["_key"]))
-    numbers = {c.window.id.number: c.window.id for c in asked}
+    numbers = {c.window.id.number: c.window.id for c in reconciling}
     counts = {numbers[row[0]]: row[1] for row in missing.groupBy("_window").count().collect()}
     if not counts:
         free_checkpoint(missing)

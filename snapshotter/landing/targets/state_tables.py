@@ -80,7 +80,7 @@ class StateTables:
 
     def _land_one(self, batch: CollectionContents, identity: Identity) -> LandedCollection:
         in_landing_pool(self.spark)
-        if self._came_and_went(batch):
+        if self._needs_no_table(batch):
             return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())
         before = self.tables.look(batch.namespace, batch.mark)
         with self.tables.landing(batch.namespace) as opened:
@@ -89,7 +89,7 @@ class StateTables:
         landed.mark = self.tables.look(batch.namespace, before)
         return landed
 
-    def _came_and_went(self, batch: CollectionContents) -> bool:
+    def _needs_no_table(self, batch: CollectionContents) -> bool:
         """Nothing was there, and after the drop nothing is: no table is made for it."""
         if batch.truncated is None or self.tables.of(batch.namespace).plan is not None:
             return False

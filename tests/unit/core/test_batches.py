@@ -47,7 +47,7 @@ def closable(*windows: Window, next_close: int = 0, end: int = 20, rows: int = 9
     return [w.id.number for w in batches.closable(by_id(*windows), scans(next_close), at(end), limits)]
 
 
-def test_sightings_go_to_their_windows() -> None:
+def test_observations_go_to_their_windows() -> None:
     """Those of other runs, and of windows given up, are passed over."""
     seen, failed = batches.observe(
         by_id(window(1)),

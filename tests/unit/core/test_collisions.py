@@ -92,9 +92,9 @@ def test_keys_are_kept_by_batch_until_no_window_can_ask() -> None:
     keys.keep(ORDERS, 2, at(20), "second")
     keys.keep(ORDERS, 2, at(20), "second, again")
     keys.keep(ITEMS, 2, at(20), "other")
-    assert keys.asked(ORDERS) == ["first", "second, again"]
+    assert keys.of(ORDERS) == ["first", "second, again"]
     keys.forget({ORDERS: at(10)})
-    assert keys.asked(ORDERS) == ["second, again"]
-    assert keys.asked(ITEMS) == []
+    assert keys.of(ORDERS) == ["second, again"]
+    assert keys.of(ITEMS) == []
     keys.forget({})
-    assert keys.asked(ORDERS) == []
+    assert keys.of(ORDERS) == []

@@ -31,9 +31,9 @@ def two_scans(urgent: int) -> list[list[str]]:
         it.step(inp.ChunksPlanned("q1", ORDERS, orders, exhausted=False)),
         it.step(inp.ChunksPlanned("q2", ITEMS, items, exhausted=True)),
     ]
-    flying = list(it.windows)
-    closing(it, *flying)
-    got.append(it.step(arrived(2, 20, observations=seen(*flying))))
+    in_flight = list(it.windows)
+    closing(it, *in_flight)
+    got.append(it.step(arrived(2, 20, observations=seen(*in_flight))))
     return [[low.namespace.collection for low in only(eff.WriteLow, said)] for said in got]
 
 

@@ -54,7 +54,7 @@ def test_the_table_of_transitions(before: Window, step: str) -> None:
 
 @pytest.mark.parametrize("edge", Edge)
 @pytest.mark.parametrize("seen", ["nothing", "low", "both"])
-def test_the_table_of_sightings(edge: Edge, seen: str) -> None:
+def test_the_table_of_observations(edge: Edge, seen: str) -> None:
     """A low, then a high watermark; anything else but the late end of the open document is a failure."""
     before = replace(
         READ, low_seen=None if seen == "nothing" else at(11), high_seen=at(15) if seen == "both" else None

@@ -20,7 +20,7 @@ from streaming.delta.state_table import StateTable
 from streaming.keys.keys import ID_END, whole_id
 
 
-def left_behind(moved: Iterable[Row], events: DataFrame, table: StateTable | None) -> list[tuple[str, bytes]]:
+def stale_rows(moved: Iterable[Row], events: DataFrame, table: StateTable | None) -> list[tuple[str, bytes]]:
     """Key and documentKey of each event of a sharded collection that may have left a row behind. ``moved`` are those
     of which it is known, ``events`` all of them; ``table`` is None where it has no rows that stay."""
     found = [(row["_key"], bytes(row["document_key"])) for row in moved]
@@ -37,8 +37,8 @@ def _replaced_beside_others(events: DataFrame, table: StateTable | None) -> list
     if table is not None:
         others = others.union(table.keys([(least.partition(ID_END)[0], whole_id(most))]))
     others = others.select(F.col("_key").alias("_other"), id_part("_key").alias("_id"))
-    beside = others.join(F.broadcast(replaced), "_id").where("_key != _other")
-    return [(row[0], bytes(row[1])) for row in beside.select("_key", "document_key").distinct().collect()]
+    sharing = others.join(F.broadcast(replaced), "_id").where("_key != _other")
+    return [(row[0], bytes(row[1])) for row in sharing.select("_key", "document_key").distinct().collect()]
 
 
 def id_part(key: str) -> Column:

@@ -22,7 +22,7 @@ from snapshotter.state.progress_store import ProgressStore
 
 
 @dataclass(slots=True)
-class World:
+class RunContext:
     """``signals`` handles what comes in the signal collection; ``outcomes`` is where requests are reported."""
 
     spark: SparkSession

@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from signals.actions import Condition, ExecuteSnapshot, IdRange
 from signals.errors import SignalError
-from snapshotter.intake.asking import execute_action
+from snapshotter.intake.snapshot_actions import execute_action
 
 NAMES = ("shop.orders",)
 

@@ -1,4 +1,4 @@
-"""Work that is done beside everything else: one piece after another, on a thread that ends when nothing waits.
+"""Work that is done in the background: one task after another, on a thread that ends when nothing waits.
 
 What a signal asks for comes on the thread of a batch or of the control loop, which must not wait for it. Nothing of it
 is durable: what waits when the engine ends is not done.
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Beside:
+class BackgroundWorker:
     """``submit`` from any thread. The work raises nothing."""
 
     def __init__(self, name: str, waiting_max: int) -> None:
