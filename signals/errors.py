@@ -34,7 +34,7 @@ class MalformedSignal(SignalError):
 
 
 class NothingRequested(SignalError):
-    """It names no collection. Nothing happens, and it is said."""
+    """It names no collection. Nothing happens, and that is logged."""
 
 
 class UnknownSignal(SignalError):

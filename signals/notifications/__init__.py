@@ -1,4 +1,4 @@
-"""What operators are told back: notifications as values, the port by which they leave, the Kafka topic."""
+"""What operators are notified of: notifications as values, the port by which they leave, the Kafka topic."""
 
 from signals.notifications.notification import Aggregate, Kind, Notification, ScanStatus, Subject
 

@@ -1,4 +1,4 @@
-"""What operators are told back: notifications, in Debezium's documented shape.
+"""What operators are notified of, in Debezium's documented shape.
 
 A notification is a value: the id of the request it belongs to, what kind of snapshot that is (the aggregate type), what
 happened (the type), a map of texts, and a moment. ``Subject`` makes them, with exactly the additional data that is

@@ -108,7 +108,7 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
 
 
 def check_images(capture: CaptureOptions, *, enable: bool) -> Iterator[Problem]:
-    """Who switches post-images on has a use for them."""
+    """Post-images are only switched on where they are used."""
     full = capture.mode in (CaptureMode.FULL, CaptureMode.FULL_PRE_IMAGE)
     if enable and not (full and capture.full_update is FullUpdate.POST_IMAGE):
         yield Problem(

@@ -114,7 +114,7 @@ class Scheduler:
     # Requests, and what operators decide about them
 
     def accept(self, requests: Iterable[SnapshotRequest]) -> None:
-        """Requests that nobody sent, but that something which has happened asks for."""
+        """Requests that no operator sent, but that something which has happened makes necessary."""
         self.progress = self.progress.accepting(map(RequestProgress.accepted, requests))
         self._decide()
 

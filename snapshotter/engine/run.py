@@ -345,7 +345,8 @@ class Run:
             warn_of(_log, "the source is not reachable", error)
 
     def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
-        """Nothing of this collection lands any more, and it is said; where it may be, it is read again at once."""
+        """Nothing of this collection lands any more, which is logged; where that is allowed, it is read again at
+        once."""
         repair = fault.repairable and self.context.config.repairs_tables
         _log.error(
             "collection suspended",

@@ -12,7 +12,7 @@ _log = structlog.get_logger("snapshotter.engine")
 
 
 def all_of(*steps: Callable[[], object]) -> None:
-    """Each step by itself: where one fails that is said, and keeps neither the others from being done nor the error
+    """Each step by itself: where one fails that is logged, and keeps neither the others from being done nor the error
     from being seen that led here."""
     for step in steps:
         try:

@@ -2,7 +2,7 @@
 
 However a signal came, it is handled here (`take_signals`), and once: its id is remembered with a digest of what it
 said (how long: `core.values.memory`). Delivered again it changes nothing; another content under its id is refused,
-and that is said.
+which is reported.
 
     signals -> SignalHandler.decide, in a Delivery -> Ledger.take: durable, then in effect -> SignalHandler.report
 
@@ -258,7 +258,7 @@ class SignalHandler:
         """Decide what it changes. Raises RequestRefused."""
         again = self._again(command.id, command.digest, delivery)
         affected = Affected() if again else delivery.signals.apply(command)
-        unknown = () if again else delivery.signals.nobody(command)
+        unknown = () if again else delivery.signals.unknown(command)
         delivery.outcomes.append(SignalOutcome(command.id, _KINDS[type(command)], affected, unknown, again))
 
     def _log(self, action: Log, delivery: Delivery) -> None:
@@ -292,7 +292,7 @@ class SignalHandler:
     def _command_of(
         self, action: StopSnapshot | PauseSnapshot | ResumeSnapshot, delivery: Delivery
     ) -> Command:
-        """Where no request is named, all are meant."""
+        """All requests, where none is named."""
         requests, digest = frozenset(action.requests) or None, digest_of(action)
         if not isinstance(action, StopSnapshot) and "data-collections" in action.ignored:
             _log.warning(
@@ -374,7 +374,7 @@ def _say(outcome: SignalOutcome) -> None:
         return
     if outcome.unknown:
         unknown = list(outcome.unknown[:_SHOWN])
-        _log.warning("a command names requests that nobody knows", id=outcome.id, unknown=unknown)
+        _log.warning("a command names unknown requests", id=outcome.id, unknown=unknown)
     _log.info(
         "command applied",
         id=outcome.id,

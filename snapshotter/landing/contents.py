@@ -65,7 +65,7 @@ class BatchContents:
 
     def metadata(self, run: str, token: int, suspended: Collection[Namespace]) -> dict[str, Any]:
         """What every commit of the batch says of it. ``token``: the fencing token of the engine's lock."""
-        said: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "engine": self.scope.engine,
             "run": run,
             "fencing_token": token,
@@ -74,8 +74,8 @@ class BatchContents:
             "resume_token": self.trailer.token,
         }
         if suspended:
-            said["suspended"] = sorted(map(str, suspended))
-        return said
+            metadata["suspended"] = sorted(map(str, suspended))
+        return metadata
 
     def events_of(self, namespace: Namespace) -> DataFrame:
         """Events of one collection that no drop in the batch follows."""

@@ -161,7 +161,7 @@ class Lane:
             warn_of(_log, "windows fail, and are read again", error, wait_seconds=seconds)
             self._stopped.wait(seconds)
         for window in windows:
-            self._report(WindowFailed(window, _said(error), definite=definite))
+            self._report(WindowFailed(window, _text_of(error), definite=definite))
 
     def _write_lows(self, effects: Sequence[WriteLow]) -> None:
         windows = [e.window for e in effects]
@@ -298,7 +298,9 @@ class Lane:
                     except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane
                         fault, failed = classify(error), failed + 1
                         if fault is Fault.DEFINITE or (fault is not Fault.TRANSIENT and failed >= _ATTEMPTS):
-                            self._report(CollectionFailed(effect.request_id, effect.namespace, _said(error)))
+                            self._report(
+                                CollectionFailed(effect.request_id, effect.namespace, _text_of(error))
+                            )
                             break
                         waits = {"namespace": str(effect.namespace), "wait_seconds": delay}
                         warn_of(_log, "a request waits for the source", error, **waits)
@@ -340,7 +342,7 @@ def query_of(text: str | None) -> dict[str, Any] | None:
     return None if text is None or text == EVERYTHING else dict(query_document(text))
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """Why a window or a collection failed, for progress, status and log: they keep no stacks."""
     return f"{type(error).__name__}: {cause_of(error)}"
 

@@ -1,6 +1,6 @@
 """One channel's way out: a bounded queue, and the thread that hands what waits in it to the channel.
 
-Whoever has something to tell only puts it in the queue, which never waits: where it is full, the oldest notification
+A notification is only put in the queue, which never waits: where it is full, the oldest notification
 makes room. So a channel that is slow, down, or stuck for ever costs the engine some memory, and nothing else.
 
 Invariants

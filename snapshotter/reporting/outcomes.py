@@ -1,4 +1,4 @@
-"""What becomes of signals that are no requests, as values: what is told of them once all is durable."""
+"""What becomes of signals that are no requests, as values: what is reported of them once all is durable."""
 
 from __future__ import annotations
 

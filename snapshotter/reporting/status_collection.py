@@ -285,8 +285,8 @@ def _handled(outcome: SignalOutcome, engine: str) -> UpdateOne:
 def _answered(status: SnapshotStatus, answer: DryRun) -> SnapshotStatus:
     if answer.error is not None:
         return replace(status, state=FAILED, reason=_reason(answer.error), requests_met=None)
-    said = answer.model_dump(mode="json", exclude={"id", "answered_at", "error"})
-    return replace(status, answer=said, requests_met=None)
+    given = answer.model_dump(mode="json", exclude={"id", "answered_at", "error"})
+    return replace(status, answer=given, requests_met=None)
 
 
 def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> SnapshotStatus:

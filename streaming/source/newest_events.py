@@ -1,6 +1,6 @@
 """Of each document the newest event, of those that lie close together in the stream: all that a state table needs.
 
-A document that is changed 20,000 times is held once, and not once for each change. Kept are, of each document,
+A document that is changed 20,000 times is held once, and not once for each change. Of each document it keeps
 
     the newest event that lands something  (an insert, a replace, a delete, an update with its document)
     an update behind it that came without its document, which hides nothing until it has been looked up

@@ -288,20 +288,20 @@ class World(Strangers):
         """The engine looks into the channels: all that waits there is made durable at once, and the machine hears of
         it. In between it may crash, and the channels show it all once more."""
         known, controls = self.known(), self.machine.controls if self.machine else self.sink.controls
-        taking = SignalBatch(map(controls.applied, known), controls)
+        batch = SignalBatch(map(controls.applied, known), controls)
         for signal in self.waiting:
-            if taking.digest_of(signal.id) is not None:
+            if batch.digest_of(signal.id) is not None:
                 continue
             if isinstance(signal, SnapshotRequest):
-                taking.accept(signal)
+                batch.accept(signal)
                 known.append(RequestProgress.accepted(signal))
                 continue
             known = list(map(controls.applied, known))
             self.commands.append(signal)
             self.oracles.decided(signal, known)
             controls = after(controls, signal, known)
-            taking.apply(signal)
-        taken = SignalsTaken(tuple(taking.new), taking.controls)
+            batch.apply(signal)
+        taken = SignalsTaken(tuple(batch.new), batch.controls)
         self.sink.journal += taken.requests
         self.sink.decide(taken.controls)
         self.boundaries += 1

@@ -28,12 +28,12 @@ def after(controls: Controls, command: Command, requests: Iterable[RequestProgre
 def _taken(
     requests: Iterable[RequestProgress], controls: Controls, signals: Iterable[Signal]
 ) -> SignalsTaken:
-    taking = SignalBatch(map(controls.applied, requests), controls)
+    batch = SignalBatch(map(controls.applied, requests), controls)
     for signal in signals:
-        if taking.digest_of(signal.id) is not None:
+        if batch.digest_of(signal.id) is not None:
             continue
         if isinstance(signal, SnapshotRequest):
-            taking.accept(signal)
+            batch.accept(signal)
         else:
-            taking.apply(signal)
-    return SignalsTaken(tuple(taking.new), taking.controls)
+            batch.apply(signal)
+    return SignalsTaken(tuple(batch.new), batch.controls)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from snapshotter.core.values.chunks import Bound, KeyRange
 from snapshotter.core.values.commands import Pause
 from snapshotter.core.values.controls import Controls
-from snapshotter.core.values.memory import KEPT, ROOM, Memory, Moment, Said
+from snapshotter.core.values.memory import KEPT, ROOM, Handled, Memory, Moment
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.journal import Journal
@@ -135,7 +135,7 @@ def test_signals_that_came_together_are_one_write() -> None:
     storage = Counting()
     journal = Journal(storage)
     requests = [replace(REQUEST, id=f"r{n}") for n in range(1_000)]
-    controls = Controls(paused=frozenset({"r7"}), taken=Memory({"p1": Said("d", 7)}))
+    controls = Controls(paused=frozenset({"r7"}), taken=Memory({"p1": Handled("d", 7)}))
     journal.take(requests, controls)
     journal.take(requests, controls)
     assert storage.writes == 1

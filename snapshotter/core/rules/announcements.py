@@ -1,4 +1,4 @@
-"""What operators are told when progress is saved: the difference between two saved states.
+"""What operators are notified of when progress is saved: the difference between two saved states.
 
 Derived, never stored, so that nothing is announced that is not durable. Of a request, in this order:
 

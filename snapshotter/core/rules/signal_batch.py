@@ -111,7 +111,7 @@ class SignalBatch:
         """A signal whose id is new, and that decides nothing about requests."""
         self._taken[signal_id] = digest
 
-    def nobody(self, command: Command) -> tuple[str, ...]:
+    def unknown(self, command: Command) -> tuple[str, ...]:
         """The ids that the command names and that no request has."""
         return tuple(sorted(i for i in command.requests or () if i not in self._known))
 
@@ -129,13 +129,13 @@ class SignalBatch:
             meant = list(self._open.values())
         else:
             meant = [self._known[i] for i in sorted(command.requests) if i in self._known]
-        affected = Affected.of([request.id for request in meant if self._meets(command, request)])
+        affected = Affected.of([request.id for request in meant if self._affects(command, request)])
         self._controls = self._controls.deciding(command, meant)
         for request in meant:
             self._put(self._controls.applied(request))
         return affected
 
-    def _meets(self, command: Command, request: RequestProgress) -> bool:
+    def _affects(self, command: Command, request: RequestProgress) -> bool:
         match command:
             case Stop():
                 left = (task.namespace for task in request.tasks if not task.ended)

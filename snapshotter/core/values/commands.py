@@ -1,4 +1,4 @@
-"""What operators tell the engine to do with requests: stop, pause, resume.
+"""Commands of operators about requests: stop, pause, resume.
 
 A command is about the requests that exist when it is carried out (`core.rules.signal_batch`). What it decides about
 them is kept as facts (`core.values.controls`), and only these reach the machine.

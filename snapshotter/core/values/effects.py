@@ -173,7 +173,7 @@ class SaveControls:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED, ...; all of
+    """Notify operators, after the batch is saved. ``kind`` is the field's word for it (STARTED, COMPLETED, ...; all of
     them in `core.rules.announcements`), ``data`` what goes with it, by the documented names."""
 
     kind: str

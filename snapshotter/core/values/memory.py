@@ -1,7 +1,7 @@
-"""Which signals were handled: by id what each said, and when.
+"""Which signals were handled: by id what each contained, and when.
 
-One that is delivered twice is known by its id, and another one under its id can be told from it. How long that lasts is
-stated in time (``engine.signals.remember.ms``), for that is how operators think of it; the newest ``KEPT`` are known
+One that is delivered twice is known by its id, and another one under its id is recognized as such. How long that lasts
+is stated in time (``engine.signals.remember.ms``), for that is how operators think of it; the newest ``KEPT`` are known
 however old they are. What a crash delivers again is among those.
 
 Invariant: nothing is forgotten that is younger than the time stated. So where there is no room for more, more is
@@ -23,7 +23,7 @@ SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Handled:
     """``digest`` stands for what the signal said; ``at``: when it was handled, or the request had ended, in seconds
     since 1970 (0: an earlier version, which counted, did not note it)."""
 
@@ -51,22 +51,22 @@ LONG_AGO = Moment()
 class Memory(Mapping[str, str]):
     """Digests by id, in the order in which they came."""
 
-    said: Mapping[str, Said] = field(default_factory=dict)
+    signals: Mapping[str, Handled] = field(default_factory=dict)
 
     def __getitem__(self, signal_id: str) -> str:
-        return self.said[signal_id].digest
+        return self.signals[signal_id].digest
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.said)
+        return iter(self.signals)
 
     def __len__(self) -> int:
-        return len(self.said)
+        return len(self.signals)
 
     def remembering(self, digests: Mapping[str, str], moment: Moment) -> Self:
         """With these as the newest. Older ones are forgotten whose time is over, beyond the newest ``KEPT``."""
         if not digests:
             return self
-        known = {**self.said, **{name: Said(digest, moment.now) for name, digest in digests.items()}}
+        known = {**self.signals, **{name: Handled(digest, moment.now) for name, digest in digests.items()}}
         for oldest in list(islice(known, max(0, len(known) - KEPT))):
             if known[oldest].at < moment.since:
                 del known[oldest]
@@ -74,14 +74,17 @@ class Memory(Mapping[str, str]):
 
     def younger(self, moment: Moment) -> int:
         """How many are so young that they must not be forgotten."""
-        return sum(said.at >= moment.since for said in self.said.values())
+        return sum(handled.at >= moment.since for handled in self.signals.values())
 
     def to_json(self) -> dict[str, Any]:
-        return {name: [said.digest, said.at] for name, said in self.said.items()}
+        return {name: [handled.digest, handled.at] for name, handled in self.signals.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Also as an earlier version wrote it: a digest alone."""
         return cls(
-            {name: Said(said) if isinstance(said, str) else Said(*said) for name, said in value.items()}
+            {
+                name: Handled(handled) if isinstance(handled, str) else Handled(*handled)
+                for name, handled in value.items()
+            }
         )

@@ -61,7 +61,7 @@ class SnapshotRequest:
     """Collections to read, in this order. ``id`` makes it idempotent: the same id is carried out once.
 
     Of two requests that want the same, the one of the higher ``priority`` goes first, then the one that was accepted
-    first. ``digest`` stands for the content as it was sent, so that another one under the same id can be told.
+    first. ``digest`` stands for the content as it was sent, so that another one under the same id is recognized.
     ``blocking``: nothing else is read meanwhile, and the stream waits. ``unknown``: names in it of no captured
     collection; they are reported.
     """

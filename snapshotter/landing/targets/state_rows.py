@@ -249,7 +249,7 @@ def _append(
     done = opened.table.land(
         reads,
         batch_id=identity.batch_id,
-        metadata=_said(batch, identity),
+        metadata=_metadata(batch, identity),
         how="append",
         key_ranges=cover(_spans_read(batch)),
         part="batch" if events is None else "reads",
@@ -293,7 +293,7 @@ def _merge(
     return opened.table.land(
         reduce(DataFrame.unionByName, source),
         batch_id=identity.batch_id,
-        metadata=_said(batch, identity, windows=windows),
+        metadata=_metadata(batch, identity, windows=windows),
         how="replace" if batch.truncated is not None else "merge",
         key_ranges=None if batch.truncated is not None else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
@@ -302,8 +302,8 @@ def _merge(
     )
 
 
-def _said(batch: CollectionContents, identity: Identity, *, windows: bool = True) -> dict[str, Any]:
-    """What the commit says: of the batch, and which windows' READs are in it."""
+def _metadata(batch: CollectionContents, identity: Identity, *, windows: bool = True) -> dict[str, Any]:
+    """Of the commit: that of the batch, and which windows' READs are in it."""
     closing = [str(c.window.id) for c in batch.closings] if windows else []
     return {**identity.metadata, "windows": closing}
 

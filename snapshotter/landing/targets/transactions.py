@@ -112,8 +112,8 @@ class TransactionTable:
         rows = list(rows_of(_collection_events(contents.events))) if contents.transactional else []
         if rows:
             frame = frame_of(self._session, pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
-            batch, said = contents.identity.batch_id, json.dumps(contents.identity.metadata)
-            append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, said)
+            batch, metadata = contents.identity.batch_id, json.dumps(contents.identity.metadata)
+            append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, metadata)
         return Landed()
 
 

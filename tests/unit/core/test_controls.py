@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from snapshotter.core.values.commands import Pause, Resume, Stop
 from snapshotter.core.values.controls import Controls
-from snapshotter.core.values.memory import KEPT, Memory, Moment, Said
+from snapshotter.core.values.memory import KEPT, Handled, Memory, Moment
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.tasks import TaskState
 from tests.support.taken import after
@@ -136,7 +136,9 @@ TASKS = st.tuples(st.text(max_size=3), st.sampled_from([ORDERS, ITEMS]))
         st.dictionaries(TASKS, st.integers(1, 9)),
         st.builds(
             Memory,
-            st.dictionaries(st.text(max_size=3), st.builds(Said, st.text(max_size=3), st.integers(0, 2**40))),
+            st.dictionaries(
+                st.text(max_size=3), st.builds(Handled, st.text(max_size=3), st.integers(0, 2**40))
+            ),
         ),
     )
 )

@@ -91,37 +91,38 @@ def test_together_is_as_one_by_one(several: list[object]) -> None:
 def test_what_a_command_met_is_what_it_changed(several: list[object]) -> None:
     """Judged by the states before and after it, one by one."""
     said = named(several)
-    taking = SignalBatch(EXISTING, Controls())
+    batch = SignalBatch(EXISTING, Controls())
     for number, signal in enumerate(said):
         if isinstance(signal, SnapshotRequest):
-            taking.accept(signal)
+            batch.accept(signal)
             continue
         before = {r.id: r for r in one_by_one(said[:number]).progress.requests}
         after = one_by_one(said[: number + 1]).progress.requests
         changed = {r.id for r in after if before[r.id] != r}
-        met = set(taking.apply(signal).requests)
+        affected = set(batch.apply(signal).requests)
         paused = {r.id for r in before.values() if isinstance(signal, Pause) and r.paused}
-        assert changed <= met <= changed | paused
+        assert changed <= affected <= changed | paused
 
 
 def test_ids_that_nobody_has() -> None:
     """Are said of the command that names them, in order."""
-    taking = SignalBatch(EXISTING, Controls())
-    assert taking.nobody(Stop("s", frozenset({"q9", "q1", "q8"}))) == ("q8", "q9")
-    assert taking.nobody(Stop("s")) == ()
+    batch = SignalBatch(EXISTING, Controls())
+    assert batch.unknown(Stop("s", frozenset({"q9", "q1", "q8"}))) == ("q8", "q9")
+    assert batch.unknown(Stop("s")) == ()
 
 
 def test_a_repeated_command_costs_nothing() -> None:
-    """A thousand stops in a row are a thousand ids to remember, and one stop; each pause met what the first one did."""
-    taking = SignalBatch(EXISTING, Controls())
-    met = {taking.apply(Pause(f"p{n}")) for n in range(1_000)}
-    assert met == {Affected(("q1",), 1)}
-    assert [taking.apply(Stop(f"s{n}")).count for n in range(3)] == [1, 0, 0]
-    assert (taking.open, taking.names, taking.commands) == (0, frozenset(), 1_003)
+    """A thousand stops in a row are a thousand ids to remember, and one stop; each pause affected what the first one
+    did."""
+    batch = SignalBatch(EXISTING, Controls())
+    affected = {batch.apply(Pause(f"p{n}")) for n in range(1_000)}
+    assert affected == {Affected(("q1",), 1)}
+    assert [batch.apply(Stop(f"s{n}")).count for n in range(3)] == [1, 0, 0]
+    assert (batch.open, batch.names, batch.commands) == (0, frozenset(), 1_003)
 
 
 def test_of_very_many_some_are_named() -> None:
-    """All are met and counted."""
+    """All are affected and counted."""
     many = [RequestProgress.accepted(request(f"q{n}", ORDERS)) for n in range(2 * AFFECTED_SHOWN)]
-    met = SignalBatch(many, Controls()).apply(Stop("s"))
-    assert (len(met.requests), met.count) == (AFFECTED_SHOWN, 2 * AFFECTED_SHOWN)
+    affected = SignalBatch(many, Controls()).apply(Stop("s"))
+    assert (len(affected.requests), affected.count) == (AFFECTED_SHOWN, 2 * AFFECTED_SHOWN)
