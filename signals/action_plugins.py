@@ -57,7 +57,7 @@ def function_of(kind: str) -> Callable[[CustomSignal], None]:
         raise ActionNotFound(f"{problem} the signal type {kind!r} by an entry point in {GROUP}")
     try:
         function: Callable[[CustomSignal], None] = found[0].load()
-    except Exception as error:  # a stranger's code: what it raises is told as its own
+    except Exception as error:  # a stranger's code: what it raises is reported as its own
         raise ActionNotFound(f"{found[0].value} can't be loaded: {type(error).__name__}: {error}") from error
     return function
 

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 
 class SnapshotType(StrEnum):
-    """How a snapshot runs: beside the stream in windows, or with the stream waiting."""
+    """How a snapshot runs: in windows while the stream goes on, or with the stream waiting."""
 
     INCREMENTAL = "incremental"
     BLOCKING = "blocking"

@@ -147,7 +147,7 @@ class SnapshotStatus:
 
 
 def key_of(signal_id: str, engine: str) -> dict[str, str]:
-    """The ``_id`` of the document in which an engine tells of a signal."""
+    """The ``_id`` of the document in which an engine reports on a signal."""
     return {"id": signal_id, "engine": engine}
 
 

@@ -109,7 +109,7 @@ class KafkaChannel:
     # Where to begin, and whether all is still well
 
     def _look(self) -> None:
-        """Look the topic up beside us: at first, while there is trouble, and now and then."""
+        """Look the topic up on another thread: at first, while there is trouble, and now and then."""
         if self._looking is None:
             pause = CHECK_SECONDS if self._reading and self.health() is None else RETRY_SECONDS
             if self._clock() - self._looked_at < pause:

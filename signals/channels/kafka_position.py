@@ -1,7 +1,7 @@
 """Where a Kafka topic is read from, found out at the broker when a channel begins.
 
-All that may take long, or fail, is in ``find_start``: it runs beside the engine's loop, and talks to the broker through
-clients of its own.
+All that may take long, or fail, is in ``find_start``: it runs on another thread than the engine's loop, and talks to
+the broker through clients of its own.
 
 The order: our own stored position; without one, what the consumer group has committed (so whoever comes from Debezium
 goes on where that stopped); without that, the beginning of the topic, as Debezium does, or its end if

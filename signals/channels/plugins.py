@@ -65,7 +65,7 @@ def _made(point: EntryPoint, context: ChannelContext) -> SignalChannel:
         channel: SignalChannel = point.load()(context)
     except ChannelOptionsRefused:
         raise
-    except Exception as error:  # a stranger's code: what it raises is told as its own
+    except Exception as error:  # a stranger's code: what it raises is reported as its own
         raise _refused(
             f"could not be made by {point.value}: {type(error).__name__}: {error}", point.name
         ) from error
@@ -109,7 +109,7 @@ class ForeignChannel:
     def _held(self, what: str, call: Callable[[], T], otherwise: T) -> T:
         try:
             result = call()
-        except Exception as error:  # noqa: BLE001 -- a stranger's code may raise anything; it is told in health
+        except Exception as error:  # noqa: BLE001 -- a stranger's code may raise anything; health reports it
             self._trouble = f"{what} failed: {type(error).__name__}: {error}"
             return otherwise
         if what == "poll":

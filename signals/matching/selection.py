@@ -56,7 +56,7 @@ def expand(patterns: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unmatched(patterns: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The patterns that select no existing collection: what an operator is told about. Raises BadPattern."""
+    """The patterns that select no existing collection: what an operator is warned of. Raises BadPattern."""
     existing = _Names(names)
     return tuple(pattern for pattern in patterns if not existing.matching(pattern))
 

@@ -6,7 +6,7 @@ documented for each aggregate type and type. Beside Debezium's there are three t
 why, ``STOPPED``, for a request that an operator ended, and ``SUSPENDED``, for a collection of which nothing lands any
 more.
 
-A blocking snapshot is told of as an ``Initial Snapshot``, as Debezium does. Every notification, an initial snapshot's
+A blocking snapshot is reported as an ``Initial Snapshot``, as Debezium does. Every notification, an initial snapshot's
 too, carries its request's own id, so that those of two requests can be told apart.
 
 Pure: standard library only.

@@ -1,7 +1,7 @@
 """Rules between the options of signal channels: which channels there are, and what each of them needs.
 
-Problems are gathered like those of `settings_checks`, so that a file's are told all at once. What only a channel's own
-client can judge is tried by `channel_config.check_options`, before an engine is started.
+Problems are gathered like those of `settings_checks`, so that a file's are reported all at once. What only a channel's
+own client can judge is tried by `channel_config.check_options`, before an engine is started.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules between the options of notifications: which channels there are, and what each of them needs.
 
-Problems are gathered like those of `settings_checks`, so that a file's are told all at once.
+Problems are gathered like those of `settings_checks`, so that a file's are reported all at once.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class SignalOptions(Group):
 
 
 class NotificationOptions(Group):
-    """Where operators are told what happens."""
+    """Where operators are notified."""
 
     channels: Names = option(
         "notification.enabled.channels", "where notifications go: log, sink, delta, or custom ones", ()

@@ -3,7 +3,7 @@
 From text to values in five steps: the file's form (``config_files``), environment variables, names
 (``options``: unknown ones are errors, unsupported ones too unless they ask for nothing, meaningless ones
 are warnings), values (``option_groups``), and rules that span options (``settings_checks``). The problems
-of all steps are told together, in one ConfigurationError.
+of all steps are reported together, in one ConfigurationError.
 
 Secrets are in the values, since clients need them. ``masked`` and the messages never show them.
 """

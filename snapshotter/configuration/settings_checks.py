@@ -1,7 +1,7 @@
 """Rules that span options: which go together, and which exclude each other.
 
 Each check looks at the values read so far and yields problems; none stops another, so that a file's
-problems are told all at once. Pure, apart from the value types it reads.
+problems are reported all at once. Pure, apart from the value types it reads.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def read_group(
 ) -> Group | None:
     """One group's values; with problems, of its sound options alone, or None where a required one is missing.
 
-    Options in ``broken`` have had their problems told already.
+    Options in ``broken`` have had their problems reported already.
     """
     names = {field.alias for field in kind.model_fields.values() if field.alias}
     given: dict[str, Any] = {name: values[name] for name in values if name in names}
@@ -74,7 +74,7 @@ def read_group(
             if name not in broken:
                 problems.append(_problem(name, error, given))
             given.pop(name, None)
-    # What is left still takes part in the checks between options, so that their problems are told too.
+    # What is left still takes part in the checks between options, so that their problems are reported too.
     try:
         return kind.model_validate(given)
     except ValidationError:

@@ -84,7 +84,7 @@ def custom(name: str) -> SnapshotPolicy:
         )
     try:
         policy = found[0].load()()
-    except Exception as error:  # a stranger's code: what it raises is told as its own
+    except Exception as error:  # a stranger's code: what it raises is reported as its own
         raise ValueError(f"{found[0].value} could not be made: {type(error).__name__}: {error}") from error
     if isinstance(policy, SnapshotPolicy):
         return policy

@@ -12,7 +12,7 @@ batches land, and each batch closes the windows whose high watermark lies at or 
 scan. What landed moves the frontier, which is saved with the batch.
 
 Invariants
-- Nothing is asked for before the first batch of the run: only it tells how far the tables reach, and from
+- Nothing is asked for before the first batch of the run: only it says how far the tables reach, and from
   when on the stream carries every change.
 - low before read before high: each is asked for only in answer to the one before.
 - land before save before announce: they are returned in this order, in one tuple.
@@ -279,7 +279,8 @@ class Machine:
         return [*effects, landing]
 
     def _lasts(self, batch: inputs.BatchArrived) -> bool:
-        """Whether changes wait long: for the batch before theirs, which this one's span tells of, and for their own."""
+        """Whether changes wait long: for the batch before theirs, which this one's span indicates, and for their
+        own."""
         least = self.limits.yield_seconds
         return least is not None and batch.end.t - batch.start.t >= least
 

@@ -174,7 +174,7 @@ class Scheduler:
         task = task.opened(found, happened.estimated, ordered_keys=happened.ordered_keys)
         self.put(happened.request_id, task)
         self.opening.discard(known)
-        # Whether its table is empty, or (an empty collection) that it is done already: a batch tells.
+        # Whether its table is empty, or (an empty collection) that it is done already: a batch says.
         return [MakeBatch()]
 
     def fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:

@@ -39,7 +39,7 @@ START = "capture.start.op.time"
 
 
 def early_position(client: MongoClient[Any]) -> ClusterTime | None:
-    """Now, for as long as nothing can be saved; None where the source does not tell, and preflight will say why."""
+    """Now, for as long as nothing can be saved; None where the source gives no answer, and preflight will say why."""
     try:
         return majority_time(client)
     except (PyMongoError, SourceError):

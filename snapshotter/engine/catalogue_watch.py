@@ -1,7 +1,8 @@
-"""A look at the server's catalogue at the start and once a minute, beside the runs, for as long as an engine lives.
+"""A look at the server's catalogue at the start and once a minute, on a thread of its own, for as long as an engine
+lives.
 
 A name that the server reads otherwise than the engine ends it: what streams and what is loaded would differ. Include
-lists that match nothing are told. It has a thread of its own, for thousands of collections take the server a while.
+lists that match nothing are reported. It has a thread of its own, for thousands of collections take the server a while.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the engine tells its source between batches (`streaming.source.hints`): when to make one, how dense events are.
+"""What the engine asks of its source between batches (`streaming.source.hints`): when to make one, how dense events
+are.
 
 The nonce moves the offset when the stream is idle and something waits for a batch. The density of recent batches lets
 the next one be sized without counting first.
@@ -35,7 +36,7 @@ class HintsWriter:
             self._write()
 
     def wait(self, seconds: int) -> None:
-        """Until told otherwise, a batch begins when the stream is ``seconds`` ahead (0: at once), or at a
+        """Until changed, a batch begins when the stream is ``seconds`` ahead (0: at once), or at a
         `request_batch`."""
         with self._lock:
             if seconds != self._wait:
@@ -43,7 +44,7 @@ class HintsWriter:
                 self._write()
 
     def hold(self, seconds: int) -> None:
-        """Until told otherwise, the position stands still while the stream is less than ``seconds`` ahead of it; a
+        """Until changed, the position stands still while the stream is less than ``seconds`` ahead of it; a
         batch that is asked for has no events."""
         with self._lock:
             if seconds != self._hold:

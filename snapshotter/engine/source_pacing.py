@@ -24,10 +24,10 @@ _NO_END = 1 << 31
 
 @dataclass(slots=True)
 class SourcePacing:
-    """Of one run. ``wait_seconds``: for so long READs may wait for more of their kind, beside changes. ``streams_at``:
-    until then (by the monotonic clock) the position stands still where the first batch has put it. ``fresh``: no batch
-    has been saved yet, and changes wait since the position was taken: a first load is opened before they land, for into
-    a table that is empty it is appended. ``streams``: whether the newest batch holds events."""
+    """Of one run. ``wait_seconds``: for so long READs may wait for more of their kind, while changes stream.
+    ``streams_at``: until then (by the monotonic clock) the position stands still where the first batch has put it.
+    ``fresh``: no batch has been saved yet, and changes wait since the position was taken: a first load is opened before
+    they land, for into a table that is empty it is appended. ``streams``: whether the newest batch holds events."""
 
     hints: HintsWriter
     wait_seconds: int

@@ -20,7 +20,7 @@ class Suspects:
     _runs: Counter[Namespace] = field(default_factory=Counter)
 
     def note(self, failing: Namespace | None, *, steady: bool) -> None:
-        """A run has ended with an error, which only this collection's table met. ``steady``: it had gone well."""
+        """A run has ended with an error, which only this collection's table had. ``steady``: it had gone well."""
         if steady:
             self._runs.clear()
         if failing is not None:

@@ -41,7 +41,7 @@ def _carry_out(
         function_of(action.type)(signal_of(action, engine))
     except ActionNotFound as error:
         failed(str(error))
-    except Exception as error:  # noqa: BLE001 - a stranger's code: the one who asked is told, and nobody else is harmed
+    except Exception as error:  # noqa: BLE001 - a stranger's code: it is reported to the sender, and affects nobody else
         why = f"{action.type} failed: {type(error).__name__}: {cause_of(error)}"
         _log.error("a signal of another package failed", id=action.id, error=why)
         failed(why)

@@ -60,7 +60,7 @@ def _run(
 def _answer(request: SnapshotRequest, estimate: Estimate) -> DryRun:
     try:
         answer = estimate(request)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked is told, and nobody else is harmed
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is reported to the sender, and affects nobody else
         why = describe(error).message
         _log.error("a dry run failed", id=request.id, error=why)
         return DryRun(id=request.id, answered_at=datetime.now(UTC), error=why)

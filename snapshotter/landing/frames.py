@@ -14,7 +14,7 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def in_landing_pool(spark: SparkSession) -> None:
-    """From here on this thread's jobs are scheduled beside those of other landings."""
+    """From here on this thread's jobs are scheduled along with those of other landings."""
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
 
 

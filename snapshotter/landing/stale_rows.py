@@ -1,6 +1,6 @@
 """Rows that a change of a document's shard key leaves behind, in a sharded collection.
 
-MongoDB tells such a change in one of two ways. A document that moves to another shard is deleted there and inserted
+MongoDB shows such a change in one of two ways. A document that moves to another shard is deleted there and inserted
 here. One that stays is updated or replaced under its new documentKey, and nothing names the old one, whose row would
 stay for ever. An update says which fields it changes (`streaming.source.change_events`), a replacement does not: so
 where one comes, other keys of its `_id` are looked for, in the table and in the batch. Usually there are none.

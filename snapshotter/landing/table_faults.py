@@ -30,7 +30,7 @@ class Blame:
         return fault_of(namespace, error, suspect=namespace in self.suspects)
 
     def note(self, namespace: Namespace, error: BaseException, *, others: bool) -> None:
-        """This error ends the run. ``others``: tables beside this one met none."""
+        """This error ends the run. ``others``: other tables had none."""
         if others and may_be_blamed(error):
             self.failing = namespace
 

@@ -1,4 +1,4 @@
-"""The request lane: carries out what the machine asks of the source, beside the batches, and reports back.
+"""The request lane: carries out what the machine asks of the source, concurrently with the batches, and reports back.
 
 Each kind of effect has its own small queue and thread(s), so that a slow read never keeps a watermark waiting. What
 piles up while one call is under way shares the next call: many low watermarks are one insert, and many small chunks of

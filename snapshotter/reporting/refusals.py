@@ -21,7 +21,7 @@ class Refusals:
         self._newest: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def add(self, signal_id: str, why: str) -> tuple[str, str]:
-        """Returns the two as they are told: the reason names the signal."""
+        """Returns the two as they are reported: the reason names the signal."""
         if signal_id not in why[: 2 * _WHY_MAX]:
             why = f"signal {signal_id[:_ID_MAX]!r}: {why}"
         found = _cut(signal_id, _ID_MAX), _cut(why, _WHY_MAX)

@@ -5,7 +5,7 @@ state: nothing is decided by it. It is notified after a batch's progress is save
 which one thread writes the newest word about each request. MongoDB may be away for as long as it likes.
 
 Invariants
-- What is told waits for nothing, and is at most one document a request, and ``_SIGNALS_MAX`` about other signals,
+- A report waits for nothing, and is at most one document a request, and ``_SIGNALS_MAX`` about other signals,
   however slow MongoDB is.
 - A finished state is not overwritten by an older one: a batch that is repeated, or an engine that has lost its lock,
   finds it finished. A request that goes on after a failure (``attempt`` is higher) is newer; so is one of a state

@@ -1,7 +1,7 @@
 """The windows that have landed: when each was open, and what came of its READs, for whoever wants to look or to plot.
 
-It listens to one run after the other: to what the machine is told, and to what it asks for in answer. Nothing is
-decided by it. Moments are by the engine's own clock, when it was told; what decides is cluster times, in the core.
+It listens to one run after the other: to the inputs of the machine, and to its effects. Nothing is
+decided by it. Moments are by the engine's own clock, at the input; what decides is cluster times, in the core.
 
 Invariants
 - A window is listed once its rows are visible and its progress is saved, not before.
@@ -33,7 +33,7 @@ class LandedWindow:
     ``id`` is its name in the commit's ``userMetadata``, and ``number`` its last part. ``request_id`` is None where ids
     were read again one by one. ``upto`` is the last id of its chunk, shown as in notifications. Of the READs, ``rows``
     have landed and ``dropped`` were superseded by what streamed; ``deleted`` rows were missing at source. Windows that
-    share a commit (a ``batch``) are exact in sum; which of them a superseded READ belongs to is not told apart.
+    share a commit (a ``batch``) are exact in sum; to which of them a superseded READ belongs is not known.
     """
 
     id: str
@@ -65,7 +65,7 @@ class WindowLog:
     _landing: LandBatch | None = None
 
     def note(self, happened: Input, effects: Iterable[Effect]) -> None:
-        """What the machine was told, and its answer, once that has been carried out."""
+        """An input of the machine, and its effects, once they have been carried out."""
         match happened:
             case ChunkRead() | HighWritten() if happened.window in self._moments:
                 self._moments[happened.window][type(happened)] = self.clock()

@@ -21,9 +21,9 @@
 A batch that is read in several splits has a trailer for each: that of ``split`` of ``splits``.
 
 Under `columns=state` before stays null, and update_description too, except of an update that changes the shard key of
-its document: MongoDB tells the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
+its document: MongoDB names the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
 null unless `provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that
-have them. Under `events=latest` the rows are in no order, and ``ord`` tells it.
+have them. Under `events=latest` the rows are in no order, and ``ord`` gives it.
 
 Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
 stream may hold a million events, but never all of them at once.

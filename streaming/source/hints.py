@@ -1,4 +1,4 @@
-"""What an engine tells the source between batches, through a small file.
+"""What an engine asks of the source between batches, through a small file.
 
 Spark asks a Python source for its latest offset in a process of its own, so nothing else gets there. The
 file is replaced as a whole: a reader sees the one or the other, never half of one. No file means no hints.

@@ -59,7 +59,7 @@ def test_what_a_state_table_needs_arrives(
     assert brief(read(behind, Offset.from_json(first).time, now(mongo_uri)))[:-1] == [("insert", 3)]
 
 
-def test_who_asks_for_all_columns_gets_them_or_is_told(
+def test_asking_for_all_columns_gets_them_or_an_error(
     mongo_uri: str, mongo_client: Client, database: str
 ) -> None:
     """The source's schema promises them. An event of 18 MB cannot come, and the error says what to leave out."""

@@ -139,7 +139,7 @@ def test_a_token_that_the_oplog_has_lost(forgetful: MongoDeployment) -> None:
         source.latestOffset(source.initialOffset(), source.getDefaultReadLimit())
 
 
-def test_the_oldest_position_with_and_without_sight_of_the_oplog(forgetful: MongoDeployment) -> None:
+def test_the_oldest_position_with_and_without_access_to_the_oplog(forgetful: MongoDeployment) -> None:
     """Found by opening change streams, it is at most a second later than the first oplog entry."""
     client = mongo.connect(forgetful.uri)
     before = mongo.oldest_time(client)

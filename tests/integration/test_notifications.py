@@ -49,7 +49,7 @@ def told(notifications: Sequence[Notification]) -> list[tuple[str, str, dict[str
 
 
 @pytest.mark.slow
-def test_a_backfill_is_told_in_order_by_every_channel(lab: Lab, kafka: KafkaBroker, topic: str) -> None:
+def test_every_channel_is_notified_of_a_backfill_in_order(lab: Lab, kafka: KafkaBroker, topic: str) -> None:
     """STARTED, IN_PROGRESS for each chunk that landed, TABLE_SCAN_COMPLETED for each collection, COMPLETED: the same in
     the process, in the log, in the Delta table, and in the Kafka topic, under the request's id."""
     lab.with_options(

@@ -27,7 +27,7 @@ def told(events: list[Any]) -> list[tuple[str, str]]:
     return [(e["collection"], e["run"]) for e in events if e["log_level"] == "warning"]
 
 
-def test_a_collection_without_post_images_is_told_once_with_the_command(
+def test_a_collection_without_post_images_is_reported_once_with_the_command(
     mongo_client: Client, database: str
 ) -> None:
     """Also one that comes later, one that is made anew, and one that has them switched off; and the command works."""

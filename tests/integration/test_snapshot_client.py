@@ -111,7 +111,7 @@ def rows_of(client: SnapshotClient, request: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_and_mended_through_the_client(lab: Lab, reads: Reads) -> None:
+def test_a_failure_is_reported_and_mended_through_the_client(lab: Lab, reads: Reads) -> None:
     """A blocking snapshot that cannot be read raises, where it is waited for, with its reason and what to do; doing
     that completes it. What changed meanwhile has landed too."""
     client = prepared(lab, 12)

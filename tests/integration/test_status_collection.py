@@ -135,7 +135,7 @@ def test_documents_of_earlier_versions_are_read(mongo_client: Client, database: 
     assert [(s.id, s.state) for s in client.history()] == [("old", "running"), ("q", "completed")]
 
 
-def test_what_is_told_again_keeps_its_time(mongo_client: Client, database: str) -> None:
+def test_what_is_reported_again_keeps_its_time(mongo_client: Client, database: str) -> None:
     """A start tells of all requests that it remembers; the history stays in the order in which things happened."""
     with writing(mongo_client, database) as status:
         status.saved(progress(TaskState.DONE, rows=3))

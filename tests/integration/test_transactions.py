@@ -58,7 +58,7 @@ def change(lab: Lab, session: ClientSession) -> None:
     hidden.insert_one({"_id": "d"}, session=session)
 
 
-def test_transactions_are_told_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transactions_are_recorded_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has one BEGIN and one END with its counts, though the batch fails once and is landed again; END waits for
     nothing. What was rolled back, changed no captured collection, or was no transaction (retryable writes have
     sessions, too) is not told. The rows of state tables name their transaction by its cluster time.

@@ -43,7 +43,7 @@ integration/test_engine_rules.py::test_a_batch_is_read_from_the_source_once
     capture.scope capture.target
 integration/test_engine_beginning.py::test_an_option_goes_before_it
     capture.start.op.time
-integration/test_transactions.py::test_transactions_are_told_once
+integration/test_transactions.py::test_transactions_are_recorded_once
     provide.transaction.metadata
 unit/test_settings_warnings.py::test_what_has_no_effect_is_said
     cursor.max.await.time.ms
@@ -79,7 +79,7 @@ integration/test_engine_channels.py::test_kafka_and_a_file_start_backfills
     signal.kafka.*
 unit/test_kafka_channel_options.py::test_every_option_of_the_channel_counts
     signal.consumer.*
-integration/test_notifications.py::test_a_backfill_is_told_in_order_by_every_channel
+integration/test_notifications.py::test_every_channel_is_notified_of_a_backfill_in_order
     notification.enabled.channels notification.sink.topic.name notification.sink.bootstrap.servers
 unit/test_notification_options.py::test_the_sink_knows_its_topic_and_its_brokers
     notification.producer.*

@@ -50,7 +50,7 @@ def run(folder: Path, seed: str) -> tuple[str, str]:
     return told, re.findall(r"AssertionError: tried (.*)", done.stdout)[0]
 
 
-def test_a_fresh_seed_is_told_and_replays_everything(tmp_path: Path) -> None:
+def test_a_fresh_seed_is_reported_and_replays_everything(tmp_path: Path) -> None:
     """``--seed random`` takes another one each time; all workers have it, and Hypothesis goes by it."""
     one, two = run(tmp_path, "random"), run(tmp_path, "random")
     assert one[0] != two[0]

@@ -107,7 +107,7 @@ def test_one_problem(options: dict[str, object], option: str, expectation: str) 
     assert expectation in found[option]
 
 
-def test_problems_of_channels_are_told_with_all_others() -> None:
+def test_problems_of_channels_are_reported_with_all_others() -> None:
     """One error has those of the Kafka client and those of the rest."""
     wrong = {"signal.consumer.auto.offset.reset": "sideways", "signal.consumer.config.providers": "x"}
     found = problems({ENABLED: "kafka,nope", "snapshot.max.threads": "0", **wrong})
@@ -146,7 +146,7 @@ def test_what_has_no_effect_is_a_warning() -> None:
     assert warning == "signal.consumer.key.deserializer has no effect here: keys are text"
 
 
-def test_what_the_client_refuses_is_told_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_client_refuses_is_reported_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A property that librdkafka does not have, in its words; with the exit code of a configuration."""
 
     def started(settings: Settings) -> None:

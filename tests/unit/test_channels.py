@@ -145,7 +145,7 @@ def test_a_flood_does_not_hold_up_the_control_loop() -> None:
     assert told.handled == [f"s{number:05}" for number in range(4 * POLL_SIZE)]
 
 
-def test_a_channel_that_is_down_is_told(tmp_path: Path) -> None:
+def test_a_channel_that_is_down_is_reported(tmp_path: Path) -> None:
     """In the report at once; in the log when it has lasted, once, and once more when it is over. The others work."""
     told, storage, file = Told(), MemoryStorage(), tmp_path / "signals.jsonl"
     file.mkdir()

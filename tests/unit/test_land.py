@@ -34,7 +34,7 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Lande
     return StateTables(nothing, nothing, Blame()).land(contents)
 
 
-def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_several_tables_have_lost_is_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that dies takes READs of several collections along. A table that has committed its events records the
     batch, and would pass for landed, without an outcome of its windows, if it were tried once more with them."""
     landed = land(monkeypatch, {name: ReadBuffersLost(windows) for name, windows in LOST.items()})
@@ -42,7 +42,7 @@ def test_what_several_tables_have_lost_is_told_together(monkeypatch: pytest.Monk
     assert sorted(landed.collections) == NAMES[2:]
 
 
-def test_what_is_wrong_with_single_tables_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_single_tables_is_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others have landed; READs that are lost besides are told as well."""
     errors = {
         NAMES[0]: LandingError("it is no table of ours"),

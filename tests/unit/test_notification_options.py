@@ -137,7 +137,7 @@ def test_prefixes_stand_in_the_catalogue() -> None:
     assert option.default is None
 
 
-def test_what_the_client_refuses_is_told_before_anything_starts() -> None:
+def test_what_the_client_refuses_is_reported_before_anything_starts() -> None:
     """A property that librdkafka does not have is an error of the configuration, in its words."""
     config = notification_config(made({**SINK, "notification.producer.no.such": "1"}))
     with pytest.raises(ConfigurationError, match="No such configuration property"):

@@ -159,7 +159,7 @@ def test_a_lost_open_document_may_be_tried_again() -> None:
     assert it.waits.seconds == [1]
 
 
-def test_who_stops_in_a_wait_is_told_nothing_more() -> None:
+def test_a_stop_in_a_wait_reports_nothing_more() -> None:
     """The machine that would hear of it is not asked any more."""
     it = Watched(driver.AutoReconnect("gone"), Waits(stopping=True))
     assert it.writes_low(FIRST) == []
@@ -167,7 +167,7 @@ def test_who_stops_in_a_wait_is_told_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("windows", [(FIRST,), (FIRST, SECOND)])
-def test_one_write_is_told_to_all_its_windows(windows: tuple[WindowId, ...]) -> None:
+def test_one_write_is_reported_to_all_its_windows(windows: tuple[WindowId, ...]) -> None:
     """With the time that they share, and without a wait."""
     it = Watched(None)
     assert it.writes_low(*windows) == [LowWritten(window, at(5)) for window in windows]

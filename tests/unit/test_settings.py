@@ -110,7 +110,7 @@ def test_debeziums_queue_in_bytes_bounds_a_batch() -> None:
     assert list(problems({debeziums: "1000"})) == [debeziums]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """Names, values, variables and rules between options: one error has them all, each with option and
     value.
     """

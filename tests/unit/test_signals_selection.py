@@ -68,7 +68,7 @@ def test_order_and_repetition() -> None:
     assert expand(["shop.orders", "shop.(c|o)[a-z]+"], NAMES) == ("shop.orders", "shop.customers")
 
 
-def test_what_matches_nothing_is_told() -> None:
+def test_what_matches_nothing_is_reported() -> None:
     """A plain name that does not exist and a regular expression without a match are both named."""
     patterns = ["shop.orders", "shop.missing", "nothing.*"]
     assert unmatched(patterns, NAMES) == ("shop.missing", "nothing.*")

@@ -6,8 +6,8 @@ time they are more: at once as many as would be in time if waits grew in proport
 As soon as there is none they are less, in proportion (additive increase, multiplicative decrease: Chiu and Jain,
 Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989).
 
-Until a landing has been seen, how fast chunks are read tells how fast they will land: about as fast. For a landing has
-a cost of its own, whatever it carries, and who begins small has one more of them.
+Until a landing has been seen, how fast chunks are read predicts how fast they will land: about as fast. For a landing
+has a cost of its own, whatever it carries, and who begins small has one more of them.
 
 Invariant: never less than three eighths of what may be in flight beside changes. Most of what a landing takes does not
 depend on how much it lands: with less, changes waited little less, and a backfill took much longer. And a stream that
@@ -34,7 +34,7 @@ _USED = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """``rows``: so many READs may be in flight beside changes. ``seen``: a landing has told so."""
+    """``rows``: so many READs may be in flight beside changes. ``seen``: a landing has shown it."""
 
     rows: int
     seen: bool = False
@@ -46,7 +46,8 @@ class Pace:
 
     def expected(self, rows: int, seconds: float, limits: Limits) -> Pace:
         """What follows from a chunk of ``rows`` that was read in so many seconds beside those of the other readers,
-        until a landing has told: at least as many as are read once and landed twice in nine tenths of the target."""
+        until a landing has been seen: at least as many as are read once and landed twice in nine tenths of the
+        target."""
         target = limits.target_lag_seconds
         if self.seen or target is None or seconds <= 0:
             return self

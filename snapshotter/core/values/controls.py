@@ -1,4 +1,4 @@
-"""What operators have decided about requests: paused, stopped, made to go on after a failure.
+"""What operators have decided about requests: paused, stopped, resumed after a failure.
 
 Decisions are kept as facts about requests that exist, never as commands to be applied later. A command
 (``core.values.commands``) is turned into facts once, at the moment it is taken: that is when "all" means something.
@@ -31,7 +31,7 @@ _FINAL = (TaskState.DONE, TaskState.STOPPED)
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """``resumed``: of each task how often it has been told to go on after a failure."""
+    """``resumed``: of each task how often it was resumed after a failure."""
 
     paused: frozenset[str] = frozenset()
     stopped: frozenset[TaskId] = frozenset()

@@ -111,7 +111,7 @@ class LandedCollection:
 @dataclass(slots=True)
 class Landed:
     """What has landed by collection; and what could not: windows whose READs are ``lost``, and ``faults`` of single
-    collections. A target that tells no collections apart has nothing to say."""
+    collections. A target that does not distinguish collections leaves it empty."""
 
     collections: dict[Namespace, LandedCollection] = field(default_factory=dict)
     lost: frozenset[WindowId] = frozenset()

@@ -24,7 +24,7 @@ def said(before: RequestProgress | None, after: RequestProgress) -> list[str]:
     return [" ".join(str(w) for w in (a.kind, a.request_id, a.namespace, a.detail) if w) for a in told]
 
 
-def test_each_step_is_told_once() -> None:
+def test_each_step_is_announced_once() -> None:
     """And nothing is told where nothing moved."""
     opened, moved = WAITING.with_task(OPENED), WAITING.with_task(MOVED)
     done = WAITING.with_task(DONE)
@@ -39,7 +39,7 @@ def test_each_step_is_told_once() -> None:
     assert said(done, done.with_task(EMPTY)) == ["TABLE_SCAN_COMPLETED q1 shop.items EMPTY", "COMPLETED q1"]
 
 
-def test_several_steps_at_once_are_told_in_order() -> None:
+def test_several_steps_at_once_are_announced_in_order() -> None:
     """A request that came and went within one batch."""
     assert said(None, WAITING.with_task(DONE).with_task(EMPTY)) == [
         "STARTED q1",

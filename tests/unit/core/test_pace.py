@@ -49,7 +49,7 @@ def test_where_reading_makes_way_there_is_room_for_twice_as_many() -> None:
         (0.0, FIRST),  # not known
     ],
 )
-def test_how_fast_chunks_are_read_tells_how_much_is_read_for_the_first_landing(
+def test_how_fast_chunks_are_read_predicts_how_much_is_read_for_the_first_landing(
     read_seconds: float, rows: int
 ) -> None:
     """A change waits for a landing, for the reading in between, and for its own landing: each about as long."""
