@@ -1,4 +1,4 @@
-"""A look at the server's catalogue at the start and once a minute, on a thread of its own, for as long as an engine
+"""A look at the server's catalogue at the start and once a minute, concurrently with the runs, for as long as an engine
 lives.
 
 A name that the server reads otherwise than the engine ends it: what streams and what is loaded would differ. Include
