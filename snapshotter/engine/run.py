@@ -108,12 +108,8 @@ class Run:
             uri=config.uri,
             writer=self.writer,
             clock=self.clock,
-<<<<<<< HEAD
             layout=config.layout,
-            plan_for=world.tables.plan,
-=======
             plan_for=context.tables.plan,
->>>>>>> 0adbdf1 (The field's words: run context, background worker, stale rows, answers of the server)
             report=self.report,
             suspend=self.suspend,
             readers=config.limits.readers,
@@ -289,7 +285,7 @@ class Run:
     @property
     def written_by(self) -> dict[Namespace, Choice]:
         """How the newest landing of each table was written, and why so."""
-        return self.world.tables.written_by()
+        return self.context.tables.written_by()
 
     @property
     def started(self) -> bool:
