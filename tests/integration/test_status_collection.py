@@ -56,7 +56,7 @@ def document(client: Client, database: str, request_id: str = "q") -> dict[str, 
 def test_a_document_says_how_far_a_request_is(mongo_client: Client, database: str) -> None:
     """Its state, its collections with their counts, and after a failure why, and what to do next."""
     with writing(mongo_client, database) as status:
-        status.saved(progress(TaskState.FAILED, rows=3, dropped=1, chunks=2, estimated=9, error="no disk"))
+        status.saved(progress(TaskState.FAILED, rows=3, superseded=1, chunks=2, estimated=9, error="no disk"))
     found = document(mongo_client, database)
     collection = {"name": "shop.orders", "state": "failed", "rows": 3, "dropped": 1}
     assert found["collections"] == [
