@@ -167,15 +167,7 @@ class StatusWriter:
         if error is not None and error is not self._error:
             self._last_error = _error_report(error)
         self._error = error
-        requests = [self._request(r, now, progress) for r in progress.requests]
-        requests += [self._request(RequestProgress.accepted(r), now, progress) for r in waiting]
-        requests += [
-            RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
-            for i, why in refused
-        ]
-        if progress.batch_id < 0:  # nor been written anew
-            shown = {report.id for report in requests}
-            requests = [*(report for report in self._former if report.id not in shown), *requests]
+        requests = self._requests(progress, waiting, refused, now)
         position = progress.position
         lag = max(0, run.known_head.t - position.t) if run is not None and progress.batch_id >= 0 else None
         return Status(
@@ -198,6 +190,26 @@ class StatusWriter:
             suspended=tuple(_suspension(n, s) for n, s in sorted(progress.suspended.items())),
             tables=() if run is None else _tables(run),
         )
+
+    def _requests(
+        self,
+        progress: Progress,
+        waiting: Iterable[SnapshotRequest],
+        refused: Iterable[tuple[str, str]],
+        now: float,
+    ) -> list[RequestReport]:
+        """Those that have begun, those that wait for a batch, those that were refused; before the first batch also
+        what an earlier life reported."""
+        requests = [self._request(r, now, progress) for r in progress.requests]
+        requests += [self._request(RequestProgress.accepted(r), now, progress) for r in waiting]
+        requests += [
+            RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
+            for i, why in refused
+        ]
+        if progress.batch_id < 0:  # nor been written anew
+            shown = {report.id for report in requests}
+            requests = [*(report for report in self._former if report.id not in shown), *requests]
+        return requests
 
     def _forget(self, known: set[str]) -> None:
         """An engine lives for long: of requests that nobody remembers nothing is kept here, either."""

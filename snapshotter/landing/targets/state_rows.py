@@ -22,6 +22,7 @@ has an event row in this batch is superseded, or (an event at or before the low 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -70,48 +71,54 @@ def land_table(
     spark: SparkSession, opened: OpenTable, batch: CollectionContents, identity: Identity
 ) -> LandedCollection:
     """One commit or two, or none if nothing is left to write. Raises ``ReadBuffersLost`` before any READ is written."""
+    with ExitStack() as held_frames:
+        try:
+            return _land(spark, opened, batch, identity, held_frames)
+        except Exception as error:
+            if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
+                raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
+            raise
+
+
+def _land(
+    spark: SparkSession,
+    opened: OpenTable,
+    batch: CollectionContents,
+    identity: Identity,
+    held_frames: ExitStack,
+) -> LandedCollection:
+    """``held_frames`` frees what is checkpointed on the way, once it is written."""
     rows: DataFrame | None = None
-    missing: MissingRows | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
-    try:
-        events = events_to_land(batch)
-        if events is not None:
-            rows, keys, deletes = _decoded(opened, batch, events)
-        size = batch.size_bytes
-        landed = LandedCollection(
-            batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=size
-        )
-        recorded = opened.table.recorded_batch()
-        if recorded is not None and recorded >= identity.batch_id:
-            return landed
-        appends = _appends(batch)
-        streamed = pa.concat_tables([*batch.streamed, _always_newer(keys)])
-        if appends:
-            streamed = _always_newer(streamed)
-        reads = _reads(spark, opened, batch, streamed)
-        if reads is not None:
-            cores = spark.sparkContext.defaultParallelism
-            reads = reads.coalesce(_files(sum(c.window.rows for c in batch.closings), cores))
-        if reads is None and keys.num_rows == 0 and batch.truncated is None:
-            landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
-            return landed
-        if batch.truncated is None:  # else nothing of before stays
-            missing = missing_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
-        written = (
-            _table_rows(rows) if rows is not None and (keys.num_rows or batch.truncated is not None) else None
-        )
-        if reads is not None and appends:
-            return _append(opened, batch, identity, written, reads, landed)
-        return _commit(opened, batch, identity, written, reads, missing, landed)
-    except Exception as error:
-        if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
-            raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
-        raise
-    finally:
-        if rows is not None:
-            free_checkpoint(rows)
-        if missing is not None:
-            missing.free()
+    events = events_to_land(batch)
+    if events is not None:
+        rows, keys, deletes = _decoded(opened, batch, events)
+        held_frames.callback(free_checkpoint, rows)
+    landed = LandedCollection(
+        batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
+    )
+    recorded = opened.table.recorded_batch()
+    if recorded is not None and recorded >= identity.batch_id:
+        return landed
+    if not keys.num_rows and batch.truncated is None:
+        rows = None  # none of them lands, and nothing has to go
+    appends = _appends(batch)
+    streamed = pa.concat_tables([*batch.streamed, _always_newer(keys)])
+    if appends:
+        streamed = _always_newer(streamed)
+    reads = _reads(spark, opened, batch, streamed)
+    if reads is None and rows is None and batch.truncated is None:
+        landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
+        return landed
+    missing: MissingRows | None = None
+    if batch.truncated is None:  # else nothing of before stays
+        missing = missing_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
+    if missing is not None:
+        held_frames.callback(missing.free)
+    written = None if rows is None else _table_rows(rows)
+    if reads is not None and appends:
+        return _append(opened, batch, identity, written, reads, landed)
+    return _commit(opened, batch, identity, written, reads, missing, landed)
 
 
 def events_to_land(batch: CollectionContents) -> DataFrame | None:
@@ -179,7 +186,8 @@ def _always_newer(keys: pa.Table) -> pa.Table:
 def _reads(
     spark: SparkSession, opened: OpenTable, batch: CollectionContents, kept: pa.Table
 ) -> DataFrame | None:
-    """READs of the closing windows that no kept event supersedes, as rows of the table."""
+    """READs of the closing windows that no kept event supersedes, as rows of the table, in as many partitions as they
+    are to be files."""
     lows = {c.window.id: c.low.to_int() for c in batch.closings if not c.superseded}
     if not lows:
         return None
@@ -195,11 +203,12 @@ def _reads(
     reads = reduce(DataFrame.unionByName, frames).join(windows, "_window").drop("_window")
     reads = reads.withColumn("_source_ts", F.timestamp_seconds(F.shiftright("_cluster_time", 32)))
     reads = reads.withColumn("_op", F.lit("r"))
+    files = _files(sum(c.window.rows for c in batch.closings), spark.sparkContext.defaultParallelism)
     if kept.num_rows == 0:
-        return reads
+        return reads.coalesce(files)
     streamed = frame_of(spark, kept.rename_columns(["_streamed_key", "_streamed_time"]))
     newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_cluster_time"))
-    return reads.join(F.broadcast(streamed), newer, "left_anti")
+    return reads.join(F.broadcast(streamed), newer, "left_anti").coalesce(files)
 
 
 def _commit(
