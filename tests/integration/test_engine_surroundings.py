@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from snapshotter.verification.verify import verify_collection
+from streaming.layouts.columns.layout import COLUMNS
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.tables import difference
 
@@ -51,7 +52,7 @@ def test_an_engine_among_odd_names(lab: Lab) -> None:
         engine.catch_up(SECONDS)
     told = {log["field"] for log in logs if log["event"].startswith("a field has no column")}
     assert {"later", "x.theirs"} <= told
-    result = verify_collection(lab.spark, lab.uri, lab.namespace("orders"), str(path))
+    result = verify_collection(lab.spark, lab.uri, lab.namespace("orders"), str(path), COLUMNS)
     assert result.equal, str(result)
     rows = {row["_key"]: row for row in lab.spark.read.format("delta").load(str(path)).collect()}
     assert all(row["note"] is None and row["later"] is None for row in rows.values())
@@ -92,5 +93,5 @@ def test_nothing_that_spark_shows_has_the_password(lab: Lab) -> None:
         assert "hints.file" in seen, "the options of the stream are shown"
         assert SECRET not in seen
         assert SECRET not in repr(engine.engine.config)
-    verify_collection(lab.spark, lab.uri, lab.namespace("orders"), str(lab.table("orders")))
+    verify_collection(lab.spark, lab.uri, lab.namespace("orders"), str(lab.table("orders")), COLUMNS)
     assert SECRET not in shown(lab.spark)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from snapshotter.verification.verify import VerifyResult, verify_collection
 from streaming.keys.decoded import key_of
 from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
 from streaming.layouts.columns.plan import TablePlan
 from streaming.mongo.errors import DefiniteError
@@ -76,7 +77,7 @@ class Pair:
         self.spark.sql(statement.format(f"delta.`{self.path}`"))
 
     def verify(self, **options: Any) -> VerifyResult:
-        return verify_collection(self.spark, self.uri, self.namespace, self.path, **options)
+        return verify_collection(self.spark, self.uri, self.namespace, self.path, COLUMNS, **options)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from snapshotter.configuration.settings import Settings
 from snapshotter.verification.verify import verify_collection
 from streaming.delta.table_paths import state_path, under
+from streaming.layouts.columns.layout import COLUMNS
 from streaming.namespaces import Namespace
 from tests.support.tables import difference
 
@@ -19,7 +20,7 @@ def differences(spark: SparkSession, settings: Settings, database: str, names: I
     for name in names:
         namespace = Namespace(database, name)
         path = under(settings.warehouse(), state_path(namespace))
-        result = verify_collection(spark, settings.connection_uri(), namespace, path)
+        result = verify_collection(spark, settings.connection_uri(), namespace, path, COLUMNS)
         independent = difference(settings.connection_uri(), database, name, path)
         if not result.equal:
             found.append(f"verify, {namespace}: {result}")
