@@ -20,9 +20,11 @@ class NotSent(Exception):
 def undelivered(
     producer: Any, topic: str, records: Iterable[Record], seconds: float
 ) -> tuple[int, str | None] | None:
-    """None once Kafka has all of them; else how many it has not, and the first reason (None: no answer in time).
+    """Send ``records`` to ``topic`` and wait for at most ``seconds``: None once Kafka has all of them; else how many it
+    has not, and the first reason (None: no answer in time).
 
-    Raises BufferError where the producer's own queue is full. Either way nothing is left in the producer.
+    ``producer`` is confluent_kafka's. Nobody else may have records in it: a failure purges theirs too. Raises
+    BufferError where its own queue is full. Either way nothing is left in it.
     """
     errors: list[str] = []
     try:

@@ -164,8 +164,9 @@ def current(documents: Iterable[Mapping[str, Any]]) -> list[SnapshotStatus]:
 
 
 def foremost(statuses: Iterable[SnapshotStatus]) -> SnapshotStatus | None:
-    """What several engines have said about one signal, in one: whoever is still at it goes first, then who has not
-    rejected it (an engine rejects what it does not capture), then the newest word."""
+    """The status that counts, of those that several engines give one signal: that of an engine still at it goes first,
+    then one that is no rejection (an engine rejects what it does not capture), then the newest. None where
+    there is none."""
     never = datetime.min.replace(tzinfo=UTC)
     return max(
         statuses,

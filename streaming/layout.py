@@ -1,8 +1,8 @@
 """The port of a table's layout: what columns a collection's table has, how a document becomes a row, and how a row
 becomes a document again.
 
-A layout is one room below `streaming.layouts`. Whoever reads, lands or verifies knows this port only, and is handed the
-layout by whoever puts an engine together; `streaming.layouts.columns` is the first one. Every table has `_key` and
+Each layout is a package below `streaming.layouts`; `streaming.layouts.columns` is the first one. Code that reads, lands
+or verifies knows this port only, and is handed the layout when an engine is put together. Every table has `_key` and
 `_rescued_data` beside the columns of its plan; what else a state table has is its own (`streaming.delta`).
 
 Conformance: `tests/conformance/test_layouts.py`.
@@ -112,7 +112,8 @@ class Layout(Protocol[P]):
         """``shard_key``: the fields that identify a document besides ``_id`` (`streaming.keys.shard_keys`)."""
 
     def reshape(self, rows: DataFrame, have: P, want: P) -> DataFrame:
-        """Rows that were decoded under an older plan, with the columns of a newer one; other columns stay."""
+        """``rows`` that were decoded under the plan ``have``, with the columns of ``want``, which grew from it; their
+        other columns stay as they are."""
 
     def documents(self, plan: P, rows: pa.RecordBatch) -> list[bytes]:
         """The content of each row's document, as canonical bytes (`streaming.canonical.documents`). It shares no code
@@ -121,4 +122,4 @@ class Layout(Protocol[P]):
 
 
 AnyLayout = Layout[Any]
-"""For whoever hands plans on, and asks the layout that made them."""
+"""For code that only hands plans back to the layout that made them."""

@@ -126,9 +126,10 @@ def position_path(channel: str) -> str:
 
 
 def received_text(channel: str, name: str, text: bytes | str, what: str) -> Received:
-    """A signal written as a JSON object ``{"id", "type", "data"}``. ``what`` names it in messages.
+    """The signal in ``text``, a JSON object ``{"id", "type", "data"}``, in UTF-8 where it is bytes.
 
-    Never fails: what is no signal becomes a ``Received`` with an error.
+    ``channel`` and ``name`` are those of `Received`; ``name`` is also the id of a signal without one. Messages begin
+    with ``what`` ("the line at byte 7 of …"). Never fails: what is no signal becomes a ``Received`` with an error.
     """
     try:
         document = signal_document(text, what)
@@ -145,7 +146,11 @@ def received_document(
     default_id: str | None = None,
     sent_at_ms: int = 0,
 ) -> Received:
-    """A signal's fields; one without an id gets ``default_id``, or the name of its delivery. Never fails."""
+    """The signal with the fields of ``document``. Never fails, as `received_text`.
+
+    ``channel`` and ``name`` are those of `Received`. A signal without an id gets ``default_id``, or else ``name``.
+    ``sent_at_ms``: milliseconds since the epoch by the sender's clock, 0 where they are unknown.
+    """
     default_id = default_id or name
     fields = {key: value for key, value in document.items() if key not in ("id", "_id") or value is not None}
     # Without a field called type, three are taken by position, and one more would spoil that.

@@ -31,7 +31,7 @@ class FilePosition:
         return self.inode != 0 and self.offset < self.size
 
     def behind(self, line: bytes, length: int) -> FilePosition:
-        """After a further line of ``length`` bytes, of which ``line`` are the first."""
+        """After a further line of ``length`` bytes, which begins with ``line``."""
         head = self.head
         if len(head) < HEAD_BYTES:  # then all that was read so far is in it
             head = (head + line)[:HEAD_BYTES]

@@ -56,9 +56,10 @@ def wall_clock_ms() -> int:
 
 
 class InboxChannel:
-    """The inbox under the root of ``files``. Many may send; one engine polls.
+    """The inbox in ``folder`` under the root of ``files``. Many may send; one engine polls.
 
-    The files lie in the engine's own state, so errors of that storage pass through.
+    The files lie in the engine's own state, so errors of that storage pass through. ``now_ms`` (milliseconds since the
+    epoch) stamps what is sent; `poll` orders signals by these stamps.
     """
 
     name = NAME

@@ -45,7 +45,7 @@ _UNANSWERED = "has not answered yet"
 _log = logging.getLogger(__name__)
 _log.addHandler(
     logging.NullHandler()
-)  # health says what is wrong; librdkafka's own words are for who wants them
+)  # health says what is wrong; librdkafka's own words are for those who want them
 
 
 def kafka_channel(context: ChannelContext) -> KafkaChannel:
@@ -54,7 +54,9 @@ def kafka_channel(context: ChannelContext) -> KafkaChannel:
 
 
 class KafkaChannel:
-    """One topic. It is made without a word to the broker."""
+    """The topic that ``options`` name; ``store`` keeps its position. Making the channel does not contact the broker.
+
+    ``clock``: seconds that never go back, by which looks at the topic are spaced."""
 
     name = NAME
 

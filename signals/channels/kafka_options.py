@@ -86,7 +86,8 @@ class KafkaSignalOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], prefix: str) -> KafkaSignalOptions:
-        """From options by their full names, of which others are left alone. Raises ChannelOptionsRefused."""
+        """From options by their full names; those of others are left alone. ``prefix`` is ``topic.prefix``: the key of
+        messages, and the topic's name where none is given. Raises ChannelOptionsRefused."""
         problems: list[OptionProblem] = []
         given = {
             name.removeprefix(CHANNEL): text for name, text in options.items() if name.startswith(CHANNEL)

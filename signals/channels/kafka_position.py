@@ -66,7 +66,11 @@ class Start:
 
 
 def find_start(client: Mapping[str, Any], options: KafkaSignalOptions, wanted: KafkaPosition | None) -> Start:
-    """Look the topic up. Raises TopicUnusable, and the client's KafkaException."""
+    """Look the topic of ``options`` up, and say where to read on. Takes seconds while the broker does not answer.
+
+    ``client`` is librdkafka's configuration of the consumer. ``wanted``: the next offset to read, None where nothing
+    has been stored; then the module's order decides. Raises TopicUnusable, and the client's KafkaException.
+    """
     import confluent_kafka
 
     topic_id = _topic_id(client, options.topic)
@@ -85,7 +89,11 @@ def find_start(client: Mapping[str, Any], options: KafkaSignalOptions, wanted: K
 
 
 def continued(wanted: KafkaPosition, topic_id: str, low: int, high: int) -> Start:
-    """Where to go on in a topic that now has the offsets from ``low`` to before ``high``."""
+    """Where to go on from ``wanted`` in a topic that now has the offsets from ``low`` to before ``high``.
+
+    Where ``topic_id`` is not that of ``wanted``, the topic was made anew: it is read from ``low``, and nothing counts
+    as lost.
+    """
     if wanted.topic_id != topic_id:
         return Start(KafkaPosition(topic_id, low, wanted.generation + 1))
     if wanted.next < low:

@@ -55,7 +55,7 @@ COLUMNS = (
 
 
 class NoStatusCollection(RuntimeError):
-    """The outcome is asked for, and this client knows no collection to read it from."""
+    """This client knows no status collection to read the outcome from."""
 
 
 class Sender(Protocol):
@@ -91,9 +91,11 @@ class SnapshotClient:
         signal_collection: str | None = None,
         producer: Mapping[str, str] | None = None,
     ) -> Self:
-        """Send through a Kafka topic; ``prefix`` is the engine's ``topic.prefix``, ``producer`` are more properties
-        for Kafka's client (librdkafka's names). The outcome can only be read with ``client`` and
-        ``signal_collection``."""
+        """Send through a Kafka ``topic`` at ``bootstrap_servers`` (``host:port``, separated by commas).
+
+        ``prefix`` is the engine's ``topic.prefix``: it ignores messages with another key. ``producer``: more properties
+        for Kafka's client, by librdkafka's names. The outcome can only be read with ``client`` and
+        ``signal_collection``; one without the other raises ValueError."""
         sender = KafkaSender(bootstrap_servers, topic, prefix, producer)
         if client is not None and signal_collection is not None:
             return cls(client, signal_collection, sender)
@@ -119,12 +121,14 @@ class SnapshotClient:
         dry_run: bool = False,
         id: str | None = None,
     ) -> str:
-        """Read collections again (names, or regular expressions for whole names); returns the request's id.
+        """Read ``collections`` again (names, or regular expressions for whole names); returns the request's id.
 
-        ``filters``: of a collection a query document, or its Extended JSON text. ``keys``: single ids. ``id_range``:
-        the first and the last id, both included, None for no end on that side. ``blocking``: nothing else is read
-        meanwhile, and the stream waits. ``dry_run``: nothing is read, and the status has an ``answer`` that says what
-        would be. Raises SignalError for what no signal can say, DuplicateSignal for an ``id`` that is in use.
+        ``filters``: a query document for each collection, or its Extended JSON text. ``keys``: single ids.
+        ``id_range``: the first and the last id, both included, None for no end on that side. ``reconcile`` deletes rows
+        in what is read that are missing at source. Requests of a higher ``priority`` come first; it may be negative.
+        ``blocking``: nothing else is read meanwhile, and the stream waits. ``dry_run``: nothing is read, and the
+        ``answer`` of the status says what would be. Raises SignalError for what no signal can say, DuplicateSignal for
+        an ``id`` that is in use.
         """
         low, high = id_range or (None, None)
         ends = (None if low is None else _text(low), None if high is None else _text(high))
@@ -181,10 +185,10 @@ class SnapshotClient:
         progress: bool = True,
         engine: str | None = None,
     ) -> SnapshotStatus:
-        """Until a request has ended, ``completed`` or ``stopped``; with a bar, on a terminal and in a notebook.
-        ``engine`` as for `status`.
+        """Wait until the request ``request_id`` has ended, ``completed`` or ``stopped``; ``engine`` as for `status`.
 
-        Raises SnapshotRejected or SnapshotFailed with the reason, TimeoutError where it takes longer.
+        ``progress`` shows a bar, on a terminal and in a notebook. Raises SnapshotRejected or SnapshotFailed with the
+        reason, and TimeoutError after ``timeout_seconds``; the request goes on then.
         """
         self._known()
         deadline = time.monotonic() + timeout_seconds

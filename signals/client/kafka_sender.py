@@ -12,12 +12,14 @@ _SECONDS = 30.0
 
 
 class KafkaSender:
-    """``producer`` are librdkafka's properties besides, for example for TLS. Made without a word to the broker."""
+    """Sends to ``topic`` at ``bootstrap_servers`` (``host:port``, separated by commas), under the key ``prefix``, which
+    must be the engine's ``topic.prefix``. ``producer``: more of librdkafka's properties, for example for TLS. Making it
+    does not contact the broker."""
 
     def __init__(
         self, bootstrap_servers: str, topic: str, prefix: str, producer: Mapping[str, str] | None = None
     ) -> None:
-        from confluent_kafka import Producer  # an extra: only who sends to Kafka needs it
+        from confluent_kafka import Producer  # an extra: only senders to Kafka need it
 
         self._topic = topic
         self._key = prefix.encode()

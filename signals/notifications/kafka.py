@@ -71,7 +71,7 @@ class KafkaNotifications(NotificationChannel):
     name = "sink"
 
     def __init__(self, options: KafkaNotificationOptions) -> None:
-        from confluent_kafka import KafkaException, Producer  # an extra: only who sends to Kafka needs it
+        from confluent_kafka import KafkaException, Producer  # an extra: only senders to Kafka need it
 
         self._topic = options.topic
         self._seconds = options.delivery_seconds()

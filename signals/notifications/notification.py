@@ -3,8 +3,8 @@
 A notification is a value: the id of the request it belongs to, what kind of snapshot that is (the aggregate type), what
 happened (the type), a map of texts, and a moment. ``Subject`` makes them, with exactly the additional data that is
 documented for each aggregate type and type. Beside Debezium's there are three types of our own: ``FAILED``, which says
-why, ``STOPPED``, for a request that an operator ended, and ``SUSPENDED``, for a collection of which nothing lands any
-more.
+why, ``STOPPED``, for a request that an operator ended, and ``SUSPENDED``, for a collection whose changes no longer
+land.
 
 A blocking snapshot is reported as an ``Initial Snapshot``, as Debezium does. Every notification, an initial snapshot's
 too, carries its request's own id, so that those of two requests can be told apart.
@@ -115,7 +115,7 @@ class Notification:
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The request that notifications are about. ``connector`` is ``topic.prefix``; ``collections`` are all that the
-    request names, in its order."""
+    request names, in its order. Everywhere ``at_ms`` is milliseconds since the epoch."""
 
     id: str
     aggregate: Aggregate
@@ -134,8 +134,8 @@ class Subject:
     def in_progress(
         self, at_ms: int, collection: str, *, maximum_key: str = NO_KEY, last_processed_key: str = NO_KEY
     ) -> Notification:
-        """A chunk of ``collection`` has landed: all ids up to ``last_processed_key``, of those up to
-        ``maximum_key``."""
+        """By ``at_ms`` a chunk of ``collection`` has landed: all ids up to ``last_processed_key``, of those up to
+        ``maximum_key``. Both are texts for people; only incremental snapshots have them."""
         data = {"current_collection_in_progress": collection}
         if self.aggregate is Aggregate.INCREMENTAL:
             data |= {"maximum_key": maximum_key, "last_processed_key": last_processed_key}
@@ -144,7 +144,8 @@ class Subject:
     def table_scan_completed(
         self, at_ms: int, collection: str, status: ScanStatus, *, rows: int = 0
     ) -> Notification:
-        """``rows`` were read, those included that a streamed change superseded."""
+        """By ``at_ms`` the reading of ``collection`` has ended, as ``status`` says. ``rows`` were read, superseded ones
+        included; only incremental snapshots tell them."""
         data = {"scanned_collection": collection, "status": status.value}
         if self.aggregate is Aggregate.INCREMENTAL:
             data["total_rows_scanned"] = str(rows)
@@ -166,16 +167,16 @@ class Subject:
         return self._made(Kind.STOPPED, at_ms, self._listed(collections))
 
     def failed(self, at_ms: int, error: str, collection: str | None = None) -> Notification:
-        """``collection``, or the request as a whole, could not be read; ``error`` says why."""
+        """At ``at_ms`` ``collection``, or the request as a whole, could not be read further; ``error`` says why."""
         data = {"error": error} | ({"failed_collection": collection} if collection else {})
         return self._made(Kind.FAILED, at_ms, self._listed() | data)
 
     def suspended(self, at_ms: int, collection: str, error: str) -> Notification:
-        """Nothing of ``collection`` lands any more; ``error`` says why."""
+        """From ``at_ms`` on nothing of ``collection`` lands; ``error`` says why."""
         return self._made(Kind.SUSPENDED, at_ms, {"error": error, "failed_collection": collection})
 
     def _listed(self, collections: Iterable[str] | None = None) -> dict[str, str]:
-        """Only incremental snapshots list their collections; of MongoDB's initial ones Debezium does not."""
+        """Only incremental snapshots list their collections: Debezium lists none for MongoDB's initial ones."""
         if self.aggregate is Aggregate.INITIAL:
             return {}
         return {"data_collections": ",".join(self.collections if collections is None else collections)}

@@ -60,12 +60,12 @@ def query_document(text: str) -> Mapping[str, Any]:
 
 
 def refuse_code(query: object, *, allowed: bool = False, where: str = "the filter") -> None:
-    """Raise CodeInFilter where a filter, as a document or as Extended JSON text, has an operator that runs
+    """Raise CodeInFilter if the filter ``query``, a document or Extended JSON text, has an operator that runs
     JavaScript on the server, at any depth.
 
     Any key of such a name counts, also where the server would take it for data (inside ``$literal``): that
-    is rare, and the safe side. Does nothing where code is ``allowed``. Raises MalformedSignal for a text that
-    is no JSON.
+    is rare, and the safe side. Does nothing if code is ``allowed``. Raises MalformedSignal for a text that is no JSON.
+    Messages begin with ``where``.
     """
     if allowed:
         return

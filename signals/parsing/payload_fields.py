@@ -101,6 +101,7 @@ def requests_of(where: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def flag_of(where: str, fields: Mapping[str, Any], name: str) -> bool:
+    """The field ``name`` of ``fields``; False where it is missing. Only true and false are taken, not "true" or 1."""
     value = fields.get(name, False)
     if not isinstance(value, bool):
         raise MalformedSignal(f"{where}: {name} must be true or false, got {shown(value)}")
@@ -133,6 +134,8 @@ def snapshot_type_of(where: str, fields: Mapping[str, Any]) -> SnapshotType:
 
 
 def conditions_of(where: str, value: object, patterns: tuple[str, ...]) -> tuple[Condition, ...]:
+    """The conditions in ``value``, a list of documents or None. ``patterns`` are the signal's data-collections: where a
+    condition's collection is none of them, as they are written, it must be a valid regular expression."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):

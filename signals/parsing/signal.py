@@ -35,9 +35,9 @@ _DATA_NAMES = ("data", "payload")
 def parse_signal(id: object, type: object, data: object = None) -> Action:
     """The action of one signal.
 
-    ``id`` is a string or a plain value that reads as one (a whole number, an ObjectId); ``data`` is a mapping,
-    its JSON text, or None. Raises MalformedSignal, NothingRequested, UnknownSignal, or NotASignal for a
-    watermark document.
+    ``id`` is a string or a plain value that reads as one (a whole number, an ObjectId); ``type`` is a name of
+    `TYPE_NAMES`, or one that a package brings; ``data`` is a mapping, its JSON text, or None. Raises MalformedSignal,
+    NothingRequested, UnknownSignal, or NotASignal for a watermark document.
     """
     signal_id = _signal_id(id)
     if not isinstance(type, str) or not type.strip():

@@ -2,8 +2,8 @@
 
 A signal comes from outside, so nothing about it is taken for granted: not its depth (parsers and writers of
 JSON recurse, and end the process or the stack), not its size, not that its numbers are numbers that MongoDB
-has, nor that its text is Unicode. What has passed here can be walked, shown, written as JSON and sent to the
-server without another thought. Nothing here recurses.
+has, nor that its text is Unicode. A value that has passed here can be walked, shown, written as JSON and sent to
+the server without another thought. Nothing here recurses.
 
 JSON is read more strictly than the standard says: a key given twice is refused (which of the two was
 meant?), and so are ``NaN``, ``Infinity``, and numbers that would become infinite.
@@ -40,7 +40,10 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def check_value(value: object, where: str, depth: int = SIGNAL_DEPTH_MAX, size: int = SIZE_MAX) -> None:
-    """Raise MalformedSignal, its message beginning with ``where``, unless ``value`` is JSON within the limits."""
+    """Raise MalformedSignal, its message beginning with ``where``, unless ``value`` is JSON within the limits.
+
+    ``depth``: levels of documents and arrays. ``size``: characters, counted as for `SIZE_MAX`.
+    """
     left = size
     waiting = [(value, 1)]
     while waiting:
@@ -71,7 +74,8 @@ def check_value(value: object, where: str, depth: int = SIGNAL_DEPTH_MAX, size: 
 def load_json(text: str | bytes, where: str, depth: int = SIGNAL_DEPTH_MAX, size: int = SIZE_MAX) -> Any:
     """The value of a JSON text within the limits. Raises MalformedSignal that begins with ``where``.
 
-    For channels: a message or a line as it came, before anything is known about it.
+    For channels: a message or a line as it came, before anything is known about it. ``depth`` and ``size`` as for
+    `check_value`; ``size`` also limits ``text`` itself, in bytes where it is bytes (UTF-8, a BOM is tolerated).
     """
     if len(text) > size:
         raise MalformedSignal(f"{where} is too large: {len(text)} characters, at most {size}")

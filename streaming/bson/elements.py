@@ -73,7 +73,8 @@ def length_at(raw: bytes, at: int) -> int:
 
 
 def value_end(tag: int, raw: bytes, at: int) -> int:
-    """Where the value of BSON type ``tag`` that starts at ``at`` ends."""
+    """Where the value of BSON type ``tag`` that starts at byte ``at`` of ``raw`` ends. Raises MalformedBson for an
+    unknown type, a length that the type cannot have, and an end past the buffer."""
     size = FIXED_SIZES.get(tag)
     if size is None:
         if tag == REGEX:

@@ -45,7 +45,9 @@ class Element(NamedTuple):
 
 
 def value_size(kind: int, data: bytes, at: int) -> int:
-    """How many bytes a value of BSON type `kind` takes at offset `at`, by its own account of it."""
+    """How many bytes a value of BSON type ``kind`` takes at byte ``at`` of ``data``, by its own account: the caller
+    must check that they are there. Raises UnkeyableId for an unknown type, and where the length is cut or
+    impossible."""
     size = FIXED_SIZES.get(kind)
     if size is not None:
         return size

@@ -45,7 +45,10 @@ def content_hash(canonical: bytes) -> bytes:
 
 
 def canonical_document(raw: bytes, at: int = 0) -> bytes:
-    """The canonical bytes of the BSON document that starts at ``at``."""
+    """The canonical bytes of the BSON document that starts at byte ``at`` of ``raw``.
+
+    The bytes must be sound: nothing is checked, as in all of this module.
+    """
     fields: list[bytes] = []
     names: set[bytes] = set()
     position = at + 4
@@ -56,6 +59,7 @@ def canonical_document(raw: bytes, at: int = 0) -> bytes:
         fields.append(b"," + name + value)
         names.add(name)
     if len(names) < len(fields):
+        # By the name alone: sorting is stable, so fields of one name keep their order.
         fields.sort(key=lambda field: field[: field.index(0)])
     else:
         fields.sort()
@@ -63,7 +67,7 @@ def canonical_document(raw: bytes, at: int = 0) -> bytes:
 
 
 def canonical_value(tag: int, raw: bytes, at: int) -> bytes:
-    """The canonical bytes of one value of BSON type ``tag``."""
+    """The canonical bytes of the value of BSON type ``tag`` at byte ``at`` of ``raw``, which must be sound."""
     return _VALUES[tag](raw, at)[0]
 
 
@@ -94,7 +98,8 @@ def canonical_ratio(above: int, below: int) -> bytes:
 
 
 def canonical_scaled(coefficient: int, exponent: int, negative: bool) -> bytes:
-    """``±coefficient * 10**exponent``: a decimal."""
+    """A decimal, ``±coefficient * 10**exponent``. The coefficient has no sign: ``negative`` gives it, also to a
+    zero."""
     if coefficient == 0:
         return b"n-0;" if negative else b"n0;"
     if negative:

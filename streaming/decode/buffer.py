@@ -1,7 +1,7 @@
 """Raw BSON as numpy sees it: loads at any byte, the sizes of values, and where documents end.
 
-Every position that comes out of here has been checked against the buffer, so damaged bytes raise
-``MalformedBson`` and are never read past.
+Damaged bytes raise ``MalformedBson``, and nothing is read past the buffer: lengths are read inside it only. What
+`values_after` gives, the caller holds against the end of the document.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Cells:
         return cls(np.zeros(slots, np.uint8), np.zeros(slots, np.int64))
 
     def put(self, slots: Positions | None, tags: Tags, at: Positions) -> None:
-        """Set the cells of these slots (None: all of them)."""
+        """Set the cells of ``slots`` to ``tags`` and ``at``, which are parallel to them. None: all slots, in their
+        order; the two arrays are then kept, not copied."""
         if slots is None:
             self.tags, self.at = tags, at
         else:
@@ -98,7 +99,9 @@ class Cells:
 
 
 def values_after(buffer: Buffer, tags: Tags, start: Positions) -> Positions:
-    """Where the values end."""
+    """Where the values end that start at ``start`` in ``buffer`` and have the BSON types ``tags``: parallel arrays of
+    at least one value. Raises MalformedBson for unknown types and impossible lengths. An end may lie past the buffer:
+    check it against the document's."""
     tag = int(tags[0])
     if (tags == tag).all():
         size = int(_SIZES[tag])

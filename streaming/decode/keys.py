@@ -51,7 +51,8 @@ def keys_at(buffer: Buffer, ids: Cells) -> pa.StringArray:
 
 
 def sharded_keys_at(buffer: Buffer, documents: Cells, shard_key: Sequence[str]) -> pa.StringArray:
-    """The key of each document where those fields belong to it, too (`streaming.keys.keys.sharded_key`)."""
+    """The key of each of ``documents`` in ``buffer`` where the fields of ``shard_key`` belong to it too
+    (`streaming.keys.keys.sharded_key`)."""
     raw = buffer.raw
     names = [name.encode() for name in shard_key]
     spans = ((at, document_end(raw, at)) for at in documents.at.tolist())
@@ -59,7 +60,9 @@ def sharded_keys_at(buffer: Buffer, documents: Cells, shard_key: Sequence[str]) 
 
 
 def key_at(raw: bytes, at: int, shard_key: Sequence[str] = ()) -> str:
-    """The key of the document that starts at ``at``. Raises MissingId where it has no id."""
+    """The key of the document that starts at byte ``at`` of ``raw``. ``shard_key``: the fields that belong to it
+    besides ``_id``, () for none (`streaming.keys.shard_keys`). Raises MissingId where it has no id, or, with a shard
+    key, UnkeyableId."""
     if shard_key:
         return sharded_key(raw[at : document_end(raw, at)], [name.encode() for name in shard_key])
     if raw.startswith(b"_id\0", at + 5):  # the server puts it first

@@ -23,7 +23,10 @@ def validity(valid: Mask) -> pa.Buffer | None:
 
 
 def load(view: Numbers, at: Positions, where: Mask, into: Numbers) -> None:
-    """Set ``into`` to what stands at the positions, where the mask says so."""
+    """Set ``into`` to the numbers at the positions ``at``, where the mask ``where`` says so; elsewhere it stays.
+
+    ``view`` is one of `Buffer`'s, so a position is that of a byte. All but ``view`` have one item a slot.
+    """
     if where.all():
         into[:] = view[at]
     elif where.any():
@@ -59,15 +62,17 @@ def _is_utf8(value: bytes | None) -> bool:
 
 
 def slices(buffer: Buffer, start: Positions, where: Mask, trailing: int) -> pa.Array:
-    """The counted bytes at ``start`` (their count stands just before the data, less ``trailing``), null
-    elsewhere.
+    """The counted bytes at ``start`` in ``buffer``, for the slots in ``where``; null for the others.
 
-    The positions ascend, so starts and ends taken by turns are offsets into the raw bytes as they are, and
+    ``trailing``: how many bytes the count has more than the value. 1 for strings, whose count includes a NUL; 0 for
+    binary data, where the subtype stands between the count and the data.
+
+    The positions must ascend. Then starts and ends taken by turns are offsets into the raw bytes as they are, and
     every second slice is a value: Arrow copies them together.
     """
     count = len(start)
     lengths = buffer.int32[np.where(where, start - (4 if trailing else 5), buffer.size)].astype(np.int64)
-    bounds = np.zeros(2 * count + 1, np.int64)
+    bounds = np.zeros(2 * count + 1, np.int64)  # 0 where nothing is taken: accumulated, an empty slice
     bounds[0 : 2 * count : 2] = np.where(where, start, 0)
     bounds[1 : 2 * count : 2] = np.where(where, start + lengths - trailing, 0)
     offsets = np.maximum.accumulate(bounds).astype(np.int32)

@@ -63,19 +63,20 @@ class Items:
 
 
 class FieldWalk:
-    """One walk over the documents that start at ``at``, for the fields called ``names`` (in the plan's
-    order).
+    """One walk over the documents that start at ``at`` in ``buffer``, for the fields called ``names`` (UTF-8, in the
+    plan's order). Slot i is the document at ``at[i]``.
     """
 
     def __init__(self, buffer: Buffer, at: Positions, names: list[bytes]) -> None:
         self._buffer = buffer
         self._slots = np.arange(len(at))
-        self._whole = True
+        self._whole = True  # no document has ended yet: slots are 0, 1, 2, …
         self._cursor = at + 4
         self._ends = document_ends(buffer, at)
         self._found = Fields({name: Cells.empty(len(at)) for name in names})
         self._ranks = {name: rank for rank, name in enumerate(names)}
         self._filled: set[bytes] = set()
+        # Documents with little in common would need a step for each field of a few: past this they go one by one.
         self._steps = 4 * len(names) + 64
 
     def run(self) -> Fields:

@@ -21,7 +21,10 @@ def attempts(
     *,
     admit: Callable[[], object] = lambda: None,
 ) -> None:
-    """Where another writer was quicker ``again`` (None: the same), some times; ``admit`` before each of these."""
+    """Call ``write``; where another writer was quicker, ``admit`` and then ``again`` (None: ``write``), some times.
+
+    Raises the last conflict when these attempts are used up, and any other error at once.
+    """
     for attempt in stamina.retry_context(on=(*CONFLICTS, Altered), attempts=_ATTEMPTS, timeout=None):
         with attempt:
             if attempt.num == 1:

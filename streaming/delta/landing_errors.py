@@ -17,7 +17,10 @@ class LandingOvertaken(LandingError):
 
 
 class TableAltered(LandingError):
-    """The table is not what this engine left: see `streaming.delta.table_identity`."""
+    """The table is not what this engine left: ``alteration`` says in what way (`streaming.delta.table_identity`).
+
+    ``message`` is a clause about the table for people; ``next_step`` is what they can do.
+    """
 
     def __init__(self, alteration: Alteration, message: str, next_step: str) -> None:
         super().__init__(message)
@@ -27,7 +30,10 @@ class TableAltered(LandingError):
 
 
 class TableOwned(LandingError):
-    """The table is another engine's, ``by`` (its name; None where it is another collection's)."""
+    """The table is another engine's, ``by`` (its name; None where it is another collection's).
+
+    ``message`` is a clause about the table for people; ``next_step`` is what they can do.
+    """
 
     def __init__(self, by: str | None, message: str, next_step: str) -> None:
         super().__init__(message)

@@ -123,8 +123,11 @@ class TableFacts:
 def choose(
     how: How, known: Known, table: TableFacts, off: str | None, *, adds: bool = False, heals: bool = False
 ) -> Choice:
-    """Who writes this landing. ``off``: the Spark setting that switches our writer off, if one does. ``adds``: rows
-    that are proven new come with it; ``heals``: a key may have several rows in the table, and one has to be left."""
+    """Which writer lands this. ``how`` is that of `state_table.StateTable.land`; ``known`` is promised of the source.
+
+    ``off``: the Spark setting that switches our writer off, if one does. ``adds``: rows that are proven new come with
+    it. ``heals``: a key may have several rows in the table, and one has to be left.
+    """
     if how == "append":
         return Choice(By.APPEND, "its keys are proven new")
     if how != "merge":
@@ -143,7 +146,7 @@ def choose(
 
 
 def _worth_it(known: Known, table: TableFacts, *, adds: bool, heals: bool) -> str | None:
-    """Why not simply rewrite the files; None where that takes less than the jobs that write deletion vectors."""
+    """The reason for our writer; None where rewriting files takes less than the jobs that write deletion vectors."""
     if adds:
         return "READs that are proven new join the commit"
     if heals:

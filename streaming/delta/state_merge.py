@@ -8,8 +8,8 @@ A MERGE's source is guarded in its own plan, so that no row is written when a gu
   old row.
 
 The first guard is a count over a window by key: its exchange and sort are those that the MERGE's own join
-needs, and it evaluates the source once, where an aggregate beside it would evaluate it twice. Who has
-`Known` the keys to be distinct is spared it. An append has no such guard either: who appends has proven its
+needs, and it evaluates the source once, where an aggregate beside it would evaluate it twice. It is left out
+where the caller promises distinct keys (`Known`). An append has no such guard either: its caller has proven the
 keys new and strictly ascending.
 """
 
@@ -77,7 +77,7 @@ def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
 
 
 def set_unless_given(session: SparkSession, settings: Mapping[str, str]) -> None:
-    """Set what Spark was not started with: that, somebody has chosen."""
+    """Set those of ``settings`` that Spark was not started with: what somebody has chosen stays."""
     given = session.sparkContext.getConf()
     for name, value in settings.items():
         if not given.contains(name):
@@ -85,14 +85,17 @@ def set_unless_given(session: SparkSession, settings: Mapping[str, str]) -> None
 
 
 def switched_on(session: SparkSession, name: str) -> bool:
-    """Whether a switch that is on by itself has not been put off."""
+    """Whether a switch that is on by default has not been turned off."""
     return (session.conf.get(name, None) or "true").lower() == "true"
 
 
 def transaction(
     session: SparkSession, app_id: str, batch_id: int, user_metadata: str
 ) -> AbstractContextManager[None]:
-    """Commits of ``session`` within carry these marks. Delta skips, in silence, a batch that is recorded."""
+    """Within, commits of ``session`` record batch ``batch_id`` of ``app_id`` and carry ``user_metadata``.
+
+    Delta skips, in silence, a batch that is not above the newest one recorded for ``app_id``.
+    """
     return configured(session, {_APP_ID: app_id, _VERSION: str(batch_id), USER_METADATA: user_metadata})
 
 
@@ -146,7 +149,10 @@ class DeltaMerge:
 
 
 def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:
-    """Append the source. Its writer is bound to the source's own session, so the marks go with the write."""
+    """Append ``source`` to the table at ``path``, as batch ``batch_id`` of ``app_id``, with ``user_metadata``.
+
+    Its writer is bound to the source's own session, not to the table's, so the marks are options of the write.
+    """
     writer = source.write.format("delta").mode("append").option("userMetadata", user_metadata)
     writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(path)
 
@@ -154,8 +160,9 @@ def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metada
 def guarded(source: DataFrame, ranges: Sequence[Range] | None, *, distinct: bool = False) -> DataFrame:
     """The source, failing in the middle of whatever reads it where a guard of the module is broken.
 
-    Both guards look at a column that Spark cannot know before it has the row. Without it Spark would move them to
-    below the source's own filters and joins, and rows would fail them that the source leaves out.
+    ``ranges``: every key must lie in one of them; None: anywhere. ``distinct``: no key comes twice, so that is not
+    checked. Both guards look at a column that Spark cannot know before it has the row. Without it Spark would move
+    them below the source's own filters and joins, and rows that the source leaves out would fail them.
     """
     if distinct and ranges is None:
         return source

@@ -66,7 +66,7 @@ Part = Literal["batch", "reads"]
 
 
 def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Concatenate[StateTable, P], T]:
-    """For each road to Delta from outside: its parts find the table's session, in whatever thread they are asked."""
+    """For every method that reaches Delta: its parts find the table's session, whatever thread calls them."""
 
     @wraps(method)
     def within(table: StateTable, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -144,8 +144,9 @@ class StateTable:
 
     @_in_session
     def take_over(self) -> str | None:
-        """Make this engine the owner, whoever was: his name ("" for nobody), or None where this engine is already, or
-        no table is there. What the other has landed is no more looked at: read the collection again with reconcile."""
+        """Make this engine the owner; returns the name of the one before ("" for nobody), or None where this engine is
+        it already, or no table is there. What the other has landed is not looked at: read the collection again with
+        reconcile."""
         return None if self._log.newest() is None else self._guard.take_over()
 
     @_in_session
@@ -253,21 +254,23 @@ class StateTable:
         added: DataFrame | None = None,
         heals: bool = False,
     ) -> Landed:
-        """Write a batch's rows in one commit, with ``metadata`` (JSON values) in it.
+        """Write the rows of batch ``batch_id`` in one commit, with ``metadata`` (JSON values) in it. Batches must
+        ascend: one that is not above the newest recorded is left out, and `Landed.wrote` says so.
 
-        ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``merge`` deletes
-        where ``_op`` is "d", updates and inserts. ``insert`` only inserts, and leaves the rows of known keys
-        as they are. ``append`` asks nothing: its keys are proven new, and are none of the batch's deletes.
-        ``replace`` merges, and deletes every row whose key the source has not.
-        ``key_ranges`` hold all keys of the source (`streaming.keys.ranges`, `state_merge.ranges_of`); None
-        searches the whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands
-        behind the batch's first part, which the caller has landed; `recorded_batch` does not tell of it.
-        ``added``: rows of keys that are new and none of the source's, inserted beside a merge where `takes_added`
-        says so, and else merged with the source. ``heals``: where a key of the source has several rows in the table
-        (two engines have landed there), one is left; a MERGE would keep as many as there are.
+        ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``how``: "merge" deletes where
+        ``_op`` is "d", updates and inserts. "insert" only inserts, and leaves the rows of known keys as they are.
+        "append" asks nothing: its keys are proven new, and are none of the batch's deletes. "replace" merges, and
+        deletes every row whose key the source lacks.
+        ``key_ranges`` hold all keys of the source (`streaming.keys.ranges`, `state_merge.ranges_of`); None searches the
+        whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands after the batch's first
+        part, which the caller has landed; `recorded_batch` does not tell of it. ``added``: rows whose keys are neither
+        in the table nor in the source, inserted beside a merge where `takes_added` says so, or else merged with the
+        source. ``heals``: where a key of the source has several rows in the table (two engines have landed there), one
+        is left; a MERGE would keep as many as there are.
 
-        Raises `LandingError` before anything is written when the source does not fit, and whatever Spark
-        raises; a conflict with another writer (OPTIMIZE, ALTER TABLE, say) is tried again, some times.
+        Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
+        object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
+        another writer (OPTIMIZE, ALTER TABLE, say) is tried again, some times.
         """
         if (part, batch_id) in self._landed_parts:
             raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
@@ -292,6 +295,7 @@ class StateTable:
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
             )
+        # Batches ascend, so only this one's parts can come again.
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
         return _landed(commit)
 

@@ -46,8 +46,12 @@ class Landing:
 
 
 class Writing:
-    """Of the table at ``path``, in its own session. ``files``: the table's, as of some version, if they are known;
-    ``chosen``: how the newest landing was written."""
+    """Writes landings into the table at ``path``, in the table's own ``session``.
+
+    ``guard`` is asked about each version that our own writer begins at. A table of up to ``small_bytes`` has its files
+    written anew where rows change. ``files``: the table's, as of some version, if they are known; ``chosen``: how the
+    newest landing was written.
+    """
 
     def __init__(self, session: SparkSession, path: str, guard: TableGuard, small_bytes: int) -> None:
         self._session = session
@@ -64,11 +68,13 @@ class Writing:
     def choose(
         self, how: How, known: Known, table: Snapshot, *, adds: bool = False, heals: bool = False
     ) -> Choice:
+        """As `row_writer.choose`, of the table at this version. Changes nothing."""
         facts = TableFacts(table.files, table.size, self._small_bytes, lambda: unsupported(table))
         return choose(how, known, facts, self._off, adds=adds, heals=heals)
 
     def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> None:
-        """``tried``: another writer was quicker, so that keys are new is proven no more, and they are looked for."""
+        """Write ``landing``, whose rows fit the columns of ``table``. ``tried``: another writer was quicker, so keys
+        are no longer proven new, and are looked for. Raises the conflicts of `row_writer.RowWriter`."""
         how, source, added = landing.how, landing.source, landing.added
         if tried and (how == "append" or added is not None):
             self.chosen = Choice(By.MERGE, "another writer committed first, so keys are no more proven new")
@@ -78,7 +84,7 @@ class Writing:
         if self.chosen.by is By.MERGE:
             self._merge(landing, table, how=how)
         elif not self._by_ourselves(landing):
-            # It was altered since it was looked at, or takes no upserts: Delta's command can do it, if the slower way.
+            # It was altered since it was looked at, or takes no upserts: Delta's own command can, if more slowly.
             self._by_delta(landing, table)
 
     def _by_ourselves(self, landing: Landing) -> bool:

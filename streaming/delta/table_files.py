@@ -1,9 +1,9 @@
 """The data files of a state table, known on the driver from one commit of this process to the next.
 
 Delta puts the list of a table's files together anew for every version (three Spark jobs), and looks up in it the
-statistics of the files that get deletion vectors (two more). Who has made the newest version himself knows what has
-changed in it. So the list is asked of Delta once, and then follows this process's own commits; where anybody else has
-committed meanwhile it is asked for again.
+statistics of the files that get deletion vectors (two more). But whoever made the newest version knows what it changed.
+So Delta is asked for the list once, and the list then follows this process's own commits; where anybody else has
+committed meanwhile, Delta is asked again.
 
 Invariants: the list is that of exactly the table and the version it names, and tells of every file how many rows it
 has (`DataFile`). A file is left out of `within` only where its statistics prove that it holds no key of the ranges
@@ -79,8 +79,9 @@ class TableFiles:
         return [file.add for file in self.files.values() if ranges is None or file.may_meet(ranges)]
 
     def after(self, version: int, came: Iterable[Any], gone: Iterable[str] = ()) -> TableFiles | None:
-        """Those of a later version, in which files came, some of them in the place of those of the same path, and
-        paths went; None where they can't be kept any more."""
+        """The files of the later ``version``, which added ``came`` (Delta's ``AddFile`` objects; one of a path that is
+        known replaces it) and removed the paths ``gone``. None where the list can't be kept any longer: too many
+        files, or one without statistics."""
         left = frozenset(gone)
         files = {path: file for path, file in self.files.items() if path not in left}
         files |= {add.path(): DataFile.of(add) for add in came}

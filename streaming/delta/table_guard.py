@@ -6,7 +6,7 @@ behind a mark (`streaming.delta.table_identity`).
 
 A table without an owner (one of an earlier version) is taken where the collection that it names fits, and the newest
 landing was this engine's, or there was none. One whose owner has this engine's name and another id is taken too: the
-state that held the id was removed. Who then loads it reconciles. Any other owner's stays his until `take_over`.
+state that held the id was removed. The load that follows reconciles. Any other owner keeps its table until `take_over`.
 
 Invariant: the owner is set in a transaction that began at the version in which the old one was read.
 """
@@ -29,7 +29,8 @@ _ENGINE = "snapshotter"
 
 
 class TableGuard:
-    """Of the table at ``path``, for ``owner``; None asks for the collection only. Not for several threads at once."""
+    """Guards the table of ``namespace`` at ``path`` for ``owner``; without one, only the collection is checked. ``log``
+    must be that table's. Not for use by several threads at once."""
 
     def __init__(self, path: str, namespace: Namespace, log: TableLog, owner: Owner | None) -> None:
         self._path = path
@@ -45,7 +46,7 @@ class TableGuard:
 
     def admit(self, table: Snapshot | None) -> bool:
         """Raises `TableAltered` where the table is not the one of before, `TableOwned` where it is not this engine's.
-        Takes it where it may, by a commit; whether it has."""
+        Takes it by a commit where it may, and returns whether it has. ``table`` None: there is none."""
         if table is None:
             if self._table_id is not None:
                 raise self._altered(Alteration.MISSING, "is gone")
@@ -59,8 +60,8 @@ class TableGuard:
         return takes
 
     def look(self, mark: TableMark | None) -> TableMark | None:
-        """The newest version, after what came behind the mark was looked at; None without a table, if there was none.
-        Without a mark nothing is expected: whatever is there is where the next look begins.
+        """The newest version, once the commits behind ``mark`` have been looked at; None if there is no table and was
+        none. Without a mark nothing is expected: whatever is there is where the next look begins.
 
         Raises `TableAltered` and `TableOwned`. Reads one commit's first line if nothing has happened, and no more than
         that of each of this engine's own.
@@ -84,7 +85,7 @@ class TableGuard:
         return TableMark(table.table_id, table.version, "" if commit is None else commit.id)
 
     def take_over(self) -> str | None:
-        """Make this engine the owner, whoever was; who was, by its name ("" for nobody), or None where it is already.
+        """Make this engine the owner, and return the name of the one before ("" for nobody); None where it is already.
 
         Raises `TableOwned` where the table is another collection's."""
         was: list[str] = []
@@ -107,19 +108,22 @@ class TableGuard:
         return {"engine": _ENGINE, **({} if owner is None else {"owner": json.loads(owner.to_text())})}
 
     def marking(self, token: str, app_id: str, batch_id: int, metadata: Mapping[str, Any]) -> str:
-        """What the commit of a landing says (``userMetadata``), so that it is known again by its ``token``."""
+        """The ``userMetadata`` of a landing's commit, batch ``batch_id`` of ``app_id``, by whose ``token`` it is found
+        again. ``metadata``: JSON values of the caller's."""
         said = {"landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
         # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
         return json.dumps({**self.mark(), **said}, separators=(",", ":")).replace("$", "\\u0024")
 
     def _must_take(self, table: Snapshot) -> bool:
-        """Whether it is to be made this engine's, because it may be; False where it is."""
+        """Whether the table must still be made this engine's, and may be; False where it is. Raises `TableOwned`."""
         self._of_collection(table)
         if self.owner is None:
             return False
         owner = _owner_of(table)
         if owner == self.owner or table.table_property(NAMESPACE_PROPERTY) is None:
-            return False  # ours; or a table that this product has not made, which who opens it refuses
+            return (
+                False  # ours; or a table that this product has not made, which is refused when it is opened
+            )
         by = self._landed_last(table) if owner is None else owner.engine
         if by is None or by == self.owner.engine:
             return True

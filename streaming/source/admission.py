@@ -3,8 +3,8 @@
 An offset is a time, but a batch is to hold a number of events, and it must be known before the events are
 read. So:
 
-1. A short lag is taken whole: not even a deployment at its peak writes more than the limit in that time; or,
-if the density of recent batches is known, that leaves room for several times as much.
+1. A short lag is taken whole: not even a deployment at its peak writes more than the limit in that time; or the
+density of recent batches is known, and the limit has room for several times as much.
 2. Otherwise the events ahead are counted (`streaming.source.backlog`), and the count stops a little behind the limit.
 A density learned from quiet hours knows nothing of the bulk load that follows them; a count does. Only a
 sample is looked at: of every ``stride`` times one. (It goes by seconds plus increment: increments alone start
@@ -52,13 +52,16 @@ class Admitted:
 
 
 def weight(events: int, size_bytes: int, bytes_per_event: float) -> int:
-    """As how many events these count that have so many bytes: a batch is full at its most events or its most bytes,
-    of which each event may have its part."""
+    """How many events to count for ``events`` of them with ``size_bytes`` together: more than there are where they
+    exceed ``bytes_per_event`` (a batch's most bytes divided by its most events; inf bounds no bytes)."""
     return max(events, round(size_bytes / bytes_per_event))
 
 
 def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> bool:
-    """Whether a lag of so many seconds surely holds no more than ``limit`` events (rule 1)."""
+    """Whether a lag of ``lag_seconds`` of cluster time surely holds no more than ``limit`` events (rule 1).
+
+    ``events_per_second``: the density of recent batches, None where it is not known.
+    """
     if lag_seconds * PEAK_EVENTS_PER_SECOND <= limit:
         return True
     if events_per_second is None or lag_seconds > DENSITY_HOLDS_SECONDS:
@@ -67,12 +70,12 @@ def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> 
 
 
 def stride_for(limit: int) -> int:
-    """One of how many times to look at, with SAMPLES_MIN samples left in ``limit``: a power of two."""
+    """The power of two, n, of which one cluster time in n is looked at: ``limit`` events keep SAMPLES_MIN samples."""
     return 1 << max((limit // SAMPLES_MIN).bit_length() - 1, 0)
 
 
 def cut(counted: Iterable[Counted], limit: int) -> Admitted:
-    """Where a batch ends. No more is taken of ``counted``, which is in stream order, than it takes to know."""
+    """Where a batch of ``limit`` events ends. ``counted`` is in stream order, and read no further than is needed."""
     most = limit + limit // 4
     within: list[Counted] = []
     behind: list[Counted] = []
@@ -82,7 +85,7 @@ def cut(counted: Iterable[Counted], limit: int) -> Admitted:
         total += weight
         if total <= limit:
             within.append((time, weight))
-        elif not within:
+        elif not within:  # one transaction is more than a batch, and is never split
             return Admitted(time, ((time, weight),))
         elif total > most:
             return Admitted(within[-1][0], tuple(within))

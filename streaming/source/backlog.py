@@ -40,8 +40,11 @@ _NOT_FOR_US = (13, 8000)
 
 
 class Backlog:
-    """What lies ahead of a position. Remembers when the oplog may not be read. An event of more than
-    ``bytes_per_event`` counts as several (`admission.weight`), where the oplog tells."""
+    """What lies ahead of a position at ``uri``, of the events that ``stream`` would read.
+
+    Remembers when the oplog may not be read. An event of more than ``bytes_per_event`` counts as several
+    (`admission.weight`), where the oplog tells; a change stream counts no bytes.
+    """
 
     def __init__(self, uri: str, stream: StreamSpec, bytes_per_event: float = inf) -> None:
         self._uri = uri
@@ -50,7 +53,10 @@ class Backlog:
         self._oplog_readable = True
 
     def counted(self, start: ClusterTime, end: ClusterTime, limit: int) -> Iterator[Counted]:
-        """Times in ``(start, end]`` with the number of events that each stands for; ask for no more than needed."""
+        """Times in ``(start, end]`` with the number of events that each stands for; ask for no more than needed.
+
+        ``limit``, the most events of a batch, decides how coarse the sample is; the count does not end there.
+        """
         client = connect(self._uri)
         stride = stride_for(limit) if wire_version(client) >= WIRE_VERSION_5_1 else 1
         entries = None if client.is_mongos else self._oplog(start, end, stride, limit)
@@ -63,7 +69,7 @@ class Backlog:
     def _oplog(
         self, start: ClusterTime, end: ClusterTime, stride: int, limit: int
     ) -> CommandCursor[Any] | None:
-        """The entries to count; None for who may not read them."""
+        """The entries to count; None if this user may not read them."""
         if not self._oplog_readable:
             return None
         between = {"$gt": Timestamp(start.t, start.i), "$lte": Timestamp(end.t, end.i)}
@@ -115,7 +121,7 @@ class Backlog:
 
 
 class _Documents:
-    """What looking up the documents of updates will bring: each of them once, however often it was changed."""
+    """How many bytes looking up the documents of updates will add: each counts once, however often it was changed."""
 
     def __init__(self, client: RawClient) -> None:
         self._client = client
@@ -123,7 +129,8 @@ class _Documents:
         self._seen: set[bytes] = set()
 
     def expected(self, name: str, document_id: Any) -> int:
-        """How many bytes more there will be for this update."""
+        """How many bytes this update's document is likely to add: the average of its collection, or 0 if counted
+        before."""
         document = bson.encode({name: document_id})
         if document in self._seen:
             return 0

@@ -77,7 +77,7 @@ class StreamSpec:
     prefetch: bool = True
 
     def bare(self) -> StreamSpec:
-        """The same events, of which only the operation and the time are asked for."""
+        """The same events, with only their operation and time."""
         fields = ("operationType", "clusterTime")
         return replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
 
@@ -96,14 +96,15 @@ class StreamSpec:
 class ChangeRange:
     """Iterate once: lists of events, in stream order, each list from one reply.
 
-    ``token``, afterwards: the raw resume token behind everything seen so far, never past ``end`` over an
-    event; null if there is none. Raises SourceError (PositionLostError with what to do about it).
+    ``token``, afterwards: the raw resume token behind everything seen so far, with no event between ``end`` and it;
+    None if there is none. Raises SourceError (PositionLostError with what to do about it).
     """
 
     def __init__(
         self, uri: str, spec: StreamSpec, start: ClusterTime, end: ClusterTime, after: bytes | None = None
     ) -> None:
-        """``after``: start behind this raw resume token instead of ``start``."""
+        """The changes in ``(start, end]`` of what ``spec`` watches at ``uri``; none where ``end`` is not after
+        ``start``. ``after``: begin behind this raw resume token instead of ``start``."""
         self.token = after
         self._uri = uri
         self._spec = spec
@@ -130,6 +131,7 @@ class ChangeRange:
                     if classify(caught).kind.definite:
                         raise self._explained(caught) from caught
                     error = caught
+                # Only a cursor that got nowhere counts as a failure: a long range may well outlive several.
                 failures = 0 if self.token != reached else failures + 1
                 if failures > RESUMES_MAX:
                     raise self._gave_up(error) from error
@@ -234,8 +236,8 @@ class _Run:
 
 
 def holds(uri: str, spec: StreamSpec, start: ClusterTime) -> bool:
-    """Whether the oplog still holds what came after ``start``, as far as this stream may look. Raises the driver's
-    errors."""
+    """Whether the oplog at ``uri`` still holds what came after ``start``, for a stream of this ``spec``. Raises the
+    driver's other errors."""
     first = start.next()
     cursor = ServerCursor(uri, spec.scope.database, spec.scope.collection)
     pipeline = spec.pipeline({"startAtOperationTime": Timestamp(first.t, first.i)})
@@ -250,7 +252,11 @@ def holds(uri: str, spec: StreamSpec, start: ClusterTime) -> bool:
 
 
 def proves_the_end(empty: Reply, end: ClusterTime, sharded: bool) -> bool:
-    """Whether an empty reply, of a node that has reached ``end``, means that nothing is left up to there."""
+    """Whether the reply ``empty``, which holds no event, means that nothing is left up to ``end``.
+
+    Without mongos the node must have reached ``end`` before it answered (``afterClusterTime``). ``sharded``: through
+    mongos, where only the time in the reply's token tells.
+    """
     if not sharded:
         return empty.alive
     return empty.token is not None and token_time(empty.token) > end

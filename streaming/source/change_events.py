@@ -102,7 +102,8 @@ class RowBuilder:
         sharded: Callable[[Namespace], bool] = lambda _: False,
     ) -> None:
         """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``split``
-        numbers the split of the batch that this is; ``sharded``: by more than `_id`."""
+        numbers the split of the batch that this is, from 0. ``transactions``: fill lsid and txn_number, which ``wide``
+        does anyway. ``sharded``: whether a collection is sharded by more than `_id`, so that its keys have more."""
         self.events = 0
         self._transactional = 0
         self._transactions = transactions or wide
@@ -135,7 +136,7 @@ class RowBuilder:
             yield number, event
 
     def may_rekey(self, event: Event) -> bool:
-        """Whether it may have given its document another key, under whose old one a row is left then: an update that
+        """Whether it may have given its document another key, so that a row is left under the old one: an update that
         changes the shard key, or any replacement in a sharded collection."""
         operation, _, _, fields = event
         if operation not in (b"update", b"replace"):
@@ -218,7 +219,7 @@ class RowBuilder:
         self._size += size
 
     def _place(self, place: bytes | None) -> _Place:
-        """Asked once for each namespace."""
+        """What is known of the namespace whose raw ``ns`` this is; worked out once for each."""
         fields = {} if place is None else fields_of(place)
         database = string_of(fields[b"db"]) if b"db" in fields else None
         collection = string_of(fields[b"coll"]) if b"coll" in fields else None

@@ -90,8 +90,9 @@ class MongoChangesDataSource(DataSource):
 
 
 def register_at(spark: SparkSession, uri: str) -> str:
-    """Register the source with its address in it; the format's name, which is its own. Spark prints a source's options
-    wherever it prints a plan (logs, events, its pages); this one needs none that holds a password."""
+    """Register a source that knows ``uri``, and return the name of its format, which no other source has. Spark prints
+    a source's options wherever it prints a plan (logs, events, its pages); this one needs none that holds a
+    password."""
     own_name = f"{NAME}-{secrets.token_hex(4)}"
 
     class SourceAt(MongoChangesDataSource):
@@ -123,7 +124,10 @@ class Offset:
 
 
 class RangePartition(InputPartition):
-    """A split of a batch, which is all of it unless it is large and several readers may work on it."""
+    """The changes in ``(start, end]``: split number ``split``, from 0, of the ``splits`` of a batch.
+
+    It is all of the batch, unless that is large and several readers may work on it.
+    """
 
     def __init__(self, start: ClusterTime, end: ClusterTime, split: int = 0, splits: int = 1) -> None:
         super().__init__(None)
@@ -134,7 +138,7 @@ class RangePartition(InputPartition):
 
 
 class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See the module's text. Errors are SourceErrors: their text survives the way to the driver."""
+    """As the module says. Errors are SourceErrors: their text survives the way to the driver."""
 
     def __init__(self, options: ChangeOptions) -> None:
         self._options = options
@@ -223,8 +227,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._signals is not None and fields[b"ns"] == self._signals
 
     def _how_to_look_up(self, partition: RangePartition) -> tuple[StreamSpec, DocumentLookup | None]:
-        """The stream as asked for; or, where the server would look each update's document up, one without, and what
-        looks up many at a time."""
+        """The stream as asked for; or, where the server would look up the document of each update, one without that,
+        and what looks up many at a time."""
         stream, uri = self._options.stream, self._options.uri
         if stream.full_document != "updateLookup" or connect(uri).is_mongos:
             return stream, None

@@ -61,8 +61,11 @@ class _Wanted:
 
 
 class DocumentLookup:
-    """Fills events of ``(.., end]`` with the documents that they lack. ``captures``: of other collections nothing is
-    asked. Raises the driver's errors, after some attempts where another may help."""
+    """Fills events of ``(.., end]`` with the documents that they lack, read at ``uri``, which must not be a mongos.
+
+    Nothing is asked about collections that ``captures`` refuses. Raises the driver's errors, after some attempts where
+    another may help.
+    """
 
     def __init__(self, uri: str, end: ClusterTime, captures: Callable[[Namespace], bool]) -> None:
         self._client = connect(uri)
@@ -124,6 +127,7 @@ class DocumentLookup:
             ):
                 with attempt:
                     found[namespace] = self._some(namespace, list(ids.values()), most)
+            # How many ids the next query may have, by what these were like.
             sizes = [len(document) for documents in found.values() for document in documents.values()]
             if sizes:
                 self._ids = max(1, min(BYTES_AIM * len(sizes) // sum(sizes), IDS_MAX))

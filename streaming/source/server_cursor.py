@@ -39,7 +39,10 @@ class Reply:
 
 
 class ServerCursor:
-    """``open`` once, then ``more`` until not alive; ``close`` in the end. Raises the driver's errors."""
+    """``open`` once, then ``more`` until not alive; ``close`` in the end. Raises the driver's errors.
+
+    ``database`` None watches all of the deployment at ``uri``, and ``collection`` None all of the database.
+    """
 
     def __init__(self, uri: str, database: str | None, collection: str | None) -> None:
         shared = connect(uri)
@@ -57,6 +60,8 @@ class ServerCursor:
     def open(
         self, pipeline: Sequence[Mapping[str, Any]], read_concern: Mapping[str, Any], batch_size: int
     ) -> Reply:
+        """Make the cursor, and give its first reply of at most ``batch_size`` events. ``pipeline`` begins with
+        ``$changeStream``; ``read_concern`` is a document as the server takes it."""
         cursor = self._command(
             {
                 "aggregate": self._target,
@@ -69,7 +74,8 @@ class ServerCursor:
         return self._reply(cursor, cursor["firstBatch"])
 
     def more(self, batch_size: int, await_ms: int) -> Reply:
-        """Waits for events for ``await_ms`` at most, if there are none now."""
+        """The next reply, of at most ``batch_size`` events. If there are none now, it waits for ``await_ms`` at
+        most."""
         cursor = self._command(
             {
                 "getMore": self._id,

@@ -40,7 +40,12 @@ _POWERS = np.array([10**power for power in range(DECIMAL_SCALE + 1)], np.uint64)
 
 
 def scalars(kind: str, buffer: Buffer, cells: Cells) -> tuple[pa.Array, Positions]:
-    """The column's array, and the slots whose value is there and did not fit (an explicit null included)."""
+    """The column's array, and the slots whose value is there and did not fit (an explicit null included): the array is
+    null there.
+
+    ``kind`` is that of a `plan.Scalar`. The array has one item for each of ``cells``, whose positions are in
+    ``buffer``.
+    """
     values, fits = _BUILDERS[kind](buffer, cells)
     left = np.flatnonzero((cells.tags != 0) & ~fits)
     if not len(left):
@@ -126,7 +131,7 @@ def _binaries(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
 
 
 def _decimals(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
-    """Decimal128 is sign, exponent and a 113-bit coefficient (BID). Those below 2**64 are scaled here."""
+    """Decimal128 is sign, exponent and a 113-bit coefficient (IEEE 754, BID). Those below 2**64 are scaled here."""
     at = np.where(cells.tags == DECIMAL, cells.at, buffer.size)
     low, high = buffer.uint64[at], buffer.uint64[np.minimum(at + 8, buffer.size)]
     exponent = ((high >> np.uint64(49)) & np.uint64(0x3FFF)).astype(np.int64) - _EXPONENT_BIAS
@@ -137,13 +142,14 @@ def _decimals(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     )
     # The two highest exponent bits both set: a special value or a larger coefficient.
     fits &= ((high >> np.uint64(61)) & np.uint64(3)) != 3
-    fits &= ~(negative & (low == 0))
+    fits &= ~(negative & (low == 0))  # a column has no -0
     return _fixed("decimal", _scaled(low, np.where(fits, power, 0), negative), fits), fits
 
 
 def _scaled(magnitude: Numbers, power: Positions, negative: Mask) -> Numbers:
     """``±magnitude * 10**power`` as 128-bit numbers, two little-endian words each."""
     factor = _POWERS[power]
+    # 64 by 64 bits, from products of 32 by 32 bits; a negative number is the two's complement.
     a1, a0 = magnitude >> np.uint64(32), magnitude & _LOW32
     b1, b0 = factor >> np.uint64(32), factor & _LOW32
     middle = a1 * b0 + ((a0 * b0) >> np.uint64(32))

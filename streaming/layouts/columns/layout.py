@@ -53,12 +53,14 @@ class Columns:
         return evolution.missing_columns(table, plan)
 
     def others_fields(self, table: StructType, old: TablePlan, new: TablePlan) -> list[Path]:
+        """As `Layout.others_fields`."""
         return evolution.others_fields(table, old, new)
 
     def decoder(self, plan: TablePlan, shard_key: ShardKey = ()) -> Decoder:
         return Decoder(plan, shard_key)
 
     def reshape(self, rows: DataFrame, have: TablePlan, want: TablePlan) -> DataFrame:
+        """As `Layout.reshape`. Raises ValueError where a column's type differs between the two plans."""
         return reshape(rows, have, want)
 
     def documents(self, plan: TablePlan, rows: pa.RecordBatch) -> list[bytes]:

@@ -81,7 +81,10 @@ class Observation:
         self._kinds[kind] += times
 
     def see(self, tag: int, raw: bytes, at: int, depth: int = 1) -> None:
-        """A value was seen; documents and arrays are looked into."""
+        """A value of BSON type ``tag`` was seen at byte ``at`` of ``raw``; documents and arrays are looked into.
+
+        ``depth``: the level that it is at, counted from 1. What lies deeper than `_DEPTH_MAX` gets no column.
+        """
         if depth > _DEPTH_MAX:
             return
         if tag == DOCUMENT:

@@ -70,7 +70,10 @@ class Place:
 
 
 class Leftovers:
-    """The values of one batch that no column takes, and the fields that the plan does not know."""
+    """The values of one batch that no column of ``plan`` takes, and the fields that it does not know.
+
+    Positions are those of ``buffer``, which holds the batch's documents.
+    """
 
     def __init__(self, buffer: Buffer, plan: TablePlan) -> None:
         self._buffer = buffer
@@ -81,14 +84,16 @@ class Leftovers:
         self._loose: list[tuple[Place, list[Loose]]] = []
 
     def misfits(self, place: Place, cells: Cells, slots: Positions) -> None:
-        """Values of a column that it does not take. A null element of an array needs no entry."""
+        """The column at ``place`` does not take its values in ``slots``; ``cells`` are those of all its slots. A null
+        element of an array needs no entry."""
         if place.owners is not None:
             slots = slots[cells.tags[slots] != NULL]
         if len(slots):
             self._kept.append((place, Cells(cells.tags[slots], cells.at[slots]), slots))
 
     def extra(self, place: Place, extra: Extra, slots: Positions) -> None:
-        """A field of the documents at ``place`` that the plan does not know, in these slots."""
+        """The plan does not know the field ``extra`` of the documents at ``place``. ``slots``: where its values lie
+        among the slots of ``place``; ``extra.slots`` count only the documents that were walked."""
         name = extra.name.decode("utf-8", "surrogateescape")
         cells = Cells(extra.tags, extra.at)
         self._kept.append((place.field(name), cells, slots))

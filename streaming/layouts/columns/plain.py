@@ -74,7 +74,8 @@ class PlainRow:
 
 
 def convert(kind: str, tag: int, raw: bytes, at: int) -> Any:
-    """The value at ``at`` as a scalar column of this kind takes it, or ``MISFIT``.
+    """The value of BSON type ``tag`` at byte ``at`` of ``raw``, as a scalar column of this kind takes it, or
+    ``MISFIT``.
 
     long: int; double: float; decimal: the unscaled int (times 10**18); string, objectId: str; bool; binary:
     bytes; date: int, microseconds since the epoch.
@@ -101,7 +102,10 @@ def convert(kind: str, tag: int, raw: bytes, at: int) -> Any:
 
 
 def decode_plain(plan: TablePlan, raw: bytes, at: int) -> PlainRow:
-    """The document that starts at ``at``, column by column."""
+    """The document that starts at byte ``at`` of ``raw``, column by column of ``plan``.
+
+    Where a name at its top level occurs twice or is no UTF-8, all columns are null, and one entry holds all of it.
+    """
     row = PlainRow([None] * len(plan.columns))
     values = _fields(plan.columns, raw, at, (), row.entries)
     if values is None:

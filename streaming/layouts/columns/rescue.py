@@ -10,8 +10,8 @@ document whose one field, with the empty name, is the value. That is so for
 - a code, symbol, regular expression or DBPointer that is no UTF-8, and damaged legacy binary data.
 
 A string that is no UTF-8 is ``{"$invalidUtf8": base64}`` of its bytes. The pointer "" is the whole
-document: its own names are such that no pointer could name its fields. Of NaNs only that they are NaN is
-kept, as everywhere in Extended JSON.
+document: no pointer could name its fields by its own names. A NaN's payload is not kept, as nowhere in Extended
+JSON.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def rescued_data(entries: Iterable[str]) -> str:
 
 
 def render(tag: int, raw: bytes, at: int) -> str:
-    """The value of BSON type ``tag`` at ``at``, as JSON text. Never fails on what MongoDB can store."""
+    """The value of BSON type ``tag`` at byte ``at`` of ``raw``, as JSON text. Never fails on what MongoDB can store."""
     if tag == NULL:
         return "null"
     try:
