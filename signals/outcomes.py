@@ -1,14 +1,14 @@
-"""What became of a signal: the documents of the status collection, as values for whoever reads or writes them.
+"""What became of a signal: the documents of the status collection, as values.
 
-Beside the signal collection lies its status collection, with one document a signal and engine: of engines that share a
-signal collection each says what became of a signal there. The engine writes it, operators and clients read it. Both do
-so by these values, so that the fields are named in one place. (Earlier versions wrote one document a signal, with the
-signal's id as its own. Such documents are read, and no longer written.)
+Beside the signal collection lies its status collection, with one document for each signal and engine: engines may share
+a signal collection, and each says what became of a signal there. The engine writes it, operators and clients read it.
+Both use these values, so that the fields are named in one place. (Earlier versions wrote one document a signal, with
+the signal's id as its own. Such documents are read, and no longer written.)
 
-The state of a request is ``queued``, ``running``, ``paused``, ``suspended`` (it waits until a collection of its lands
-again), or one of those in ``ENDED``; a command that was applied
-(``pause-snapshot`` and the like, also ``log``) is ``completed``, and so is a dry run that was answered. ``rejected`` is
-a signal that was refused, and ``reason`` says why; the reason of what failed is the error of its collections.
+The state of a request is ``queued``, ``running``, ``paused``, ``suspended`` (it waits until one of its collections
+lands again), or one of those in ``ENDED``. A command that was applied (``pause-snapshot`` and the like, also ``log``)
+is ``completed``, and so is a dry run that was answered. A signal that was refused is ``rejected``, and ``reason`` says
+why; why a request failed is in the errors of its collections.
 
 No server, no clock.
 """
@@ -44,8 +44,8 @@ class SnapshotRejected(SnapshotFailed):
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """One collection of a request. ``rows`` have landed; ``dropped`` were read, and superseded by what streamed;
-    ``deleted`` are rows that a request with ``reconcile`` found missing at source.
+    """One collection of a request. ``rows`` have landed; ``dropped`` were read and superseded; ``deleted`` are rows
+    that a request with ``reconcile`` found missing at source.
 
     ``estimated`` is how many documents there are, where MongoDB has an estimate.
     """
@@ -65,12 +65,12 @@ class SnapshotStatus:
     """One request, or one ``command`` (None for a request). ``origin`` is ``signal``, ``initial`` or ``rename``;
     ``id_reused`` is the reason why another signal under the same id was refused later on.
 
-    Of a command, ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
-    (None where that is not known any more), and ``unknown`` what it named and no request was called. Of a request,
+    A command's ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
+    (None where that is no longer known); its ``unknown`` are ids that it named and no request has. A request's
     ``unknown`` are names and patterns of no captured collection: the others are read.
 
-    Of a dry run (``command`` "dry-run"), ``answer`` is what would be read: ``documents``, ``bytes`` and ``seconds``,
-    and the same of each of its ``collections`` with the ``first`` and the ``last`` id. None is not known.
+    A dry run's (``command`` "dry-run") ``answer`` is what would be read: ``documents``, ``bytes`` and ``seconds``, and
+    the same for each of its ``collections``, with the ``first`` and the ``last`` id. None: not known.
     """
 
     id: str
@@ -132,7 +132,7 @@ class SnapshotStatus:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> SnapshotStatus:
-        """Of a document of the status collection. Fields that are not known are left out."""
+        """The status in a document of the status collection. Fields that this version does not know are left out."""
         known = {name: document[name] for name in (*_WRITTEN, "updated_at", "id_reused") if name in document}
         if (at := known.get("updated_at")) is not None and at.tzinfo is None:
             known["updated_at"] = at.replace(tzinfo=UTC)

@@ -6,7 +6,7 @@ a name refused costs a little comfort, a name that some reader cannot address co
 - Delta refuses `` ,;{}()\\n\\t=`` in names without column mapping. Dots and back-quotes would need quoting in
   every path expression, control characters in every tool.
 - Spark resolves names without regard to case, so ``Name`` beside ``name`` would be ambiguous: the first one
-  keeps the column. Which names those are, readers do not agree upon, and Spark has two opinions itself (``GRÖẞE`` and
+  keeps the column. Readers do not agree on which names are the same, and Spark itself has two opinions (``GRÖẞE`` and
   ``größe``, ``İ`` and ``i̇``). `fold` is at least as coarse as each of them.
 - A character that Unicode has not assigned yet may turn out to be another one's capital letter.
 - At the top level our own columns, Spark's ``_metadata`` and Delta's change-data columns are taken, and so is

@@ -1,9 +1,9 @@
 """JSON between our own processes and on disk, by orjson: several times quicker where a file is written with each batch.
 
-What is written is JSON as before, in UTF-8 and without spaces, and what any JSON writer wrote is read. Two texts that
-orjson refuses are JSON for others, and an id or an error message may hold them: half of a pair of surrogates, written
-and read as an escape. For these the standard library does the work. Integers fit into 64 bits here; documents of users,
-whose numbers may not, do not go through this.
+Texts are written in UTF-8 and without spaces; those of any JSON writer are read. orjson refuses half of a pair of
+surrogates, which an id or an error message may hold, both to write it and to read it as an escape; there the standard
+library does the work. Integers fit into 64 bits here; documents of users, whose numbers may not, do not go through
+this.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class SignalChannel(Protocol):
 
 @runtime_checkable
 class DistantChannel(Protocol):
-    """What a channel may have besides, whose signals are on their way for a while."""
+    """What a channel may offer beside the port, if its signals take a while to arrive."""
 
     def behind(self) -> bool:
         """Whether signals that were sent before may still be on their way: ``run --once`` waits for them. False while

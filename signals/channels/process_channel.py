@@ -1,7 +1,7 @@
-"""Signals from the program that runs the engine: a queue that any thread may put something into.
+"""Signals from the program that runs the engine: a queue that any thread may add to.
 
-It lives as long as the program does: it outlives an engine that is started anew in it, and nothing else. Who needs more
-writes into the inbox.
+It lives as long as the program does: it outlives an engine that is started anew in it, and nothing else. Signals that
+must last longer go into the inbox.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InProcessChannel:
     def send_document(self, document: Mapping[str, object]) -> str:
         """The same as a document ``{"id", "type", "data"}``, as the other channels carry it.
 
-        It is judged as theirs are: what is wrong with it, the engine reports. Returns the signal's id.
+        Never fails: the engine reports what is wrong with it, as with theirs. Returns the signal's id.
         """
         with self._guard:
             received = received_document(NAME, self._next(), document)

@@ -88,8 +88,8 @@ def decode(raw: bytes) -> RawSignal:
 
 
 def id_of(raw: bytes) -> str:
-    """The id of a document that is no signal, as far as it can be read: for whoever is told why, and asks by the id
-    that the signal would have had."""
+    """The id that a document which is no signal would have had, "unknown" where it can't be read: its sender asks by
+    this id what became of it."""
     try:
         document: dict[str, Any] = bson.decode(raw, codec_options=_ANY_TEXT)
     except (BSONError, ValueError):

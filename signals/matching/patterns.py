@@ -80,7 +80,7 @@ def literal(pattern: str) -> str:
 
 
 def unquoted(pattern: str) -> str:
-    """What of the pattern is not in double quotes."""
+    """The pattern without its parts in double quotes."""
     return _QUOTED.sub("", pattern)
 
 
@@ -98,7 +98,7 @@ def _options(ignore_case: bool) -> re2.Options:
 
 
 def _reads_otherwise(text: str) -> str | None:
-    """What in an expression RE2 would accept but read otherwise than Java does, and what to write instead."""
+    """What RE2 would accept in an expression but read otherwise than Java does, and what to write instead."""
     at, in_class = 0, False
     while at < len(text):
         two = text[at : at + 2]

@@ -90,7 +90,7 @@ def named_collection(pattern: str) -> str | None:
 
 
 def spelled(name: str) -> str:
-    """A collection's name as a pattern that means it alone, should it exist or not."""
+    """A collection's name as a pattern that means it alone, whether it exists or not."""
     return f'"{name}"' if _SPECIAL.search(name) else name
 
 

@@ -3,9 +3,9 @@
 Key ``{"id"}``, value ``{"id", "aggregate_type", "type", "additional_data", "timestamp"}``, both JSON without a schema.
 All records of one request have one key, so they keep their order within a partition.
 
-Debezium hands its records to Kafka Connect, which knows the brokers. Here they must be named, and what else a producer
-needs is passed through to librdkafka, whose names are the Java client's but for a few. Those are refused, with what
-stands for them.
+Debezium hands its records to Kafka Connect, which knows the brokers. Here they must be named, and other properties of a
+producer are passed through to librdkafka. Its names are the Java client's but for a few; those are refused, with what
+to use instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ids of documents in a signal: the ``keys`` to read again, and the ends of a ``range``.
 
-An id is any value that MongoDB takes for an ``_id``, written as JSON or Extended JSON, and kept as canonical
-Extended JSON text, so that the text ``"5"`` and the numbers 5 and 5.0 stay apart in type. (As ids, MongoDB
-holds the two numbers equal; that is for whoever reads them to know.)
+An id is any value that MongoDB takes for an ``_id``, written as JSON or Extended JSON, and kept as canonical Extended
+JSON text, so that the text ``"5"`` and the numbers 5 and 5.0 stay apart in type. (MongoDB takes the two numbers for one
+id; code that reads by these ids must know that.)
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def canonical(decoded: object) -> str:
 
 
 def has_undefined(value: object) -> bool:
-    """Whether ``{"$undefined": true}`` is in it, which the driver reads as null."""
+    """Whether ``{"$undefined": true}`` is anywhere in ``value``; the driver reads it as null."""
     waiting = [value]
     while waiting:
         item = waiting.pop()

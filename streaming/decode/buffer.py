@@ -59,7 +59,7 @@ class Buffer:
         return np.ndarray((len(self.padded) - width + 1,), kind, self.padded, strides=(1,))
 
     def at(self, positions: Positions, text: bytes) -> Mask:
-        """Where exactly these bytes stand."""
+        """For each position, whether exactly these bytes stand there. Past the end of the buffer stand zeros."""
         same: Mask = np.ones(len(positions), np.bool_)
         for offset in range(0, len(text), 8):
             part = text[offset : offset + 8]

@@ -71,7 +71,7 @@ def _latest(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
         size += batch.nbytes
         if size > most:
             held = [latest_of_each_key(pa.concat_tables(held))]
-            size = held[0].nbytes
+            size = held[0].nbytes  # not again before it has doubled, so that few rows are copied often
             most = 2 * size + _COMPACTED_FROM
     return latest_of_each_key(pa.concat_tables(held)) if held else None
 
@@ -90,12 +90,14 @@ def _parts(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def latest_of_each_key(table: pa.Table) -> pa.Table:
-    """Of each ``_key`` the row with the greatest ``ord`` that lands something, in stream order."""
+    """The row of each ``_key`` with the greatest ``ord``, among rows that land something; the rows stay in their
+    order."""
     lands = pc.or_(pc.equal(table["op"], "d"), pc.is_valid(table["document"]))
     table = table.filter(lands)
     last = table.select(["_key", "ord"]).group_by("_key", use_threads=False).aggregate([("ord", "max")])
     if last.num_rows == table.num_rows:
         return table
+    # No two events of a batch have one ``ord``, so it names a row.
     return table.filter(pc.is_in(table["ord"], value_set=last["ord_max"].combine_chunks()))
 
 

@@ -121,6 +121,7 @@ class FieldWalk:
         match = self._buffer.at(self._cursor + 1, name + b"\0") & going
         if match.all():
             return name, None
+        # Any field would be right. The plan's first keeps most documents together; one that it lacks (-1) goes at once.
         best = (self._ranks.get(name, -1), name, match)
         seen = match | ~going
         for _ in range(_CANDIDATES_MAX):

@@ -86,7 +86,7 @@ class Snapshot:
 
     @property
     def table_id(self) -> str:
-        """Another table at the same place has another one."""
+        """Delta's id of the table: a new table at the same path has a new one."""
         return str(self._snapshot.metadata().id())
 
     def data_files(self) -> list[Any]:
@@ -169,7 +169,7 @@ class TableLog:
     def set_properties(
         self, wanted: Callable[[Snapshot], Mapping[str, str] | None], user_metadata: str | None = None
     ) -> None:
-        """Set the properties that are ``wanted`` of the version at which the transaction begins; None for no commit.
+        """Set the properties that ``wanted`` returns for the version at which the transaction begins; None: no commit.
         Raises one of `CONFLICTS` where somebody else has changed the table meanwhile."""
         none, delta = singleton(self._jvm.scala, "None"), self._jvm.org.apache.spark.sql.delta
         with active(self._spark):

@@ -2,7 +2,7 @@
 
 Two things keep a field from its column: somebody has added one of such a name, or Spark refuses the DDL. The field is
 then *refused* in the plan, which is written to the table, and stays in ``_rescued_data``. Conflicts with other writers,
-and storage that fails, are no refusals: whoever alters tries again or raises, and the plan stays as it is.
+and storage that fails, are no refusals: the DDL is tried again or raises, and the plan stays as it is.
 
 **The plan is written before its columns.** Columns that it has and the table lacks (a crash in between) are added, or
 refused, when the table is next looked at.
@@ -20,13 +20,13 @@ from streaming.column_names import Path
 from streaming.layout import AnyLayout, TablePlan
 
 _REFUSED = "42"
-"""SQLSTATE's class of statements that can't be meant so; a parser's complaint is one of them."""
+"""SQLSTATE's class of statements that are wrong as they stand; a parser's complaint is one of them."""
 _NOT_OF_A_COLUMN = ("42501", "42P01", "42K03")
-"""Of that class, but of the whole table: no right to it, no such table, no such path."""
+"""In that class, but about the whole table: no right to it, no such table, no such path."""
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether Spark says that such a column can't be."""
+    """Whether Spark refuses the columns themselves, so that trying again would not help."""
     if not isinstance(error, AnalysisException):
         return False
     state = error.getSqlState() or ""
@@ -35,9 +35,10 @@ def is_refusal(error: Exception) -> bool:
 
 @dataclass(slots=True)
 class Evolution:
-    """One table's columns. ``schema`` looks at the newest version, ``alter`` runs what follows ALTER TABLE and its
-    name, and ``rewrite`` puts what it is given for the plan and the schema of one version into that version's
-    successor, and returns the plan; the last two try conflicts again. ``refusals``: why fields got no column.
+    """One table's columns. ``schema`` looks at the newest version; ``alter`` runs what follows ALTER TABLE and the
+    table's name. ``rewrite`` gives the plan and the schema of one version to a function, commits the plan that this
+    returns, if it is another one, and returns it. The last two try conflicts again. ``refusals``: why fields got no
+    column.
     """
 
     layout: AnyLayout
@@ -64,6 +65,7 @@ class Evolution:
         missing = self.layout.missing_columns(self.schema(), plan)
         if not missing or self._added([column.ddl for column in missing]) is None:
             return plan
+        # Together they were refused: one by one shows which of them.
         left, refused = plan, []
         for path in [column.path for column in missing]:
             entries = self._lacking(left, path)
@@ -75,13 +77,14 @@ class Evolution:
         return self.rewrite(lambda recorded, _: recorded.refuse(refused)) if refused else left
 
     def _lacking(self, plan: TablePlan, path: Path) -> list[str]:
-        """How to add this one column. Behind which it comes depends on what the plan still has."""
+        """The DDL of this one column, if the table lacks it. After which one it comes depends on what the plan still
+        has."""
         return [
             column.ddl for column in self.layout.missing_columns(self.schema(), plan) if column.path == path
         ]
 
     def _added(self, entries: list[str]) -> AnalysisException | None:
-        """Add these columns; returned is why Spark does not."""
+        """Add these columns; returns why Spark refuses them, or None."""
         try:
             self.alter(f"ADD COLUMNS ({', '.join(entries)})")
         except AnalysisException as error:

@@ -1,7 +1,7 @@
 """How rows fit a state table.
 
-A table may have columns, and fields in its structs, that no plan knows: somebody has added them. They stay theirs:
-a field of the documents whose name clashes with one is rescued, and rows that are written have null there.
+A table may have columns, and fields in its structs, that no plan knows: somebody has added them. They are not ours: a
+field of the documents whose name clashes with one is rescued, and rows that are written have null there.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ FILES_MAX = 2_000
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """Delta's own ``AddFile``, and what its statistics say: how many rows (deleted ones included), and the keys that
-    bound them; None where they don't say. They say nothing either where somebody has Delta keep them of other columns
-    too: when rows are marked, they are written again by a parser that would round a decimal."""
+    bound them; None where they don't say. Statistics of more columns than ours, which somebody may have asked Delta to
+    keep, count as none: when rows are marked, they are written again by a parser that would round a decimal."""
 
     add: Any
     rows: int | None

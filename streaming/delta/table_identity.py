@@ -9,9 +9,9 @@ that was landed, or looked at and found sound. What a later look finds is held a
     changed    a commit behind the mark, not this engine's, changes data
     unknown    the log no longer tells all that came behind the mark
 
-What changes no data is lived with: OPTIMIZE, VACUUM, new columns, properties. A table's `Owner` is the one engine that
-writes to it. By its name and an id kept in its state: where the state was removed, the name finds its table again, and
-the other id says that the table holds what nobody remembers.
+Commits that change no data are accepted: OPTIMIZE, VACUUM, new columns, properties. A table's `Owner` is the one engine
+that writes to it, known by its name and by an id in its state. Where the state was removed, the name finds the table
+again, and the other id says that the table holds rows that nobody remembers.
 
 Pure: standard library only.
 """
@@ -77,8 +77,8 @@ class Alteration(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A commit behind a mark. ``ours``: this engine's. ``takes_over``: it made this engine the table's owner, who then
-    reads the collection again."""
+    """A commit behind a mark. ``ours``: this engine's. ``takes_over``: it made this engine the table's owner,
+    which then reads the collection again."""
 
     number: int
     operation: str
@@ -103,6 +103,7 @@ def altered(
     if newest.version < mark.version or (at_mark is not None and mark.commit not in ("", at_mark)):
         return Alteration.OLDER, None
     expected = newest.version
+    # The commits must follow one another down to the mark: what a gap hides is unknown.
     for version in behind:
         if version.number != expected:
             break

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _FEATURES = frozenset(
     ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
 )
-# Of few rows all is known before: sizes seen on the way would change nothing, and planning anew behind each stage takes
-# a sixth of the time.
+# With few rows nothing is left to find out: sizes seen on the way would change nothing, and planning anew after each
+# stage takes a sixth of the time.
 _FEW = {"spark.sql.autoBroadcastJoinThreshold": "10m", "spark.sql.adaptive.enabled": "false"}
 _PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
 _METRICS = (
@@ -45,8 +45,8 @@ _METRICS = (
 
 
 def unsupported(table: Snapshot) -> str | None:
-    """Why a table is none for transactions of ours: it has no deletion vectors, or asks something of its writers that
-    would be missing here (a change data feed, say). None where it is one."""
+    """Why our transactions can't write a table: it has no deletion vectors, or asks something of its writers that would
+    be missing here (a change data feed, say). None where they can."""
     if table.table_property("delta.enableDeletionVectors") != "true":
         return "the table has no deletion vectors"
     foreign = table.features - _FEATURES
@@ -63,8 +63,8 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Rows that were taken out, with how many files all of whose rows they were, and how many deletion vectors are new,
-    or take the place of others. ``deletes``: how many of the rows nothing takes the place of."""
+    """How many ``rows`` were taken out, how many ``files`` lost all of theirs, and how many deletion vectors are new
+    (``vectors``) or replace others. ``deletes``: how many of the rows are not written anew."""
 
     rows: int = 0
     files: int = 0
@@ -95,7 +95,7 @@ class Transaction:
         self.begins = Snapshot(self._snapshot)
         if (reason := unsupported(self.begins)) is not None:
             raise Unsupported(f"no transaction of ours on the table at {path}: {reason}")
-        # Whoever commits under this id meanwhile is a conflict, and not only who changes what was read.
+        # A commit under this id meanwhile is a conflict too, not only one that changes what was read.
         self._transaction.readTxn().addOne(app_id)
         self._app_id = app_id
         self._actions: list[Any] = []
@@ -121,9 +121,10 @@ class Transaction:
         return files
 
     def reads(self, ranges: Sequence[Range] | None) -> None:
-        """What is known of these ranges (None: of the table) without looking at their files: that nothing is there.
-        Who adds to them meanwhile is a conflict. (In a table without partitions Delta takes any file that is added for
-        one that could hold keys of theirs; of a commit that has read nothing it never asks.)"""
+        """Count these ranges (None: the whole table) as read, without a look at their files: it is known that the keys
+        to be written are not there. A writer that adds to them meanwhile is a conflict. (In a table without partitions
+        Delta takes any file that is added for one that could hold keys of theirs; of a commit that has read nothing it
+        never asks.)"""
         self._transaction.trackReadPredicates(self._filters(ranges), False, True)
 
     def _filters(self, ranges: Sequence[Range] | None) -> Any:
@@ -167,8 +168,8 @@ class Transaction:
         return Removed(*(int(counts.apply(name)) for name in names))
 
     def _mark(self, touched: Sequence[Any]) -> Removed:
-        """Files with new deletion vectors in the place of those they were, or none where no row is left. Their
-        statistics hold for fewer rows as well, and say so."""
+        """Replace each file by itself with its new deletion vector, or remove it where no row is left. Its statistics
+        bound fewer rows as well, and say that they are no longer exact."""
         now, files, vectors, others = int(time.time() * 1_000), 0, 0, 0
         for file in touched:
             add = file.fileLogEntry()
@@ -208,6 +209,7 @@ class Transaction:
     def _commit(self, version: int, operation: Any) -> None:
         at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
         mark = self._delta.actions.SetTransaction(self._app_id, version, at)
+        # If the commit fails, or comes after somebody else's, what is known of the files no longer holds.
         before = self.known
         self.known = None
         made = int(self._transaction.commit(self._seq([*self._actions, mark]), operation))

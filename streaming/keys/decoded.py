@@ -1,4 +1,4 @@
-"""`_key` of ids that pymongo has already decoded: the same text as `streaming.keys.keys`, sooner.
+"""`_key` of ids that pymongo has already decoded: the same text as `streaming.keys.keys`, faster.
 
 It runs once for each document and event, so the common ids have a path of their own, and a batch of one type
 is done together. Everything else is encoded to BSON again and keyed from the bytes, so there is one

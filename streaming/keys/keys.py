@@ -3,7 +3,7 @@
 Delta prunes and clusters by strings, and compares strings by their UTF-8 bytes. So every `_id` is written
 as a string such that
 
-- two strings are equal exactly when MongoDB holds the ids for equal (1, NumberLong(1) and 1.0 are one id;
+- two strings are equal exactly when MongoDB takes the ids for equal (1, NumberLong(1) and 1.0 are one id;
   ObjectId("5f...") and the string of the same hex are two), and
 - the order of the strings is BSON's order of the ids, across all types. (A collation of the collection
   orders ids otherwise; keys do not follow it.)

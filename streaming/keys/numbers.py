@@ -1,6 +1,6 @@
 """Numbers inside keys: int32, int64, double and decimal128 on one line, compared exactly.
 
-MongoDB holds 1, NumberLong(1), 1.0 and NumberDecimal("1.00") for one id, and compares a double with a decimal
+MongoDB takes 1, NumberLong(1), 1.0 and NumberDecimal("1.00") for one id, and compares a double with a decimal
 by their exact values (0.1 is above NumberDecimal("0.1"); tried on the server, index and `$expr` agree). So
 a number is written by its decimal digits, whatever type carries it: a class character, then the digits.
 

@@ -149,8 +149,8 @@ def wire_version(client: RawClient) -> int:
 
 
 def average_document_bytes(client: RawClient, namespace: Namespace) -> int:
-    """What a document of the collection has; 0 where that is not known (it is empty, or a view, or there is no right to
-    ask), for it only helps to plan."""
+    """The average size of the collection's documents. It only helps to plan, so it is 0 where it is not known (an empty
+    collection, a view, no right to ask)."""
     try:
         stats = client[namespace.database].command("collStats", namespace.collection)
     except OperationFailure:
@@ -188,7 +188,7 @@ def oldest_time(client: RawClient) -> ClusterTime:
 
 def _oldest_by_trial(client: RawClient) -> ClusterTime:
     too_old, open_able = 0, majority_time(client).t
-    while open_able - too_old > 1:
+    while open_able - too_old > 1:  # no stream opens at ``too_old``, one opens at ``open_able``
         middle = (too_old + open_able) // 2
         if _can_open(client, Timestamp(middle, 0)):
             open_able = middle

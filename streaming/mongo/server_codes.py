@@ -1,4 +1,4 @@
-"""What a MongoDB server's error codes say of trying again. Pure: values in, values out.
+"""What a MongoDB server's error codes say about trying again. Pure: values in, values out.
 
 The numbers, names and categories are the server's own, as it documents them (``error_codes.yml``). A category says what
 kind of trouble a code is part of, so most codes need no word of ours: what is over when the node, the primary or the

@@ -1,10 +1,10 @@
-"""What of a regular expression in a list Python and the server read differently.
+"""What Python and the server read differently in a regular expression of a list.
 
 The engine reads a list by Python's ``re``, the server by PCRE (which version depends on its own), with all entries of a
 list in one expression. A construct that the two are known to take for different things is refused, with the difference:
 read one way by the snapshot and the other way by the stream, a collection would be loaded and never followed, or the
-reverse. What this cannot know (a letter's other case in another edition of Unicode) the server is asked of every name
-that there is (`snapshotter.reading.name_checks`).
+reverse. What this cannot know (a letter's other case in another edition of Unicode) the server is asked, for every name
+that exists (`snapshotter.reading.name_checks`).
 
 Pure: standard library only.
 """
@@ -33,7 +33,7 @@ _SHARED_FLAGS = frozenset("ims")
 
 def difference(entry: str) -> str | None:
     """The first construct in an entry that is read differently, how, and what to write instead; None where there is
-    none. Whether Python takes it is another question."""
+    none. It does not check that Python takes the entry."""
     return next(_differences(entry), None)
 
 

@@ -299,7 +299,7 @@ def split_list(text: str) -> tuple[str, ...]:
             depth = max(depth + (character in "([{") - (character in ")]}"), 0)
             entries[-1] += character
     if escaped:
-        entries[-1] += "\\"  # not an expression, which will be said
+        entries[-1] += "\\"  # no valid expression, and refused as such later
     return _stripped(entries)
 
 

@@ -153,7 +153,7 @@ class RowBuilder:
                 yield self._flush()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What has not filled a batch."""
+        """The rows left over, which did not fill a batch."""
         if self._op:
             yield self._flush()
 

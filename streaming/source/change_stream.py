@@ -288,6 +288,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         counted = self._backlog.counted(start, latest, limit.max_rows)
         admitted = admission.cut(counted, limit.max_rows)
         end = latest if admitted.last is None else ClusterTime.from_int(admitted.last)
+        # For `partitions`, which Spark calls in this process next; after a restart it finds none, and makes one split.
         self._splits = (start, end), admission.splits(admitted.counted, self._options.readers)
         return end
 

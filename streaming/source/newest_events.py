@@ -1,6 +1,6 @@
-"""Of each document the newest event, of those that lie close together in the stream: all that a state table needs.
+"""The newest event of each document, among those that lie close together in the stream: all that a state table needs.
 
-A document that is changed 20,000 times is held once, and not once for each change. Of each document it keeps
+A document that is changed 20,000 times is held once, and not once for each change. For each document are kept
 
     the newest event that lands something  (an insert, a replace, a delete, an update with its document)
     an update behind it that came without its document, which hides nothing until it has been looked up
@@ -75,6 +75,7 @@ class NewestEvents:
             if operation == b"update" and b"fullDocument" not in fields:
                 bare[document] = numbered
                 continue
+            # Taken out and put in again: the order is that of the last changes, the oldest first.
             if document in landing:
                 self._drop(landing.pop(document))
             landing[document] = numbered
@@ -103,7 +104,7 @@ class NewestEvents:
         documents = iter(bare)
         for filled in _filled(list(bare.values()), fill):
             for (_, event), document in zip(filled, documents, strict=False):
-                if b"fullDocument" in event[3]:
+                if b"fullDocument" in event[3]:  # now it lands, and hides what was held before it
                     self._drop(self._landing.pop(document, None))
             yield filled
 

@@ -105,6 +105,7 @@ def _put(node: Any, path: tuple[str, ...], value: bytes) -> None:
     *above, last = path
     for part in above:
         node = node[int(part)] if isinstance(node, list) else node[part]
+    # An element that was rescued is null in its column; a field that was rescued is not there.
     if isinstance(node, list) and node[int(last)] == b"0":
         node[int(last)] = value
     elif isinstance(node, dict) and last not in node:

@@ -173,6 +173,7 @@ class _Batch:
         for row, decoded in zip(rows, plain, strict=True):
             if decoded.entries:
                 entries[row] = decoded.entries
+        # The plain values are put behind each column, and the odd rows are taken from there.
         take = np.arange(len(self._documents.tags))
         take[rows] = len(take) + np.arange(len(rows))
         order = pa.array(take)

@@ -20,9 +20,7 @@ from streaming.layouts.columns.plan import LEAVES_MAX, TablePlan
 from streaming.layouts.columns.rescue import entry, pointer, render
 
 _OBSERVED_MAX = 1000
-"""Of each unknown field so many documents or arrays of a batch are looked into; the next batch shows the
-rest.
-"""
+"""So many documents or arrays of each unknown field are looked into in one batch; the next batch shows the rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ So rows of an older plan land in a table of a newer one. What fits no column goe
 decision here is about comfort, never about losing something.
 
 A field that the table could not be given is *refused*: the plan says so, and no later ``merge`` brings it back.
-No row was written with it. Names are held against each other where fields are added. A plan of before may hold
+No row was written with it. Names are held against each other where fields are added. An older plan may hold
 two that would clash today: its table has both columns, so it stays as it is.
 
 Scalar kinds, their Spark types, and what they hold:
