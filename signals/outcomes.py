@@ -165,8 +165,8 @@ def current(documents: Iterable[Mapping[str, Any]]) -> list[SnapshotStatus]:
 
 def foremost(statuses: Iterable[SnapshotStatus]) -> SnapshotStatus | None:
     """The status that counts, of those that several engines give one signal: that of an engine still at it goes first,
-    then one that is no rejection (an engine rejects what it does not capture), then the newest. None where
-    there is none."""
+    then one that is no rejection (an engine rejects what it does not capture), then the newest.
+    None where there is none."""
     never = datetime.min.replace(tzinfo=UTC)
     return max(
         statuses,

@@ -1,7 +1,7 @@
 """Raw BSON as numpy sees it: loads at any byte, the sizes of values, and where documents end.
 
-Damaged bytes raise ``MalformedBson``, and nothing is read past the buffer: lengths are read inside it only. What
-`values_after` gives, the caller holds against the end of the document.
+Damaged bytes raise ``MalformedBson``, and nothing is read past the buffer: lengths are read inside it only. Callers
+check the ends that `values_after` gives against the document's own.
 """
 
 from __future__ import annotations

@@ -121,9 +121,7 @@ class TableGuard:
             return False
         owner = _owner_of(table)
         if owner == self.owner or table.table_property(NAMESPACE_PROPERTY) is None:
-            return (
-                False  # ours; or a table that this product has not made, which is refused when it is opened
-            )
+            return False  # ours; or a table that this product has not made, which `open` refuses
         by = self._landed_last(table) if owner is None else owner.engine
         if by is None or by == self.owner.engine:
             return True

@@ -3,8 +3,8 @@
 The engine reads a list by Python's ``re``, the server by PCRE (which version depends on its own), with all entries of a
 list in one expression. A construct that the two are known to take for different things is refused, with the difference:
 read one way by the snapshot and the other way by the stream, a collection would be loaded and never followed, or the
-reverse. What this cannot know (a letter's other case in another edition of Unicode) the server is asked, for every name
-that exists (`snapshotter.reading.name_checks`).
+reverse. About what this cannot know (a letter's other case in another edition of Unicode), the server itself is asked,
+for every name that exists (`snapshotter.reading.name_checks`).
 
 Pure: standard library only.
 """

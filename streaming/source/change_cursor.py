@@ -145,9 +145,8 @@ class ChangeRange:
         return {"startAtOperationTime": Timestamp(first.t, first.i)}
 
     def _keep_token(self, reply: Reply, events: list[Event], run: _Run) -> None:
-        if (
-            run.ended_inside and events
-        ):  # the reply's own token lies past the end, behind an event that is not ours
+        # Once past the end, the reply's own token lies behind an event that is not ours: the last one of ours counts.
+        if run.ended_inside and events:
             self.token = events[-1][3][b"_id"]
         elif run.invalidated is not None:
             self.token = run.invalidated

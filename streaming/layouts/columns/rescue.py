@@ -10,7 +10,7 @@ document whose one field, with the empty name, is the value. That is so for
 - a code, symbol, regular expression or DBPointer that is no UTF-8, and damaged legacy binary data.
 
 A string that is no UTF-8 is ``{"$invalidUtf8": base64}`` of its bytes. The pointer "" is the whole
-document: no pointer could name its fields by its own names. A NaN's payload is not kept, as nowhere in Extended
+document: no pointer could name its fields by its own names. A NaN's payload is lost, as everywhere in Extended
 JSON.
 """
 
