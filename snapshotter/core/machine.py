@@ -12,8 +12,8 @@ batches land, and each batch closes the windows whose high watermark lies at or 
 scan. What landed moves the frontier, which is saved with the batch.
 
 Invariants
-- Nothing is asked for before the first batch of the run: only it says how far the tables reach, and from
-  when on the stream carries every change.
+- Nothing is asked of the source before the first batch of the run: only that says how far the tables reach,
+  and from when the stream carries every change.
 - low before read before high: each is asked for only in answer to the one before.
 - land before save before announce: they are returned in this order, in one tuple.
 - A window that fails takes nothing with it: its chunk waits for a new window.
@@ -56,8 +56,9 @@ from streaming.namespaces import Namespace
 
 
 class Machine:
-    """One run of the engine. ``run`` names it; ``in_stream`` says that watermarks travel in the change stream;
-    ``controls`` are operators' decisions, from the journal. What is asked for is its scheduler's."""
+    """One run of the engine. ``run`` names it; ``progress`` is what it starts from; ``limits`` say how much is done at
+    once; ``in_stream``: watermarks travel in the change stream; ``controls`` are operators' decisions, from the
+    journal. Its scheduler keeps the requests."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Machine:
         """Take one input; return what is to be done because of it, in order."""
         needed = self._needs_batch
         effects = [*self._done_for(happened), *self._settle_suspensions(), *self.scheduler.next_requests()]
-        # What has its turn only now is begun by a batch, and a stream that waits brings none by itself.
+        # A task whose turn has only now come is begun by a batch, and a stream that waits brings none by itself.
         if self._needs_batch and not needed and not any(isinstance(effect, MakeBatch) for effect in effects):
             effects.append(MakeBatch())
         return tuple(effects)
@@ -120,7 +121,7 @@ class Machine:
 
     @property
     def progress(self) -> Progress:
-        """As far as everything has come that was asked for."""
+        """How far every request has come, saved or not."""
         return self.scheduler.progress
 
     @property
@@ -171,7 +172,7 @@ class Machine:
 
     @property
     def finished(self) -> bool:
-        """Nothing is asked for that has not ended (or waits for an operator), and that is saved and announced."""
+        """Every request has ended, or waits for an operator, and that is saved and announced."""
         accepted, saved = self.progress.requests, self.scheduler.saved.requests
         over = accepted == saved and all(r.ended or r.paused or self.progress.resting(r) for r in accepted)
         return over and self.quiet and not self.progress.rereads
@@ -195,7 +196,7 @@ class Machine:
             return self._fail_window(window, str(error), definite=False)
         scan = self.scheduler.scans.get((window.request_id or "", window.namespace))
         if scan is not None and window.request_id is not None:
-            if happened.rows >= scan.docs // 2:  # what a small one takes is mostly not of its rows
+            if happened.rows >= scan.docs // 2:  # a small one shows overhead, not pace
                 self.scheduler.pace = self.scheduler.pace.expected(
                     happened.rows, happened.seconds, self.limits
                 )
@@ -279,13 +280,12 @@ class Machine:
         return [*effects, landing]
 
     def _lasts(self, batch: inputs.BatchArrived) -> bool:
-        """Whether changes wait long: for the batch before theirs, which this one's span indicates, and for their
-        own."""
+        """Whether changes wait long for batches: this one's span shows how long the batch before it took."""
         least = self.limits.yield_seconds
         return least is not None and batch.end.t - batch.start.t >= least
 
     def _rekey(self, now: ShardKeys) -> None:
-        """What a first load appends has other keys from here on than what it counts on to be new."""
+        """A first load appends because its keys are new; where the shard key has changed they may not be: it merges."""
         changed = rekeyed(self.progress.shard_keys, now)
         for request, task in list(queue.first_loads(self.progress)):
             if task.namespace in changed:
@@ -307,8 +307,8 @@ class Machine:
         return batches.unreached([task for _, task in loads], reached, self.scheduler.landed_upto)
 
     def _leave_to_first_loads(self, unreached: dict[Namespace, Unreached]) -> list[Effect]:
-        """Ids to read again that a first load will read anyway: landed by themselves, ahead of it, they would
-        miss the events that it keeps from landing, and its append would meet them."""
+        """Drop ids to read again that a first load will read anyway. Landed ahead of it, they would miss the events
+        that do not land because of it, and its append would meet their rows."""
         effects: list[Effect] = []
         for namespace, keys in unreached.items():
             known = frozenset(filter(keys.holds, self.progress.rereads.of(namespace)))
@@ -329,8 +329,8 @@ class Machine:
         return [*effects, self.landing]
 
     def _collection_suspended(self, happened: inputs.CollectionSuspended) -> list[Effect]:
-        """What was under way in the collection is given up, and its requests wait, but for one that comes later and
-        reads all of it again."""
+        """Give up what was under way in the collection. Its requests wait, except one that comes later and reads all
+        of it again."""
         namespace, progress, landing = happened.namespace, self.progress, happened.batch_id is not None
         if landing:
             if self.landing is None or self.landing.batch_id != happened.batch_id:
@@ -401,7 +401,7 @@ class Machine:
         return [*saves, *announced, *discards]
 
     def _covered(self, arrived: inputs.BatchArrived) -> Coverage | None:
-        """The marks once this batch has landed."""
+        """The coverage once this batch has landed."""
         known = self.progress.coverage
         if known is None:
             return None
@@ -421,7 +421,7 @@ class Machine:
 
     def _window_landed(self, window: Window, outcome: inputs.Outcome) -> None:
         if window.request_id is None:
-            # An id that the stream missed again, meanwhile, was perhaps read before that change.
+            # An id whose document the stream missed again meanwhile may have been read before that change.
             missed = self.scheduler.missed.pop(window.id, frozenset())
             assert isinstance(window.target, KeyList)
             self.scheduler.progress = self.progress.without_rereads(

@@ -55,7 +55,9 @@ ONE_WINDOW = 1_000
 
 class Scheduler:
     """The requests of a run, how far they have come, and their windows in flight; everything that is decided about
-    them. ``saved`` is the newest progress that is durable, ``landing`` what is being landed. What the machine notes
+    them. ``run``, ``progress``, ``limits``, ``in_stream`` and ``controls`` are as in `core.machine.Machine`.
+
+    ``saved`` is the newest progress that is durable, ``landing`` what is being landed. What the machine notes
     here of batches decides what may be begun: ``ready`` (one has come), ``behind`` (it ends far behind the head),
     ``streams`` and ``yields`` (it has changes, and these wait long), ``missed`` (ids that came without their document
     while a window reads them), ``rereads_rest`` (collections whose windows of single ids wait for the next one)."""
@@ -114,7 +116,7 @@ class Scheduler:
     # Requests, and what operators decide about them
 
     def accept(self, requests: Iterable[SnapshotRequest]) -> None:
-        """Requests that no operator sent, but that something which has happened makes necessary."""
+        """Take requests that no operator sent: something that has happened makes them necessary."""
         self.progress = self.progress.accepting(map(RequestProgress.accepted, requests))
         self._decide()
 
@@ -133,12 +135,12 @@ class Scheduler:
         self._overtake()
 
     def _overtake(self) -> None:
-        """Whose turn it is may have changed."""
+        """Whose turn it is may have changed: a first load that has lost its turn merges from now on."""
         for request, task in queue.overtaken(self.progress):
             self.put(request.id, task.merging())
 
     def _give_up_ended(self) -> list[Effect]:
-        """Whatever is under way for tasks that have ended meanwhile."""
+        """Give up whatever is under way for tasks that have ended meanwhile."""
         effects: list[Effect] = []
         under_way = [(w.request_id, w.namespace) for w in self.windows.values() if w.request_id is not None]
         for known in dict.fromkeys([*self.scans, *self.opening, *under_way]):
@@ -155,11 +157,12 @@ class Scheduler:
         return effects
 
     def rest(self, namespace: Namespace) -> list[Effect]:
-        """No window stays in this collection: chunks that had one get another when their task has its turn again."""
+        """Drop every window of this collection: chunks that had one get another when their task has its turn again."""
         effects: list[Effect] = []
         for window in [w for w in self.windows.values() if w.namespace == namespace]:
             scan = self.scans.get((window.request_id or "", namespace))
             if scan is not None:
+                # Attempt 2 at least: events of its range have landed since, so it meets an empty range no more.
                 scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
             effects += self.drop(window)
         return effects
@@ -178,6 +181,8 @@ class Scheduler:
         return [MakeBatch()]
 
     def fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
+        """End the task of ``request_id`` in this collection because of ``error``, a sentence for operators, and give up
+        its windows. A task that has ended stays as it is."""
         task = self.task(request_id, namespace)
         if task.ended:
             return []
@@ -196,7 +201,8 @@ class Scheduler:
         return []
 
     def drop(self, window: Window, why: str = "") -> list[Effect]:
-        """Take a window out of flight. The buffer of one that is being landed stays until that is over."""
+        """Take a window out of flight; ``why``, if the machine itself found something wrong with it. The buffer of one
+        that is being landed stays until that is over."""
         window.ends("given up")
         del self.windows[window.id]
         self.missed.pop(window.id, None)
@@ -230,7 +236,7 @@ class Scheduler:
         ]
 
     def _let_go(self, turns: set[tuple[str, Namespace]]) -> list[Effect]:
-        """Windows that would wait in flight for a chunk that gets no window now: they are read again in their turn."""
+        """Drop windows that would wait in flight for a chunk that gets none now: they are read again in their turn."""
         effects: list[Effect] = []
         for key, scan in self.scans.items():
             for window in self.in_flight.of_task(*key) if key not in turns else ():
@@ -240,9 +246,9 @@ class Scheduler:
         return effects
 
     def _scan(self, turns: list[Task]) -> list[Effect]:
-        """Windows for the chunks that are planned, and plans for the next ones. Where requests are equally urgent each
-        collection has its share of the windows first, or the first one would take all. What is left goes by turns, once
-        it is known that nobody else has a use for it.
+        """Windows for the chunks that are planned, and plans for the next ones. Where requests are equally urgent, each
+        collection gets its share of the windows first, or the first one would take all. What is left is given out by
+        turns, once it is known that nobody else has a use for it.
         """
         effects: list[Effect] = []
         for request, task in turns:
@@ -286,16 +292,16 @@ class Scheduler:
         return effects
 
     def _has_room(self, request: RequestProgress, task: TaskProgress, share: int, slots: int) -> bool:
-        """Windows that are being landed take no place: the next ones are read meanwhile, but where that would hold up
-        changes that land with them. A window takes as much of the room as its chunks are large: of small ones there may
-        be more."""
+        """Windows that are being landed take no room, so the next ones are read meanwhile, except where that would hold
+        up changes. A window takes room by the size of its chunk: of small ones there may be more."""
         in_flight = self.windows.values() if self.yields else self.in_flight.not_landing(self.landing)
         taken = Counter((w.request_id, w.namespace) for w in in_flight)
+        # In fractions: a sum of floats may miss the 1 at which the room is full.
         load = sum(Fraction(count, self._slots_of(key, slots)) for key, count in taken.items())
         return taken[request.id, task.namespace] < share and load + Fraction(1, slots) <= 1
 
     def _slots_of(self, key: tuple[str | None, Namespace], unknown: int) -> int:
-        """Among how many windows like these all room would be shared; ``unknown`` for those that belong to no scan."""
+        """How many windows of this kind would fill the room; ``unknown`` for those that belong to no scan."""
         request_id, namespace = key
         scan = None if request_id is None else self.scans.get((request_id, namespace))
         return unknown if scan is None else self._slots(scan)
@@ -312,11 +318,11 @@ class Scheduler:
         most = self.limits.rows_while_streaming if self.yields else self.limits.rows_in_flight
         paced = self.limits.target_lag_seconds is not None
         slots = self.limits.slots(docs, min(self.pace.rows, most) if paced else most)
-        # One more than a commit takes would wait for the next batch, and that would hardly carry anything else.
+        # A window more than one commit takes would wait for the next batch, which would carry hardly anything else.
         return min(slots, max(1, self.limits.commit_rows_target // docs)) if self.yields else slots
 
     def _plan(self, request: RequestProgress, task: TaskProgress) -> list[Effect]:
-        """Where the next chunks end, asked for ahead of the windows."""
+        """Ask where the next chunks end, ahead of their windows."""
         assert task.last is not None
         scan = self._scan_of(request, task)
         slots = self.limits.slots(scan.docs)
@@ -332,10 +338,11 @@ class Scheduler:
         return [ReadChunk(window.id, window.namespace, window.target, window.filter, window.low, exact=True)]
 
     def _reread(self) -> list[Effect]:
-        """Windows of single ids. A collection's first one takes what there is, those beside it only all they can."""
+        """Windows of single ids. A collection's first one takes what there is, each further one opens only if full."""
         effects: list[Effect] = []
         for namespace, waiting in self.progress.rereads.by_collection.items():
             seen = self._looked.get(namespace)
+            # By identity: a collection whose ids have not changed keeps its mapping (`core.values.rereads`).
             unchanged = seen is not None and seen[0] is waiting and seen[1] == tuple(self.windows)
             if namespace in self.rereads_rest or unchanged:
                 continue
@@ -351,8 +358,8 @@ class Scheduler:
         return effects
 
     def read_whole(self, end: ClusterTime) -> list[Effect]:
-        """Of too many ids that are to be read again, the whole collection instead: once for all that come before a
-        request for it has opened it."""
+        """Where too many ids are to be read again, read the whole collection instead: by one request for all that come
+        before it has opened the collection. ``end`` is the end of the batch, by which the request is named."""
         effects: list[Effect] = []
         for namespace, waiting in self.progress.rereads.by_collection.items():
             if len(waiting) <= self.limits.rereads_max:

@@ -41,7 +41,9 @@ def observe(
 ) -> tuple[dict[WindowId, Window], list[Failure]]:
     """Note the watermarks that a batch up to ``end`` showed, and find the windows it proves unusable.
 
-    Watermarks of other runs, and of windows given up, are orphans: they are passed over.
+    ``observations`` come in the order of the stream: a high watermark before its low one makes a window unusable.
+    Watermarks of other runs, and of windows given up, are orphans: they are passed over. Returns all ``windows`` as
+    they are now, those that failed too, and the failures.
     """
     seen = dict(windows)
     failures: dict[WindowId, Failure] = {}
@@ -71,8 +73,9 @@ def closable(
     end: ClusterTime,
     limits: Limits,
 ) -> list[Window]:
-    """The windows that a batch up to ``end`` may close: of each scan an unbroken run from the next chunk to
-    land on, as many as one commit takes; and every window of single ids that are read again."""
+    """The windows that a batch up to ``end`` may close. Of each of the ``scans`` (by request and collection) these are
+    an unbroken run from the next chunk to land, up to the rows that ``limits`` allow a commit, but always one. Every
+    window of single ids that are read again closes as well."""
     chosen: list[Window] = []
     for (request_id, namespace), scan in scans.items():
         in_order = {
@@ -94,10 +97,9 @@ def unreached(
     reached: Mapping[Namespace, Bound | None],
     landed_upto: Mapping[Namespace, str],
 ) -> dict[Namespace, Unreached]:
-    """Of each first load among ``tasks``, the keys whose events need not land, because a window
-    still to be registered will read them. ``reached``: how far windows have been registered in this run;
-    ``landed_upto``: how far the table held rows when the run began, for what an earlier run landed must
-    follow the stream."""
+    """Of each first load among ``tasks``, the keys whose events need not land, because a window still to be registered
+    will read them. ``reached``: how far windows have been registered in this run. ``landed_upto``: up to which key the
+    table held rows when the run began; these must follow the stream."""
     found = {}
     for task in tasks:
         if not task.first_load or task.last is None:
@@ -121,9 +123,14 @@ def plan_landing(
     truncated_at: Mapping[Namespace, ClusterTime],
     suspended: Iterable[Namespace] = (),
 ) -> LandBatch:
-    """Decide what the batch lands. A table that carries the batch already takes no more rows in it (its
-    commit would be skipped without a word), so none of its windows close. ``truncated_at``: when collections
-    that windows in flight read were last truncated, in this batch or before."""
+    """Decide what the batch that ``arrived`` lands. ``windows`` are all in flight: for their collections streamed keys
+    are kept. ``closing`` and ``unreached`` come from the functions of these names (`closable`, `unreached`);
+    ``first_loads`` are the collections with a running one, and ``landed_upto`` is as in `unreached`.
+    ``truncated_at``: when collections that windows in flight read were last truncated, in this batch or before.
+    Nothing of ``suspended`` collections lands.
+
+    A table that carries the batch already takes no more rows in it (Delta would skip the commit silently), so none of
+    its windows close."""
     loading, left_out = frozenset(first_loads), frozenset(suspended)
     return LandBatch(
         batch_id=arrived.batch_id,
@@ -150,9 +157,8 @@ def plan_landing(
 
 
 def _proven_new(window: Window, landed_upto: str | None) -> bool:
-    """In a first load, events beyond the registered windows do not land, nor do single READs, so a chunk read
-    at the first attempt meets an empty range, unless an earlier run of the engine had reached further
-    (``landed_upto``)."""
+    """In a first load neither events beyond the registered windows land, nor single READs. So a chunk that is read at
+    the first attempt meets an empty range, unless an earlier run had reached further (``landed_upto``)."""
     if window.attempt > 1 or not isinstance(window.target, KeyRange):
         return False
     after = window.target.after

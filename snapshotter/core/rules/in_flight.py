@@ -37,7 +37,8 @@ class InFlight:
     _number: int = 0
 
     def chunk(self, request_id: str, task: TaskProgress, planned: Planned, *, exact: bool = False) -> Window:
-        """Register a window for a chunk of a scan."""
+        """Register a window for the chunk ``planned`` in the scan of this request's ``task``. ``exact``: it is read as
+        of one moment, without watermarks in the stream, as a blocking request is."""
         return self._register(
             Window(
                 id=self._next_id(),
@@ -56,8 +57,8 @@ class InFlight:
         )
 
     def single_ids(self, namespace: Namespace, ids: tuple[Bound, ...]) -> Window:
-        """Register a window for ids that are read again one by one. One that several documents may share is read with
-        all of them, and those that are missing at source are deleted: an update of the shard key leaves its old row
+        """Register a window for ids that are read again one by one. An id that several documents may share is read with
+        all of them, and rows that are missing at source are deleted: an update of the shard key leaves the old row
         behind."""
         return self._register(
             Window(
@@ -75,7 +76,7 @@ class InFlight:
         )
 
     def note_truncated(self, truncated: Mapping[Namespace, Truncation]) -> None:
-        """A batch truncated these collections; forget what no window in flight can ask for."""
+        """Note that a batch truncated these collections; forget what no window in flight can ask for."""
         floors = ((window.namespace, window.floor) for window in self.windows.values())
         self.truncated_at = still_needed(self.truncated_at, truncated, floors)
 

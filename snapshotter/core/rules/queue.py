@@ -19,13 +19,13 @@ from streaming.namespaces import Namespace
 
 
 def blocking(progress: Progress) -> RequestProgress | None:
-    """The blocking request whose turn it is: of several the first that was accepted."""
+    """The blocking request whose turn it is: of several, the one that was accepted first."""
     waiting = (r for r in progress.requests if r.blocking and not r.paused and not r.ended)
     return next((r for r in waiting if not progress.resting(r)), None)
 
 
 def active(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
-    """Of each collection the task whose turn it is, the more urgent ones first."""
+    """The task whose turn it is in each collection, the more urgent ones first."""
     taken: set[Namespace] = set()
     found = []
     alone = blocking(progress)
@@ -54,7 +54,8 @@ def overtaken(progress: Progress) -> list[tuple[RequestProgress, TaskProgress]]:
 
 
 def task_of(progress: Progress, request_id: str, namespace: Namespace) -> TaskProgress:
-    """Raises ValueError if there is no such task: whoever asks got the pair from this very progress."""
+    """The task of the request ``request_id`` for this collection. Raises ValueError if there is none: callers take both
+    names from this very progress."""
     request = progress.request(request_id)
     task = request.task(namespace) if request is not None else None
     if task is None:
@@ -63,7 +64,8 @@ def task_of(progress: Progress, request_id: str, namespace: Namespace) -> TaskPr
 
 
 def with_task(progress: Progress, request_id: str, task: TaskProgress) -> Progress:
-    """``progress`` with the task of this collection replaced."""
+    """``progress`` with ``task`` in the place of the one that the request ``request_id`` had for its collection. Raises
+    ValueError where it had none."""
     task_of(progress, request_id, task.namespace)
     request = progress.request(request_id)
     assert request is not None

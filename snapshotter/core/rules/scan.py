@@ -35,8 +35,8 @@ class Planned:
 class Scan:
     """``tail`` is the end of the last planned chunk, ``last`` that of the scan. ``reached`` is the end of the
     last chunk that has had a window; ``docs`` the size of the chunks to plan next. ``closed``: the next chunk begins
-    with ``tail`` itself, the lower end of a range that somebody asked for. ``document_bytes``: what a document has, by
-    the newest that is known of it (0: nothing)."""
+    with ``tail`` itself, the lower end of a range that somebody asked for. ``document_bytes``: the size of a document
+    as BSON, by the newest that is known of it (0: nothing)."""
 
     tail: Bound | None
     last: Bound
@@ -58,7 +58,8 @@ class Scan:
 
     @classmethod
     def of(cls, task: TaskProgress, docs: int, ids_at_once: int) -> Scan:
-        """The scan of a task from its frontier on. Single ids need no planning by the source."""
+        """The scan of a task from its frontier on. Its chunks are planned for ``docs`` documents each; single ids need
+        no planning by the source, and come in chunks of ``ids_at_once``."""
         assert task.last is not None
         if task.keys:
             return cls._over(task, ids_at_once)

@@ -23,6 +23,8 @@ class StreamedKeys(Generic[Keys]):
     _batches: dict[Namespace, dict[int, tuple[ClusterTime, Keys]]] = field(default_factory=dict)
 
     def keep(self, namespace: Namespace, batch_id: int, end: ClusterTime, keys: Keys) -> None:
+        """Keep the ``keys`` of what a batch up to ``end`` streamed of a collection. A batch that is repeated replaces
+        what it kept before, by its ``batch_id``."""
         self._batches.setdefault(namespace, {})[batch_id] = (end, keys)
 
     def of(self, namespace: Namespace) -> list[Keys]:
@@ -30,8 +32,8 @@ class StreamedKeys(Generic[Keys]):
         return [keys for _, keys in self._batches.get(namespace, {}).values()]
 
     def forget(self, needed: Mapping[Namespace, ClusterTime]) -> None:
-        """Drop what no open window can ask for: ``needed`` holds, of each collection with windows, the floor
-        of its earliest one."""
+        """Drop what no open window can ask for: ``needed`` holds, for each collection with windows, the lowest of their
+        floors."""
         for namespace in list(self._batches):
             if namespace not in needed:
                 del self._batches[namespace]

@@ -74,8 +74,8 @@ class Controls:
         return task.stopped() if known in self.stopped and not task.ended else task
 
     def settled(self, older: Progress, newer: Progress) -> Controls:
-        """Without what ``older`` shows already, the state that a replay may start from; ``newer`` has been saved since.
-        What is known in neither was forgotten because it has ended long ago."""
+        """Without what ``older`` shows already: that is the state from which a replay may start, and ``newer`` has been
+        saved since. What neither of them knows was forgotten because it ended long ago."""
         before, after = ({r.id: r for r in state.requests} for state in (older, newer))
 
         def forgotten(request_id: str) -> bool:

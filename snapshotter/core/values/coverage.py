@@ -31,7 +31,7 @@ class Coverage:
     unread: frozenset[Namespace] = frozenset()
 
     def within(self, captures: Callable[[Namespace], bool]) -> Coverage:
-        """What a start that captures so much leaves of them."""
+        """Those of the marks that stay when a start captures only these collections."""
         return Coverage(*(frozenset(filter(captures, names)) for names in (self.settled, self.unread)))
 
     def new(self, there: Iterable[Namespace]) -> list[Namespace]:
@@ -50,9 +50,9 @@ class Coverage:
     def after_batch(
         self, streamed: Iterable[Namespace], truncated: Iterable[Namespace], read: Iterable[Namespace]
     ) -> Coverage:
-        """``streamed``: captured collections that the batch has events of; ``truncated``: by a drop or a rename, so
-        that nothing of before is left; ``read``: those that a request has read from end to end by now, into a table
-        that holds nothing else. One of these may not be captured any more: it gets no mark."""
+        """The marks once a batch has landed. ``streamed``: captured collections that it has events of; ``truncated``:
+        by a drop or a rename, so that nothing of before is left; ``read``: those that a request has by now read from
+        end to end, into a table that holds nothing else. One of these that is not captured any more gets no mark."""
         settled = {*self.new(streamed), *truncated, *self.unread.intersection(read)}
         return self if settled <= self.settled else self.settling(settled)
 

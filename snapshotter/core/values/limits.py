@@ -21,8 +21,8 @@ class Limits:
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
     ``readers``: how many chunks are read at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids
-    that the stream could not give are read in up to ``reread_windows`` windows of a collection, of ``reread_ids`` each;
-    of more than ``rereads_max`` ids the whole collection is read instead."""
+    whose document the stream could not give are read in up to ``reread_windows`` windows of a collection, of
+    ``reread_ids`` each; where they are more than ``rereads_max``, the whole collection is read instead."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -54,32 +54,32 @@ class Limits:
         return self.chunk_docs if self.chunk_docs is not None else self.chunk_docs_start
 
     def draining(self) -> Limits:
-        """A stop lets what is in flight land soon: not in small commits, one after the other."""
+        """The limits while the engine stops: what is in flight lands in few commits, so that the stop is soon over."""
         return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_while_streaming))
 
     @property
     def rows_while_streaming(self) -> int:
-        """READs that may be in flight while changes stream. Where reading makes way for them, what lands is among
-        these, and not in addition: so they may be twice as many, and no more are held at a time."""
+        """READs that may be in flight while changes stream. Where reading makes way for changes, READs that are being
+        landed count among these: so they may be twice as many, and still no more are held at a time."""
         return self.rows_in_flight if self.yield_seconds is None else 2 * self.rows_in_flight
 
     def slots(self, docs: int, rows: int | None = None) -> int:
-        """Windows that may be in flight with chunks of ``docs``: more of them when each is small. With ``rows``, so
-        many that they hold about as many, but at least one."""
+        """Windows that may be in flight with chunks of ``docs`` documents: more of them when each is small. With
+        ``rows``, as many as hold about that many rows together, but at least one."""
         if rows is not None:
             return max(1, min((rows + docs // 2) // docs, self.windows_in_flight_max))
         by_rows = -(-self.rows_in_flight // docs)
         return max(self.windows_in_flight, min(by_rows, self.windows_in_flight_max))
 
     def slots_by_bytes(self, chunk_bytes: int) -> int:
-        """Windows that may be in flight with chunks of so many bytes; at least one, however large."""
+        """Windows that may be in flight with chunks of ``chunk_bytes``; at least one, however large they are."""
         most = max(self.windows_in_flight, self.windows_in_flight_max)
         return min(most, max(1, self.bytes_in_flight // max(1, chunk_bytes)))
 
     def next_docs(self, docs: int, *, rows: int, size_bytes: int, seconds: float) -> int:
-        """The size of the chunks to plan next (now ``docs``), from what one of ``rows`` documents cost. That may have
-        been planned when they were smaller: so its own size counts, or every one of several in flight would let the
-        next ones grow once more."""
+        """How many documents the chunks to plan next hold (now ``docs``), from one of ``rows`` documents that had
+        ``size_bytes`` of BSON and took ``seconds`` to read. It may have been planned when chunks were smaller, so its
+        own size counts: or each of several in flight would let the next ones grow once more."""
         if self.chunk_docs is not None:
             return self.chunk_docs
         if rows < docs // 2 or size_bytes <= 0 or seconds <= 0:

@@ -78,7 +78,8 @@ def still_needed(
     truncated: Mapping[Namespace, Truncation],
     floors: Iterable[tuple[Namespace, ClusterTime]],
 ) -> dict[Namespace, ClusterTime]:
-    """When collections were last truncated, as far as a window in flight may ask: ``floors`` are those of the windows.
+    """When collections were last truncated, as far as a window in flight may ask. ``known`` is what this returned for
+    the batch before, ``truncated`` is of this batch, and ``floors`` are the windows', each with its collection.
 
     A window that is registered later has its floor, and so its low watermark, at or after the end of this batch. That
     is also why nothing of this has to survive a restart, which gives up all windows.

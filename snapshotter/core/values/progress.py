@@ -161,7 +161,8 @@ class Progress:
         )
 
     def restoring(self, namespace: Namespace, request_id: str) -> Progress:
-        """A read of the collection begins; where that is suspended, it is restored by it, whatever its table is now."""
+        """A read of the collection begins, and restores it if it is suspended. What was known of its table is
+        forgotten: whichever is there now is read into."""
         if (suspension := self.suspended.get(namespace)) is None:
             return self
         return replace(
@@ -214,7 +215,7 @@ class Progress:
         return replace(self, requests=tuple(r for r in noted if r.id not in forgotten))
 
     def unsound(self) -> Iterator[str]:
-        """What of this cannot be, whatever has happened."""
+        """What is wrong with this value, whatever has happened: a sentence for each contradiction."""
         for request in self.requests:
             yield from (f"request {request.id!r}: {why}" for task in request.tasks for why in task.unsound())
             if request.ended_in is not None and not request.ended:
@@ -224,7 +225,7 @@ class Progress:
                 yield f"{namespace} is suspended, and ids of it are to be read again"
 
     def sound(self) -> Progress:
-        """Itself. Raises ValueError where it is not."""
+        """This value itself. Raises ValueError where it contradicts itself."""
         if wrong := list(self.unsound()):
             raise ValueError(f"a state of batch {self.batch_id} that cannot be: {'; '.join(wrong)}")
         return self

@@ -77,6 +77,7 @@ class Rereads:
 
 
 def reading(namespace: Namespace, ids: Iterable[str], time: ClusterTime) -> SnapshotRequest:
-    """The request for the whole collection that takes the place of these ids (their keys), as of a batch's end."""
+    """The request for the whole collection that takes the place of these ``ids``, which are given as keys. ``time`` is
+    the end of the batch that makes it: its id comes from that, so a replayed batch makes the same request."""
     wanted = Wanted(namespace, reconcile=any(map(is_sharded, ids)))
     return SnapshotRequest(f"reread/{time.t}.{time.i}/{namespace}", (wanted,), Origin.REREAD)

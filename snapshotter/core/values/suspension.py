@@ -73,7 +73,8 @@ class Suspension:
 class TableUnusable(Exception):
     """A collection's table cannot be landed in, and trying again would not help: the collection is suspended.
 
-    ``cause`` is a name for programs; ``repairable``: the table was altered, and reading the collection again cures it.
+    ``cause`` is a name for programs; ``error`` and ``next_step`` are sentences for operators, the first without the
+    collection's name. ``repairable``: the table was altered, and reading the collection again cures it.
     """
 
     def __init__(
@@ -88,8 +89,8 @@ class TableUnusable(Exception):
 
 
 def repairing(namespace: Namespace, at: ClusterTime, known: Container[str]) -> SnapshotRequest:
-    """The request that restores a collection by itself. Its id comes from progress alone (``known`` are the ids there),
-    so a replayed batch asks for the same one."""
+    """The request that restores a collection without an operator. Its id comes from progress alone (``at`` is the
+    position there, ``known`` are the ids of its requests), so a replayed batch asks for the same one."""
     ids = (f"repair/{at.t}.{at.i}/{namespace}" + (f"/{n}" if n > 1 else "") for n in count(1))
     wanted = Wanted(namespace, reconcile=True)
     return SnapshotRequest(next(i for i in ids if i not in known), (wanted,), Origin.REPAIR)

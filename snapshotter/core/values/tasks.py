@@ -112,8 +112,9 @@ class TaskProgress:
         return replace(self, keys=keys, range=self.range and self.range.of_whole_ids())
 
     def opened(self, last: Bound | None, estimated: int | None, *, ordered_keys: bool) -> TaskProgress:
-        """The largest id was read: the scan ends there. An empty collection is done at once. Single ids are asked for
-        whether they are there or not."""
+        """The scan ends at ``last``, the largest id; without one, the collection is empty and the task is done. A task
+        of single ids ends at the last of those, whether it is there or not. ``estimated``: how many documents there are
+        to read (None: not known). ``ordered_keys``: keys are ordered as the ids are (a simple collation)."""
         if self.keys:
             last, estimated = self.keys[-1], len(self.keys)
         state = self._after("opened", TaskState.DONE if last is None else TaskState.OPENED)
@@ -125,7 +126,9 @@ class TaskProgress:
         return replace(self, state=state, first_load=first_load)
 
     def advanced(self, upto: Bound, *, rows: int, superseded: int, deleted: int = 0) -> TaskProgress:
-        """A chunk has landed. The frontier only moves up, by key where keys are ordered as ids are."""
+        """A chunk has landed whose last id is ``upto``. ``rows`` are its READs that became rows, ``superseded`` those
+        that streamed events made obsolete, ``deleted`` rows that were missing at source. The frontier only moves up: by
+        key, where keys are ordered as ids are. Raises ValueError where it would not."""
         state = self._after("advanced", TaskState.RUNNING)
         ordered = self.ordered_keys or self.keys
         if ordered and self.frontier is not None and not self.frontier.key < upto.key:
@@ -172,7 +175,7 @@ class TaskProgress:
         return state
 
     def unsound(self) -> Iterator[str]:
-        """What of this cannot be, whatever has happened."""
+        """What is wrong with this value, whatever has happened: a sentence for each contradiction."""
         began, names = self.frontier is not None, f"{self.namespace}: {self.state}"
         if began != bool(self.chunks):
             yield f"{names} with {self.chunks} chunks landed, and a frontier: {began}"

@@ -37,9 +37,11 @@ def close_id(engine: str, window: WindowId) -> str:
 
 
 def edge_of(engine: str, strategy: Strategy, document_id: object, op: str) -> tuple[WindowId, Edge] | None:
-    """What an event on the signal collection says of a window of this engine; None if it says nothing.
+    """What an event on the signal collection says of a window of this ``engine``, of whichever run; None if it says
+    nothing.
 
-    ``op`` is the envelope's: "c" insert, "u" update, "d" delete.
+    ``document_id`` is the event's ``_id``, of any type; ``op`` is the envelope's: "c" insert, "u" update, "d" delete.
+    ``strategy`` decides about a deleted open document: that is the high watermark with ``insert_delete``, else a loss.
     """
     match = _NAME.fullmatch(document_id) if isinstance(document_id, str) else None
     if match is None or match["engine"] != engine:

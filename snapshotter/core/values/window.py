@@ -99,7 +99,9 @@ class WatermarkHidden(WindowError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One chunk in flight. ``order`` is its place in the scan of its task; ``attempt`` counts from 1."""
+    """One chunk in flight. ``order`` is its place in the scan of its task; ``attempt`` counts from 1. The cluster
+    time of each watermark is noted twice: as its write was acknowledged, and as a batch showed it (``low_seen``,
+    ``high_seen``); unless it is ``in_stream`` the two are one. ``ended`` is the latest cluster time of a reader."""
 
     id: WindowId
     request_id: str | None
