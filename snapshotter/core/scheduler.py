@@ -162,7 +162,7 @@ class Scheduler:
         for window in [w for w in self.windows.values() if w.namespace == namespace]:
             scan = self.scans.get((window.request_id or "", namespace))
             if scan is not None:
-                # Attempt 2 at least: events of its range have landed since, so it meets an empty range no more.
+                # Attempt 2 at least: events of its range have landed since, so its range may hold rows.
                 scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
             effects += self.drop(window)
         return effects

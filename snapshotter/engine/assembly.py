@@ -105,8 +105,9 @@ def check(settings: Settings) -> None:
 
 
 def assemble(settings: Settings, spark: SparkSession | None = None, view: View | None = None) -> Engine:
-    """An engine ready to run; without ``spark`` it makes a session of its own, when it needs one. Raises what is wrong
-    with the settings, before anything is touched."""
+    """An engine ready to run. Without ``spark`` it makes a session of its own when it needs one; a session
+    that is given stays the caller's. ``view`` is shown every status. Raises what is wrong with the settings, before
+    anything is touched."""
     config = engine_config(settings)
     for warning in settings.warnings:
         _log.warning(warning)

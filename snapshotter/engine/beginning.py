@@ -9,8 +9,8 @@ seconds or minutes. It stands, also over a crash, until a batch is saved: then p
     the majority-committed time                else now
 
 Where only Spark reaches the state, the position is taken before it starts, held in memory, and saved first thing after.
-One that the oplog has lost before any batch has landed is taken anew, and that is said: changes between the two are not
-seen, so a mode that reads at its first start has them all the same, and any other has not.
+A position that the oplog loses before any batch has landed is taken anew, with a warning: changes between the two are
+not seen. A mode that reads at its first start has their documents all the same, any other has not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ START = "capture.start.op.time"
 
 
 def early_position(client: MongoClient[Any]) -> ClusterTime | None:
-    """Now, for as long as nothing can be saved; None where the source gives no answer, and preflight will say why."""
+    """The time now, to hold while nothing can be saved; None if the source does not answer: preflight will say why."""
     try:
         return majority_time(client)
     except (PyMongoError, SourceError):
@@ -56,8 +56,8 @@ class Beginning:
     early: ClusterTime | None = None
 
     def position(self, store: ProgressStore) -> ClusterTime | None:
-        """All changes after it are to come; None where progress, or an option, says where to go on. Durable when this
-        returns. Only under the engine's lock."""
+        """The position behind which every change will be read; None where progress, or an option, says where to go on.
+        It is durable when this returns. Call it only under the engine's lock."""
         newest, number = store.newest(), store.generation.number
         if newest is not None and newest.batch_id >= 0:
             self.storage.delete(_FILE)
@@ -67,7 +67,8 @@ class Beginning:
         return self._stored(number) or self._taken(number, self.early or majority_time(self.client))
 
     def confirmed(self, store: ProgressStore) -> ClusterTime | None:
-        """The same, before the stream is begun from it: one that the oplog has lost meanwhile is taken anew."""
+        """The same position, asked for right before the stream begins there: one that the oplog has lost meanwhile is
+        taken anew."""
         position = self.position(store)
         if position is None:
             return None

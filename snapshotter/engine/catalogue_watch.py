@@ -1,8 +1,9 @@
 """A look at the server's catalogue at the start and once a minute, concurrently with the runs, for as long as an engine
 lives.
 
-A name that the server reads otherwise than the engine ends it: what streams and what is loaded would differ. Include
-lists that match nothing are reported. It has a thread of its own, for thousands of collections take the server a while.
+A name that the server and the engine read differently ends the engine: what streams and what is loaded would differ.
+Include lists that match nothing are reported. The watch has a thread of its own, for thousands of collections take the
+server a while.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ SECONDS = 60.0
 
 
 class CatalogueWatch:
-    """As a context it looks once, which raises, and goes on looking until it is left."""
+    """As a context manager it looks once, and raises what that finds; then it looks ``every`` so many seconds, until
+    the context is left. ``config`` says what is captured, and what an initial load includes."""
 
     def __init__(self, client: MongoClient[Any], config: EngineConfig, every: float = SECONDS) -> None:
         initial = config.initial_collections
@@ -50,7 +52,7 @@ class CatalogueWatch:
         return self._readings.warnings
 
     def check(self) -> None:
-        """Raises what a look has found."""
+        """Raise what a look in the background has found."""
         if self._error is not None:
             raise self._error
 

@@ -92,7 +92,8 @@ class Engine:
     def __init__(
         self, spark: SparkSession | Callable[[], SparkSession], config: EngineConfig, view: View | None = None
     ) -> None:
-        """``spark``: a session, or what makes one: as late as can be (`Session`)."""
+        """``spark`` is a session, or what makes one, called as late as can be (`Session`). ``config`` comes from
+        `snapshotter.engine.assembly`. ``view`` is shown every status; without one nothing is shown."""
         self.session = Session(spark)
         self.config = config
         self.client = connect(config.uri)
@@ -134,7 +135,7 @@ class Engine:
         self._stop.set()
 
     def execute_snapshot(self, action: ExecuteSnapshot) -> None:
-        """Accept a request in process. Raises RequestRefused; an id that is known is not carried out again."""
+        """Accept a request in process; an id that is known is not carried out again. Raises RequestRefused."""
         with self._signals.one_at_a_time:
             take_request(self._signals, self._ledger, action)
 
@@ -150,8 +151,9 @@ class Engine:
     # The life of the engine
 
     def prepare(self) -> None:
-        """What comes before the first run, in this order: preflight, the lock, the position from which on no change is
-        missed, Spark. ``run`` does it where nobody has. Raises what keeps the engine from starting."""
+        """Do what comes before the first run, in this order: preflight, the lock, the position from which on no change
+        is missed, Spark. ``run`` does it if nobody has. Raises what keeps the engine from starting; it holds no lock
+        then."""
         preflight.check(self.client, self.config)
         self._lock.acquire()
         try:
@@ -169,7 +171,7 @@ class Engine:
         return self.session.get()
 
     def run(self, *, once: bool = False) -> None:
-        """Raises what ended it, if it was neither ``stop`` nor the end of the work."""
+        """Run until ``stop``, or with ``once`` until the work is done. Raises what else ended it."""
         if not self._prepared:
             self.prepare()
         self._prepared = False
@@ -217,16 +219,16 @@ class Engine:
                     raise enough from error
                 wait_ms, failure = self.config.retry_wait_ms, error
                 warn_of(_log, "the run failed and starts again", error, wait_ms=wait_ms)
-            # Outside of the handler: an error of the pause would seem to come of this one, and to pass as it may.
+            # Outside of the handler, or an error in the pause would count as caused by this one, which may pass.
             self._idle(wait_ms / 1000, failure)
 
     @property
     def _progress(self) -> Progress:
-        """As far as this life has come."""
+        """How far this life of the engine has come."""
         return self.run_state.progress if self.run_state is not None else Progress()
 
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
-        """Nothing runs for so long, or until a stop; but the lock is kept, and signals are accepted."""
+        """Run nothing for so many seconds, or until a stop; the lock is kept, and signals are accepted."""
         self._report(EngineState.RUNNING, failure)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
@@ -242,7 +244,8 @@ class Engine:
             self._report(EngineState.RUNNING, failure)
 
     def _begins_anew(self, error: BaseException) -> bool:
-        """Where what came after the position is lost, and the mode wants that: a new one, and all is read again."""
+        """Whether the next run begins at a new position and reads everything again: the source has lost what came after
+        the old one, and the mode wants it so."""
         lost = mongo_errors.classify(error).kind is Kind.POSITION_LOST
         if not lost or not self.config.policy.should_snapshot_on_data_error():
             return False
@@ -280,6 +283,8 @@ class Engine:
             raise run.error
 
     def _wind_up(self, run: Run, query: StreamingQuery | None) -> None:
+        """In this order: no more signals, no more batches, and only then the wait for Spark's commit of the last one,
+        without which its announcements are not heard."""
         if run.ahead is not None:
             run.ahead.close()
         run.refuse()
@@ -288,7 +293,7 @@ class Engine:
             self._announce()
 
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
-        """Until the query ends, a stop is asked for, or (``--once``) everything asked for is done."""
+        """Go on until the query ends, a stop is asked for, or (``--once``) every request is done."""
         while query.isActive:
             self._kept.keep()
             run.look_at_source()
@@ -331,7 +336,7 @@ class Engine:
 
     @property
     def _ledger(self) -> Ledger:
-        """Where requests are now; for whoever holds ``one_at_a_time``."""
+        """Where requests are now. Ask only while holding ``one_at_a_time``: a new run takes its place under that."""
         run = self.run_state
         return run if run is not None else Waiting(self.journal, self.store)
 

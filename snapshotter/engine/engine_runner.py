@@ -17,7 +17,8 @@ from streaming.mongo.deployment import connect
 
 
 def run(settings: Settings, *, once: bool, view: View) -> int:
-    """Run until stopped, or (``once``) until caught up with every queued snapshot finished; returns 0.
+    """Run an engine with these ``settings`` until it is stopped, or (``once``) until it has caught up and every queued
+    snapshot is finished. ``view`` is shown warnings and every status. Returns 0.
 
     Raises whatever ends it otherwise; the command line makes an exit code of it.
     """
@@ -37,7 +38,8 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
 
 @contextmanager
 def stopped_by_signals(engine: Engine) -> Iterator[None]:
-    """SIGTERM and SIGINT ask the engine for a clean end. While Spark starts there is only the wait to be ended."""
+    """Let SIGTERM and SIGINT ask the engine for a clean end; while Spark starts they raise SystemExit, for only that
+    start would be waited for. Only the main thread can set handlers: on any other, nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

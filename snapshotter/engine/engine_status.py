@@ -74,7 +74,7 @@ class Speed:
 
 
 class Stopwatch:
-    """How long something was so, as far as it was looked at."""
+    """How long something was the case, counted from look to look."""
 
     def __init__(self) -> None:
         self._total = 0.0
@@ -90,8 +90,8 @@ class Stopwatch:
 
 @dataclass(slots=True)
 class StatusWriter:
-    """Gathers, writes at most once a second (changes of state at once), and shows. It begins with what an earlier life
-    of the engine has written of times and speeds."""
+    """Gathers, writes at most once a second (changes of state at once), and shows. It begins with the times and speeds
+    that an earlier life of the engine wrote."""
 
     name: str
     owner: Owner
@@ -133,6 +133,11 @@ class StatusWriter:
         notifications: tuple[NotificationReport, ...] = (),
         warnings: tuple[str, ...] = (),
     ) -> None:
+        """Write and show the ``state``, unless that was done less than a second ago and neither it nor ``error`` is
+        new. ``run`` is the newest one, None before the first. ``waiting`` are the requests of the journal, of which
+        those that the run knows are left out. ``refused`` are pairs of a signal's id and the reason. ``error`` is what
+        ended the engine, or the run before, and stays in the status as the last one. ``channels``, ``notifications``
+        and ``warnings`` go into the status as they are. A status that cannot be written is only logged."""
         now = time.monotonic()
         known = state is self._state and error is self._error
         if known and now - self._written < _WRITE_SECONDS:
@@ -212,7 +217,7 @@ class StatusWriter:
         return requests
 
     def _forget(self, known: set[str]) -> None:
-        """An engine lives for long: of requests that nobody remembers nothing is kept here, either."""
+        """Keep nothing of requests that nobody remembers, for an engine lives long."""
         self._accepted = {i: at for i, at in self._accepted.items() if i in known}
         self._ended = {i: at for i, at in self._ended.items() if i in known}
         self._pauses = {i: pause for i, pause in self._pauses.items() if i in known}
@@ -263,8 +268,8 @@ class StatusWriter:
         )
 
     def _measured(self, request: RequestProgress, task: TaskProgress, now: float, done: int) -> float:
-        """The speed that is shown of a collection; one that is large enough is the newest speed, too. The time in which
-        it waits or is paused is not part of it."""
+        """The speed to show of a collection, in rows a second; time in which it waits or is paused does not count. That
+        of a large enough collection is also the newest speed of all."""
         what = request.id, str(task.namespace)
         if not task.ended and (request.paused or task.state is TaskState.WAITING):
             self._speeds.pop(what, None)
@@ -273,7 +278,7 @@ class StatusWriter:
             found = shown = self._speed(what, now, done)
         else:
             watched, shown = self._speeds.pop(what, None), 0.0
-            # Where all of it lands in one commit, there is nothing to be seen before.
+            # A collection that lands in one commit shows no growth before it has ended.
             found = watched.since_begin(now, done) if watched is not None and not watched.grew else 0.0
         if found > 0 and done >= _SPEED_DOCUMENTS_MIN:
             self.speed.newest = found

@@ -51,8 +51,8 @@ class TablesThere(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a start finds: captured collections, and tables with rows (``filled``), of these and of captured collections
-    that are no more (``missing``), as far as they may hold what the stream has not followed."""
+    """What a start finds: the captured collections that are ``there``; those of them and of former ones whose table has
+    rows that the stream may not have followed (``filled``); and the former ones among these (``missing``)."""
 
     there: tuple[Namespace, ...]
     missing: tuple[Namespace, ...] = ()
@@ -73,7 +73,7 @@ class Decision:
 
 @dataclass(slots=True)
 class FirstLoad:
-    """Asked at the beginning of each run of one start of the engine. ``skipped`` is called where a start reads
+    """Asked at the beginning of each run of one start of the engine. ``skipped`` is called if the start reads
     nothing."""
 
     config: EngineConfig
@@ -86,14 +86,14 @@ class FirstLoad:
     _missing: frozenset[Namespace] = frozenset()
 
     def wanted(self, progress: Progress, generation: Generation) -> bool:
-        """Whether this start reads, and does not only go on reading."""
+        """Whether this start begins a load, and does not only go on with one."""
         if self._reads(progress, generation):
             return True
         there = () if progress.batch_id < 0 else tuple(self.captured())
         return bool(self._newly_read(self._before(progress), progress, there))
 
     def look(self, progress: Progress) -> Found:
-        """At the source and at the tables; it may take a while, and decides nothing."""
+        """Look at the source and at the tables; this may take a while, and decides nothing."""
         there = tuple(self.captured())
         settled = frozenset() if progress.batch_id < 0 else self._before(progress).settled
         tables = self.tables()
@@ -104,8 +104,10 @@ class FirstLoad:
     def begin(
         self, progress: Progress, generation: Generation, found: Found
     ) -> tuple[Progress, list[SnapshotRequest]]:
-        """The state that a run begins from, with the marks of this start; and the load that begins here, if one does.
-        That is durable when this returns, or (where no batch has been saved yet) asked for again by the next start."""
+        """The state that a run begins from, with the marks of this start, and the load that begins here, if one does.
+        ``progress`` is the state that was saved, ``generation`` the one in force, and ``found`` what `look` has found
+        for this state. The load is durable when this returns; where no batch has been saved yet, the next start asks
+        for it again. Once a batch is saved, further runs of this start keep to what was decided."""
         fresh = progress.batch_id < 0
         if self._asked and not fresh:
             return progress.covering(self._again(progress)), []
@@ -178,13 +180,14 @@ class FirstLoad:
         return coverage.settling(asked).within(self.config.captures_data)
 
     def _again(self, progress: Progress) -> Coverage:
-        """Another run of this start: what it has decided holds, though the run before may have saved nothing. What was
-        made meanwhile is no concern of a start."""
+        """The marks in another run of this start: what the first one decided holds, though it may have saved nothing.
+        Collections that were made meanwhile are no concern of a start."""
         before = self._before(progress)
         return before.settling(self._decided.settled).leaving(self._decided.unread - before.settled)
 
     def _loading(self, progress: Progress) -> bool:
-        """What an earlier life of the position left in the journal begins anew, and without reconcile: not enough."""
+        """Whether an initial load is under way. Before the first batch only a saved one counts: what an earlier life of
+        the position left in the journal begins anew without reconcile, and that is not enough."""
         known = self.journal.existing(progress) if progress.batch_id >= 0 else progress.requests
         return any(r.origin is Origin.INITIAL and not r.ended for r in known)
 
@@ -199,15 +202,15 @@ class FirstLoad:
         return Wanted(namespace, query, reconcile=unbelieved and query is None)
 
     def _id(self, progress: Progress) -> str:
-        """One that no request has, nor a signal that is remembered."""
+        """An id that neither a request has nor a signal that is remembered."""
         known = {r.id for r in self.journal.existing(progress)}
         names = (NAME if n == 1 else f"{NAME}-{n}" for n in count(1))
         return next(name for name in names if name not in known and self.journal.digest_of(name) is None)
 
 
 def fitting_checkpoint(store: ProgressStore, location: str) -> ProgressStore | None:
-    """Where somebody has removed the checkpoint and left what was saved beside it: the state of a first start once
-    more, in force when this returns."""
+    """Where somebody has removed the checkpoint and left what was saved beside it: a store in the state of a first
+    start, in force when this returns; None where the two fit. ``location`` is for the message."""
     batch = store.unknown_to_checkpoint()
     if batch is None:
         return None

@@ -21,7 +21,9 @@ _COMMIT_SECONDS = 10.0
 def start_query(
     context: RunContext, since: ClusterTime | None, foreach_batch: Callable[[DataFrame, int], None]
 ) -> StreamingQuery:
-    """Begin behind ``since``, or where the checkpoint or the options say."""
+    """Start the query: behind ``since``, or (None) where the checkpoint or the options say. ``context`` has the
+    session, the options and the generation, whose checkpoint it uses; ``foreach_batch`` gets every batch with its id,
+    and what it raises ends the query."""
     config, generation, spark = context.config, context.store.generation, context.spark
     given = {name: value for name, value in config.source_options.items() if name != CONNECTION_OPTION}
     if generation.lost:
@@ -37,8 +39,9 @@ def start_query(
 
 
 def await_commit(query: StreamingQuery, landed: int, is_committed: Callable[[int], bool]) -> None:
-    """Spark commits a batch a moment after it has landed. A query that is stopped in between repeats the batch, from
-    the state before it: its windows would be read again."""
+    """Wait until ``is_committed`` says so of the batch ``landed`` (-1: none has), ten seconds at most. Spark commits a
+    batch a moment after it has landed. A ``query`` that is stopped in between repeats the batch from the state before
+    it: its windows would be read again."""
     deadline = time.monotonic() + _COMMIT_SECONDS
     while landed >= 0 and query.isActive and time.monotonic() < deadline:
         if is_committed(landed):
@@ -47,7 +50,8 @@ def await_commit(query: StreamingQuery, landed: int, is_committed: Callable[[int
 
 
 def drain(run: Run, query: StreamingQuery, seconds: float, meanwhile: Iterable[Callable[[], object]]) -> None:
-    """Let what is in flight land, for so long at most; ``meanwhile`` is done again and again."""
+    """Let the ``run`` land what is in flight, for so many ``seconds`` at most, or until its ``query`` ends.
+    ``meanwhile`` is done about ten times a second: iterated each time, so it must not be a generator."""
     run.drain()
     deadline = time.monotonic() + seconds
     while not run.quiet and query.isActive and time.monotonic() < deadline:

@@ -33,8 +33,9 @@ class Restarts:
     _failed: Counter[Fault] = field(default_factory=Counter)
 
     def note(self, error: BaseException, fault: Fault, *, steady: bool) -> GaveUp | None:
-        """A run has ended with an error that may pass; ``steady``: it had gone well before. Returns what to end the
-        engine with where it has been tried often enough."""
+        """Note that a run has ended with an error that may pass, of the kind ``fault``. ``steady``: it had gone well
+        before, so failures are counted anew. Returns what to end the engine with once it has been tried often
+        enough."""
         if steady:
             self._failed.clear()
         self._failed[fault] += 1
@@ -45,7 +46,8 @@ class Restarts:
 
 
 def gave_up(retries: int, error: BaseException, fault: Fault, *, by_option: bool) -> GaveUp:
-    """The error after so many retries."""
+    """The error that ends the engine after so many ``retries`` in a row. ``fault`` is the kind of ``error``, the last
+    one; ``by_option``: ``errors.max.retries`` was the bound, which the message says then."""
     found = describe(error)
     if fault is Fault.SESSION_LOST:
         return GaveUp(f"Spark's session is gone: {found.message}", SESSION_LOST)
@@ -54,7 +56,7 @@ def gave_up(retries: int, error: BaseException, fault: Fault, *, by_option: bool
 
 
 def fault_of(error: BaseException, spark: SparkSession) -> Fault:
-    """What ended a run; whatever it says of itself, without a session there is no other run."""
+    """What kind of error ended a run. Without a session there is no other run, whatever the error says of itself."""
     try:
         lives = not cast(Any, spark.sparkContext)._jsc.sc().isStopped()
     except Exception:  # noqa: BLE001 - the JVM can't be asked, or there is no context any more: that is the answer

@@ -132,12 +132,13 @@ class Run:
         with self._turn(batch_id):
             if self._machine is None:
                 self._begin(batch_id)
-            self.context.announcer.committed(batch_id - 1)
+            self.context.announcer.committed(batch_id - 1)  # or Spark would not bring this one
             self.pacing.times.begin()
             if self._first:
                 for_batches(frame.sparkSession)
             with opened(frame, batch_id, self._scope) as batch:
                 self.pacing.streams = batch.streams
+                # Before the first effect: an engine that has lost its lock must leave nothing behind.
                 token = self.context.lock.check()
                 self._take_signals(batch)
                 found = self._survey(batch)
@@ -167,7 +168,7 @@ class Run:
             take_signals(self.context.signals, self, *actions_in(documents, self._scope.signals))
 
     def _survey(self, batch: BatchContents) -> Survey:
-        """What the tables say; of one that cannot be asked the collection is suspended."""
+        """What the tables say. A collection whose table cannot be asked is suspended."""
         context = self.context
         keys, threads = shard_keys(context.client), context.config.landers
         found = survey(
@@ -197,8 +198,8 @@ class Run:
         )
 
     def _land(self, batch: BatchContents, landing: LandBatch, token: int) -> tuple[LandBatch, Landed]:
-        """Land every table; what could not be goes to the machine, and what is left of the batch is landed then.
-        Returns what was landed at last."""
+        """Land every table. What could not be landed goes to the machine, and what it leaves of the batch is landed
+        then; tables that are committed stay so. Returns what was landed at last."""
         landed, lander = Landed(), self.lander
         with lander.landing_others(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
             while True:
@@ -226,7 +227,7 @@ class Run:
         self.pacing.learn(trailer)
 
     def _forget_keys(self) -> None:
-        """Of what has streamed only what a window in flight may ask for is kept."""
+        """Keep only those streamed keys that a window in flight may ask for."""
         needed: dict[Namespace, ClusterTime] = {}
         for window in self.windows:
             needed[window.namespace] = min(window.floor, needed.get(window.namespace, window.floor))
@@ -269,7 +270,7 @@ class Run:
 
     @property
     def progress(self) -> Progress:
-        """As far as the machine has come, with all that its last step led to: a batch that it counts is saved."""
+        """How far the machine has come, with all that its last step led to: a batch that it counts is saved."""
         with self._lock:
             return self._machine.progress if self._machine is not None else Progress()
 
@@ -306,7 +307,7 @@ class Run:
         return effects
 
     def pace_source(self) -> None:
-        """Write down for the source what is wanted now."""
+        """Tell the source, by its file, what is wanted now."""
         with self._lock:
             self.pacing.update(self._machine)
 
@@ -341,8 +342,9 @@ class Run:
             warn_of(_log, "the source is not reachable", error)
 
     def suspend(self, fault: TableUnusable, batch_id: int | None = None) -> tuple[Effect, ...]:
-        """Nothing of this collection lands any more, which is logged; where that is allowed, it is read again at
-        once."""
+        """Land nothing of this collection any more, and log that; where allowed, it is read again at once.
+        ``batch_id``: the batch that is being landed, if it was found there. Returns the machine's effects, among them
+        what is left to land of that batch."""
         repair = fault.repairable and self.context.config.repairs_tables
         _log.error(
             "collection suspended",
@@ -365,8 +367,8 @@ class Run:
                 self.report(SignalsTaken(new, controls))
 
     def standing(self) -> Standing:
-        """What holds now; before the first batch, and behind the last, as far as it is durable: what a run that ended
-        has not saved, the next one does not know."""
+        """What holds now. Before the first batch, and behind the last, this is what is durable: the next run does not
+        know what this one has not saved."""
         with self._lock:
             if self._counts:
                 return Standing(self.machine.progress.requests, self.machine.progress.position)
@@ -374,7 +376,7 @@ class Run:
 
     @property
     def _counts(self) -> bool:
-        """Whether what the machine knows is what is, and will be."""
+        """Whether what the machine knows is true, and will last: it is there, saved, and not about to end."""
         return self._machine is not None and not self._astray and not self._refusing.is_set()
 
     @property

@@ -16,18 +16,19 @@ from streaming.positions import ClusterTime
 from streaming.source import admission
 
 HOLD_SECONDS = 120
-"""How far the stream may get ahead while it waits for a blocking request: then it goes on for a batch, and what is read
-after that is as of the new position. A server remembers five minutes (``minSnapshotHistoryWindowInSeconds``)."""
+"""How far the source may get ahead while the stream waits for a blocking request. Then the stream goes on for a batch,
+and what is read after that is as of the new position. A server remembers five minutes
+(``minSnapshotHistoryWindowInSeconds``)."""
 _OPENING_SECONDS = 10.0
 _NO_END = 1 << 31
 
 
 @dataclass(slots=True)
 class SourcePacing:
-    """Of one run. ``wait_seconds``: for so long READs may wait for more of their kind, while changes stream.
+    """The pacing of one run. ``wait_seconds``: how long READs may wait for more of their kind while changes stream.
     ``streams_at``: until then (by the monotonic clock) the position stands still where the first batch has put it.
-    ``fresh``: no batch has been saved yet, and changes wait since the position was taken: a first load is opened before
-    they land, for into a table that is empty it is appended. ``streams``: whether the newest batch holds events."""
+    ``fresh``: no batch has been saved yet, and changes have waited since the position was taken. A first load is opened
+    before they land, because it is appended only to an empty table. ``streams``: the newest batch holds events."""
 
     hints: HintsWriter
     wait_seconds: int

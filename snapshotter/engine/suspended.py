@@ -14,13 +14,14 @@ _AFTER = 2
 
 @dataclass(slots=True)
 class Suspects:
-    """Collections whose table alone has ended runs, one after the other: after ``_AFTER`` it is that table's own fault,
-    and the next run suspends them instead."""
+    """Collections whose table alone has ended runs, one after the other. After ``_AFTER`` of them the fault is that
+    table's own, and the next run suspends the collection instead of ending."""
 
     _runs: Counter[Namespace] = field(default_factory=Counter)
 
     def note(self, failing: Namespace | None, *, steady: bool) -> None:
-        """A run has ended with an error, which only this collection's table had. ``steady``: it had gone well."""
+        """Note that a run has ended with an error that only the table of ``failing`` had (None: no single table had
+        it). ``steady``: the run had gone well before, so runs are counted anew."""
         if steady:
             self._runs.clear()
         if failing is not None:
@@ -32,7 +33,7 @@ class Suspects:
 
 
 def refuse_suspended(progress: Progress) -> None:
-    """``--once`` has done all that it can: raises DefiniteError where that is not all."""
+    """Raise DefiniteError if collections are suspended: ``--once`` has then done what it can, and not all."""
     suspended = sorted(progress.suspended.items())
     if suspended:
         why = [f"  - {namespace}: {suspension.error}" for namespace, suspension in suspended]

@@ -63,7 +63,7 @@ def take_over(spark: SparkSession, config: EngineConfig) -> TakenOver:
 
 
 def _is_anothers(table: StateTable) -> bool:
-    """One that fits this engine is made its own by the look."""
+    """Whether another engine owns the table. Careful: the look makes a table that may be taken this engine's."""
     try:
         table.look(None)
     except TableOwned as error:

@@ -1,4 +1,4 @@
-"""What has to be done at an end, whatever led to it and whatever fails of it."""
+"""What has to be done at an end, whatever led to it, and whichever part of it fails."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _log = structlog.get_logger("snapshotter.engine")
 
 
 def all_of(*steps: Callable[[], object]) -> None:
-    """Each step by itself: where one fails that is logged, and keeps neither the others from being done nor the error
-    from being seen that led here."""
+    """Take each step by itself. One that fails is logged; it neither keeps the others from being done nor hides the
+    error that led here."""
     for step in steps:
         try:
             step()

@@ -46,14 +46,14 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class PolledSignals:
-    """Signals of one channel that are handled together, and what came with them and is none."""
+    """Signals of one channel that are handled together, and what came with them and is no signal."""
 
     actions: tuple[Action, ...]
     refused: tuple[Refusal, ...]
 
 
 class Channels:
-    """One thread's."""
+    """For one thread, that of the control loop. ``clock`` gives seconds, and only goes up."""
 
     def __init__(
         self, channels: Iterable[SignalChannel], clock: Callable[[], float] = time.monotonic
@@ -63,7 +63,8 @@ class Channels:
         self._took = False
 
     def look(self) -> Iterator[PolledSignals]:
-        """What waits, in groups. One is acknowledged when the next one is asked for: it has to be durable by then."""
+        """What waits, in groups. A group is acknowledged when the next one is asked for: by then its outcome must be
+        durable."""
         self._took = False
         for watched in self._watched:
             yield from self._take(watched.channel)

@@ -21,7 +21,7 @@ _log = structlog.get_logger("snapshotter.signals")
 
 
 class CustomActions:
-    """``submit`` from any thread. ``engine`` is the name of the one that the signals come to."""
+    """``submit`` from any thread."""
 
     def __init__(self) -> None:
         self._worker = BackgroundWorker("custom-actions", WAITING_MAX)
@@ -29,7 +29,9 @@ class CustomActions:
     def submit(
         self, action: CustomAction, engine: str, done: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
-        """Carry it out in time, and report that, or why not."""
+        """Carry out the ``action`` in time. ``engine`` is the name of the one that the signal came to; the function is
+        told it. Exactly one of ``done`` and ``failed`` is called: from the worker's thread, or (too many wait) at once,
+        ``failed`` with the reason."""
         if not self._worker.submit(partial(_carry_out, action, engine, done, failed)):
             failed(f"{WAITING_MAX} signals of other packages wait already; send it again under another id")
 

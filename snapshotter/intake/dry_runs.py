@@ -39,7 +39,8 @@ class DryRuns:
         estimate: Estimate,
         report: Callable[[DryRun], None],
     ) -> None:
-        """Answer in time. Raises RequestRefused where too many wait already."""
+        """Answer the ``request`` in time, from another thread: what ``estimate`` returns, or the error that it raised,
+        is written to ``storage`` and given to ``report``. Raises RequestRefused where too many wait already."""
         if not self._worker.submit(partial(_run, request, storage, estimate, report)):
             raise RequestRefused(
                 f"signal {request.id!r}: {WAITING_MAX} dry runs wait already; send it again later"

@@ -123,22 +123,25 @@ class Delivery:
 def take_signals(
     handler: SignalHandler, ledger: Ledger, actions: Iterable[Action], refused: Iterable[Refusal] = ()
 ) -> None:
-    """Handle signals that came together, in their order. ``refused``: what came with them and was no signal. Whatever
-    is wrong with one is said where operators look. All of it is durable when this returns; where it raises, nothing is.
-    """
+    """Handle ``actions`` that came together, in their order. ``refused``: what came with them and was no signal.
+    ``ledger`` is where requests are now: look it up under the ``one_at_a_time`` of ``handler``, for a new run takes its
+    place under that. Whatever is wrong with a signal is said where operators look. All of it is durable when this
+    returns; where it raises, nothing is."""
     actions, refused = tuple(actions), tuple(refused)
     if actions or refused:  # of most batches neither: what holds is not asked for, which may read the storage
         _take(handler, ledger, lambda delivery: handler.decide(actions, refused, delivery))
 
 
 def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
-    """Accept one request. Raises SignalError (IdReused, say). A dry run is answered later; that too many wait is
-    reported there."""
+    """Accept the request of one ``action``; ``handler`` and ``ledger`` are as in `take_signals`. Raises SignalError
+    (IdReused, say), and nothing has changed then. A dry run is answered later; that too many wait is
+    reported as its refusal."""
     _take(handler, ledger, lambda delivery: handler.carry_out(action, delivery))
 
 
 def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> None:
-    """Carry out one command. Raises RequestRefused."""
+    """Carry out one ``command``; ``handler`` and ``ledger`` are as in `take_signals`. Raises RequestRefused, and
+    nothing has changed then."""
     _take(handler, ledger, lambda delivery: handler.command(command, delivery))
 
 
@@ -166,7 +169,9 @@ class SignalHandler:
         outcomes: SignalOutcomes,
         captured: Callable[[], list[Namespace]],
     ) -> None:
-        """``captured`` asks the server for the collections that a request may name."""
+        """``config`` has the limits, and whether filters may run code; ``journal`` knows which ids were handled.
+        Answers to dry runs go to ``storage``, and are estimated by ``speed``; what becomes of signals goes to
+        ``outcomes``. ``captured`` asks the server for the collections that a request may name."""
         self.one_at_a_time = threading.RLock()
         self._client, self._config, self._journal, self._storage = client, config, journal, storage
         self._speed, self._outcomes, self._captured = speed, outcomes, captured
@@ -180,7 +185,8 @@ class SignalHandler:
         return Delivery(signals, ServerAnswers(self._captured), journal.size, journal.room, standing.position)
 
     def decide(self, actions: Iterable[Action], refused: Iterable[Refusal], delivery: Delivery) -> None:
-        """What these signals lead to, in their order; what is wrong with one is reported later."""
+        """Note in ``delivery`` what these ``actions`` lead to, in their order. One that cannot be carried out joins
+        those that were ``refused``; they are reported later."""
         delivery.refused += refused
         for action in actions:
             try:
@@ -203,7 +209,7 @@ class SignalHandler:
             _say(outcome)
             if outcome.custom is None:
                 self._outcomes.report(outcome)
-            elif not outcome.again:  # what became of it then, only that life knew: nothing is said of it now
+            elif not outcome.again:  # only the life that carried it out knew its outcome: none is said now
                 reports = partial(self._outcomes.report, outcome), partial(self._outcomes.refuse, outcome.id)
                 self._custom_actions.submit(outcome.custom, self._config.name, *reports)
         for request in delivery.dry_runs:
@@ -346,8 +352,8 @@ class SignalHandler:
 
 
 def _make_room(signal_id: str, delivery: Delivery, kept: int = 0) -> None:
-    """For the id of a new signal, besides places that are ``kept`` for others: no other one is forgotten for it before
-    its time."""
+    """Take a place for the id of a new signal, and leave those that are ``kept`` for others. Raises RequestRefused
+    where none is left: no other id is forgotten for it before its time."""
     if delivery.room <= kept:
         raise RequestRefused(
             f"signal {signal_id!r}: {ROOM - kept:,} signals are remembered already, so that none is handled twice. "
@@ -358,7 +364,7 @@ def _make_room(signal_id: str, delivery: Delivery, kept: int = 0) -> None:
 
 
 def _meant(patterns: Iterable[str], queued: frozenset[Namespace]) -> frozenset[Namespace]:
-    """Of the collections that are queued or being read, whether they exist or not."""
+    """The collections that the patterns match, of those that are queued or being read, whether they exist or not."""
     names = {str(namespace): namespace for namespace in queued}
     return frozenset(names[name] for name in expand(patterns, sorted(names)) if name in names)
 

@@ -1,12 +1,12 @@
 """Signals that the stream would show too late, read from the signal collection itself.
 
-A signal takes its way through the stream. One that lags (a long backlog, a landing that takes its time), or that waits
-for a blocking request, would let an operator's stop or pause wait until it gets there. So meanwhile a change stream of
-the signal collection alone, opened where the engine's position is, gives them as they come. All of them, in their
-order: a stop may name a request that was asked for a moment before.
+A signal comes with the stream. A stream that lags (a long backlog, a slow landing), or that waits for a blocking
+request, would keep an operator's stop or pause waiting. So meanwhile a change stream of the signal collection alone,
+opened at the engine's position, gives signals as they come: all of them, in their order, for a stop may name a request
+that was made a moment before.
 
-Taking them is idempotent, so the stream may show them again. A document that was taken here is left out there once that
-is durable: what a signal leaves in logs and statuses, a refusal for example, is said once.
+Taking them is idempotent, so the stream may show them again. A document that was taken here is left out there once its
+outcome is durable, so that what it leaves in logs and statuses (a refusal, for example) is said once.
 
 It has a thread of its own: where the backlog is long, the server goes through all of it before it answers.
 """
@@ -63,8 +63,9 @@ class Stream(Protocol):
 
 
 class SignalsAhead:
-    """Looks from ``start`` to ``close``, ``every`` so many seconds. ``take`` gets documents as BSON; what it is given
-    is durable when it returns."""
+    """Looks at the collection ``signals`` from ``start`` to ``close``, ``every`` so many seconds, while ``stream`` is
+    late. ``take`` gets documents as BSON, on a thread of its own; their outcome must be durable when it returns, for
+    the stream leaves them out then."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class SignalsAhead:
         self._thread.start()
 
     def close(self) -> None:
-        """Nothing is taken from here on, save what is being taken now."""
+        """Take nothing from here on, except what is being taken now."""
         self._stopped.set()
         self._thread.join(self._every)
 
@@ -142,8 +143,8 @@ class SignalsAhead:
         return found
 
     def _next(self, changes: Changes) -> RawBSONDocument | None:
-        """None where there is none now, also where the collection was dropped: that ends a change stream, and the next
-        one begins where the engine's stream is then."""
+        """The next document; None if there is none now, or the collection was dropped: that ends a change stream, and
+        the next one begins where the engine's stream is then."""
         try:
             change = changes.try_next()
             over = change is None and not changes.alive
@@ -152,7 +153,7 @@ class SignalsAhead:
                 raise
             change, over = None, True
         if over:
-            self._over = self._from
+            self._over = self._from  # opened here again, it would meet the same drop
             self._end()
         return None if change is None else change["fullDocument"]
 

@@ -30,7 +30,11 @@ def execute_action(
     dry_run: bool = False,
     blocking: bool = False,
 ) -> ExecuteSnapshot:
-    """The signal; ids are the values that the MongoDB driver has for them. Raises SignalError."""
+    """The signal with the id ``signal_id``, for ``collections`` (names or regular expressions). ``filters``: query
+    documents as text, by collection. ``keys`` or ``id_range``: only these ids of the one collection that is named, as
+    the values that the MongoDB driver has for them. Without either (None) all ids are meant. ``reconcile``: rows that
+    are missing at source are deleted. A higher ``priority`` goes first. ``dry_run``: nothing is read, what would be is
+    estimated. ``blocking``: nothing else is read meanwhile, and the stream waits. Raises SignalError."""
     where = f"signal {signal_id!r}"
     data: dict[str, Any] = {
         "data-collections": list(collections),

@@ -1,7 +1,7 @@
-"""By what tables know an engine: its id, made once and kept beside its checkpoint, and the application id under which
+"""How tables know an engine: by its id, made once and kept beside its checkpoint, and by the application id under which
 its batches are counted (`streaming.delta.table_identity.Owner`).
 
-Where the state was removed a new id is made, and tells the tables that what they hold is not what this state knows.
+Where the state was removed, a new id is made. It tells the tables that what they hold is not what this state knows.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def engine_id(storage: Storage) -> str:
 
 
 def application_id(storage: Storage, checkpoint: str, engine: str) -> str:
-    """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again. Spark makes
-    the checkpoint's own id with its first query; raises FileNotFoundError before."""
+    """Names the ``checkpoint`` (its folder in ``storage``) of the engine ``engine`` in every table. It holds Spark's
+    own id of the checkpoint, for a new one under an old name counts batches from 0 again. Spark makes that id with its
+    first query; raises FileNotFoundError before."""
     name = f"{checkpoint}/metadata"
     text = storage.read_text(name)
     if text is None:

@@ -29,8 +29,8 @@ _FORMAT = 1
 class Journal:
     """Accepted requests, in order, and what operators have decided about requests (``controls``).
 
-    One file holds it all, and is replaced whole: of signals that came together all is known after a crash, or nothing.
-    Ids are remembered for ``seconds`` at least, by ``clock`` (seconds since 1970).
+    One file in ``storage`` holds it all, and is replaced whole: after a crash either all signals that came together are
+    known, or none. Ids are remembered for ``seconds`` at least, by ``clock`` (seconds since 1970).
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class Journal:
         return sum(map(len, self._texts.values()))
 
     def add(self, request: SnapshotRequest) -> bool:
-        """False for an id that is there already."""
+        """Add a request, durable once this returns; False for an id that is there already."""
         if request.id in self._requests:
             return False
         self.take((request,), self._controls)
         return True
 
     def take(self, requests: Iterable[SnapshotRequest], controls: Controls) -> None:
-        """What signals that came together have led to: all of it is durable, by one write, once this returns."""
+        """Keep what signals that came together have led to: durable, by one write, once this returns."""
         with self._writing:
             new = {r.id: r for r in requests if r.id not in self._requests}
             if new or controls != self._controls:
                 self._write({**self._requests, **new}, controls, self._ended)
 
     def decide(self, controls: Controls) -> None:
-        """Durable once this returns."""
+        """Keep these decisions; durable once this returns."""
         self.take((), controls)
 
     def waiting(self, saved: Progress) -> list[RequestProgress]:
@@ -107,8 +107,8 @@ class Journal:
         return [*saved.requests, *self.waiting(saved)]
 
     def forget(self, older: Progress) -> None:
-        """Requests that have ended in ``older``, the state that the next replay would start from: their ids are all
-        that is needed of them from here on."""
+        """Keep only the ids of requests that have ended in ``older``, which must be the state that the next replay
+        would start from: a replay would not find a request that was forgotten earlier."""
         over = {r.id for r in older.requests if r.ended}
         with self._writing:
             if over & self._requests.keys():
@@ -117,11 +117,12 @@ class Journal:
                 self._write(left, self._controls, self._ended.remembering(digests, self.moment()))
 
     def _write(self, requests: dict[str, SnapshotRequest], controls: Controls, ended: Memory) -> None:
-        # Each request is put into words once, however often the file is written.
+        # Each request becomes text once, however often the file is written.
         texts = {name: self._texts.get(name) or text_of(request) for name, request in requests.items()}
         entries = ",\n".join(texts.values())
         rest = f'"controls": {to_text(controls.to_json())}, "ended": {to_text(ended.to_json())}'
         self._storage.write_text(_JOURNAL, f'{{"format": {_FORMAT}, "requests": [{entries}], {rest}}}')
+        # Only now: what cannot be written is not held in memory either.
         self._requests, self._texts, self._controls, self._ended = requests, texts, controls, ended
 
 

@@ -42,7 +42,8 @@ class LockError(Exception):
 
 
 class LockHeldError(LockError):
-    """Another engine holds the lock. ``owner`` is its address, ``since_ms`` when it took the lock."""
+    """Another engine holds the lock. ``message`` is for operators; ``owner`` is that engine's address, and ``since_ms``
+    when it took the lock, in milliseconds since the epoch by its clock (both None where its file is gone)."""
 
     def __init__(self, message: str, owner: Owner | None, since_ms: int | None) -> None:
         super().__init__(message)
@@ -76,7 +77,8 @@ class _Holding:
 class EngineLock:
     """The lock of the engine ``name``, as seen by ``owner``. Not for use by several threads at once.
 
-    ``clock`` gives milliseconds since the epoch.
+    Its files are in ``storage``. ``clock`` gives milliseconds since the epoch. A holder that has not renewed for
+    ``ttl_ms``, by its clock against this one, may be taken over: the two must differ by much less.
     """
 
     def __init__(
@@ -189,8 +191,8 @@ class EngineLock:
 
 @contextmanager
 def renewing(lock: EngineLock, seconds: float) -> Iterator[None]:
-    """Renew the lock every so many seconds for as long as the block takes, which leaves it alone. Raises what a renewal
-    raised, at the end."""
+    """Renew the lock every so many seconds while the block runs, which must not use it. Raises at the end of the block
+    what a renewal raised."""
     over = threading.Event()
     failed: list[Exception] = []
 

@@ -37,8 +37,8 @@ class InFlight:
     _number: int = 0
 
     def chunk(self, request_id: str, task: TaskProgress, planned: Planned, *, exact: bool = False) -> Window:
-        """Register a window for the chunk ``planned`` in the scan of this request's ``task``. ``exact``: it is read as
-        of one moment, without watermarks in the stream, as a blocking request is."""
+        """Register a window for the chunk ``planned`` in the scan of a ``task`` of the request ``request_id``.
+        ``exact``: it is read as of one moment, without watermarks in the stream, as a blocking request is."""
         return self._register(
             Window(
                 id=self._next_id(),

@@ -41,7 +41,7 @@ class Pace:
 
     @classmethod
     def first(cls, limits: Limits) -> Pace:
-        """Half of what may be in flight: nothing is known yet of how fast things go here."""
+        """Half of what may be in flight beside changes: nothing is known yet of how fast things go here."""
         return cls(_part(limits, *_FIRST))
 
     def expected(self, rows: int, seconds: float, limits: Limits) -> Pace:

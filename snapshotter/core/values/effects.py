@@ -173,8 +173,8 @@ class SaveControls:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Notify operators, after the batch is saved. ``kind`` is Debezium's word where it has one (STARTED, COMPLETED, ...;
-    all of them in `core.rules.announcements`), ``data`` what goes with it, by the documented names."""
+    """Notify operators, after the batch is saved. ``kind`` is Debezium's word where it has one (all kinds are in
+    `core.rules.announcements`), ``data`` what goes with it, by the documented names."""
 
     kind: str
     request_id: str

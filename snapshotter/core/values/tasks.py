@@ -127,7 +127,7 @@ class TaskProgress:
 
     def advanced(self, upto: Bound, *, rows: int, superseded: int, deleted: int = 0) -> TaskProgress:
         """A chunk has landed whose last id is ``upto``. ``rows`` are its READs that became rows, ``superseded`` those
-        that streamed events made obsolete, ``deleted`` rows that were missing at source. The frontier only moves up: by
+        that streamed events superseded, ``deleted`` rows that were missing at source. The frontier only moves up: by
         key, where keys are ordered as ids are. Raises ValueError where it would not."""
         state = self._after("advanced", TaskState.RUNNING)
         ordered = self.ordered_keys or self.keys
