@@ -295,7 +295,7 @@ class Machine:
         for request, task in self.scheduler.turns():
             if task.state is TaskState.OPENED:
                 self.scheduler.put(request.id, task.begun(table_empty=task.namespace in empty_tables))
-                # Whoever has the turn in a suspended collection reads all of it: events land again from here on.
+                # The task that has the turn in a suspended collection reads all of it: events land again from here on.
                 self.scheduler.progress = self.progress.restoring(task.namespace, request.id)
 
     def _unreached(self) -> dict[Namespace, Unreached]:
@@ -388,7 +388,7 @@ class Machine:
         moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
         self.scheduler.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys)
         discards += self._settle_suspensions()
-        announced = list(announcements.between(self.scheduler.saved, self.progress))
+        announced = list(announcements.between(self.scheduler.saved, self.progress))  # before any is forgotten
         self.scheduler.progress = self.progress.forgetting(self.limits.ended_requests_kept)
         settled = self.controls.settled(self.scheduler.saved, self.progress)
         saves: list[Effect] = [SaveProgress(self.progress)]

@@ -272,7 +272,7 @@ class Engine:
         query: StreamingQuery | None = None
         try:
             target = majority_time(self.client) if once else None
-            self._hints.request_batch()
+            self._hints.request_batch()  # the first batch makes the machine, so an idle stream must bring one, too
             run.pace_source()
             query = start_query(context, since, run.foreach_batch)
             self._look_ahead(run)

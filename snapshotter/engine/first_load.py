@@ -157,7 +157,7 @@ class FirstLoad:
     def _newly_read(
         self, before: Coverage, progress: Progress, found: Iterable[Namespace]
     ) -> list[Namespace]:
-        """Of what is found, what a later start reads by `engine.snapshot.new.collections`."""
+        """What a later start reads of what is found, by `engine.snapshot.new.collections`."""
         found = tuple(found)
         match self.config.new_collections:
             case NewCollections.READ:
@@ -202,7 +202,7 @@ class FirstLoad:
         return Wanted(namespace, query, reconcile=unbelieved and query is None)
 
     def _id(self, progress: Progress) -> str:
-        """An id that neither a request has nor a signal that is remembered."""
+        """An id that no request has, and no signal that is remembered."""
         known = {r.id for r in self.journal.existing(progress)}
         names = (NAME if n == 1 else f"{NAME}-{n}" for n in count(1))
         return next(name for name in names if name not in known and self.journal.digest_of(name) is None)

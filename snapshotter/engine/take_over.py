@@ -1,7 +1,7 @@
 """Taking tables over from another engine: ``snapshotter take-over``.
 
 Two engines on one table would double its rows, so each table has one owner (`streaming.delta.table_guard`), and
-whoever else starts is refused until somebody decides. Taken over is what this engine captures. The request that reads
+whoever else starts is refused until somebody decides. It takes over what this engine captures. The request that reads
 these collections again, with reconcile, is in the journal before the first owner is set: whatever ends the command,
 no table is this engine's without being read. The other engine's next commit there is refused.
 """

@@ -35,6 +35,7 @@ class BackgroundWorker:
     def _work(self) -> None:
         while True:
             with self._guard:
+                # Under the guard: a submit either finds this thread at work, or starts another.
                 if not self._waiting:
                     self._works = False
                     return

@@ -1,5 +1,5 @@
-"""Dry runs that came as signals: estimated in the background, one after another, and answered: in a file, and to
-whoever reports what becomes of signals.
+"""Dry runs that came as signals: estimated in the background, one after another. The answer goes into a file, and to
+what reports the outcomes of signals.
 
 Counting may take seconds, so it is done in the background. Nothing about a dry run is durable but its answer: one
 that waits when the engine ends is not answered, and may be sent again.

@@ -59,7 +59,7 @@ _log = structlog.get_logger("snapshotter.signals")
 COMMANDS_AT_ONCE = KEPT // 2
 """Twice as many are remembered however old they are: what a crash delivers again is known."""
 ROOM_OF_COMMANDS = 1_000
-"""Of the signals that can be remembered, so many are never requests: what is under way can always be stopped."""
+"""So many places for ids are kept for commands: what is under way can always be stopped."""
 SIZE_MAX = 16 << 20
 """Characters that the requests which have not ended may take in the journal."""
 _SHOWN = 20

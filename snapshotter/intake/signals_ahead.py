@@ -63,8 +63,8 @@ class Stream(Protocol):
 
 
 class SignalsAhead:
-    """Looks at the collection ``signals`` from ``start`` to ``close``, ``every`` so many seconds, while ``stream`` is
-    late. ``take`` gets documents as BSON, on a thread of its own; their outcome must be durable when it returns, for
+    """Looks at the collection ``signals`` from ``start`` to ``close``, ``every`` so many seconds, once ``stream`` has
+    been late. ``take`` gets documents as BSON, on a thread of its own; their outcome must be durable when it returns, for
     the stream leaves them out then."""
 
     def __init__(
@@ -93,7 +93,7 @@ class SignalsAhead:
         self._thread.join(self._every)
 
     def not_yet(self, documents: Sequence[bytes]) -> list[bytes]:
-        """Of the documents that the stream shows, those that have not been taken ahead of it."""
+        """Those of the documents that the stream shows which have not been taken ahead of it."""
         known = {document for document in documents if document in self._taken}
         for document in known:
             del self._taken[document]

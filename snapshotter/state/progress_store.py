@@ -28,6 +28,7 @@ class ProgressStore:
         """The store of a new generation, in force when this returns; this one is history from then on."""
         new = Generation(self.generation.number + 1, removed)
         text = to_text({"format": _FORMAT, **seed(self.newest() or Progress()).to_json()})
+        # The state first: a crash in between leaves the old generation in force.
         self._storage.write_text(f"{new.progress}/{_file_of(-1)}", text)
         begin(self._storage, new)
         return ProgressStore(self._storage)

@@ -73,9 +73,9 @@ def closable(
     end: ClusterTime,
     limits: Limits,
 ) -> list[Window]:
-    """The windows that a batch up to ``end`` may close. Of each of the ``scans`` (by request and collection) these are
-    an unbroken run from the next chunk to land, up to the rows that ``limits`` allow a commit, but always one. Every
-    window of single ids that are read again closes as well."""
+    """The windows that a batch up to ``end`` may close. In each of the ``scans`` (by request and collection) these are
+    an unbroken run from the next chunk to land, up to the rows that ``limits`` allow a commit, but at least one if it
+    is ready. Every window of single ids that are read again closes as well."""
     chosen: list[Window] = []
     for (request_id, namespace), scan in scans.items():
         in_order = {
@@ -97,7 +97,7 @@ def unreached(
     reached: Mapping[Namespace, Bound | None],
     landed_upto: Mapping[Namespace, str],
 ) -> dict[Namespace, Unreached]:
-    """Of each first load among ``tasks``, the keys whose events need not land, because a window still to be registered
+    """The keys of each first load among ``tasks`` whose events need not land, because a window still to be registered
     will read them. ``reached``: how far windows have been registered in this run. ``landed_upto``: up to which key the
     table held rows when the run began; these must follow the stream."""
     found = {}

@@ -1,7 +1,7 @@
 """The queue of requests: whose turn it is.
 
 Of two requests that want the same, the one of the higher priority goes first, then the one that was accepted first.
-Of each collection one task at a time has its turn, so that the READs of one commit never hold a key twice; different
+In each collection one task at a time has its turn, so that the READs of one commit never hold a key twice; different
 collections go side by side. A request that is paused has no turn, and keeps nobody else from it; nor has a task whose
 collection is suspended, unless it ends that (`core.values.suspension`). While a blocking request has its turn, nobody
 else has one.

@@ -86,6 +86,7 @@ class Scan:
         if not bounds and not exhausted:
             raise ValueError(f"no chunk was planned before {self.last.key!r}, though documents are left")
         if exhausted and not (bounds and bounds[-1].key == self.last.key):
+            # The last chunk reaches the end of the scan whatever was found: an id may yet appear before that.
             bounds = (*bounds[:-1], self.last)
         planned: list[Planned] = []
         tail = self.tail

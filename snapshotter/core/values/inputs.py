@@ -135,8 +135,8 @@ class BatchArrived:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of a window that has landed: READs that became rows, READs that streamed events superseded, and rows that were
-    deleted because they are missing at source (`Closing.reconcile`)."""
+    """What became of a window that has landed: how many READs became rows, how many were superseded by streamed events,
+    and how many rows were deleted because they are missing at source (`Closing.reconcile`)."""
 
     kept: int
     superseded: int
@@ -146,8 +146,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class BatchLanded:
     """Every table of the batch is committed. ``waited``: seconds since the batch before it began, so about as long as
-    the oldest of its changes has waited; None where none was before it in this run. ``tables``: which versions of which
-    tables they are now."""
+    the oldest of its changes has waited; None for the first batch of a run. ``tables``: which version of which table
+    each collection has now."""
 
     batch_id: int
     outcomes: Mapping[WindowId, Outcome] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class ResolvedChanges:
 
 
 def resolve(changes: Iterable[NamespaceChange], captured: Callable[[Namespace], bool]) -> ResolvedChanges:
-    """Of each captured namespace the last change counts: where it was filled and then dropped, nothing is read."""
+    """The last change of each captured namespace counts: one that was filled and then dropped is not read."""
     truncated: dict[Namespace, Truncation] = {}
     filled: dict[Namespace, ClusterTime] = {}
     for change in sorted(changes, key=lambda change: change.ord):

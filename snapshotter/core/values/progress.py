@@ -95,8 +95,8 @@ class RequestProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``coverage`` is None in states of before
-    there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``: which
+    """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``coverage`` is None in states from
+    before there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``: which
     table each collection has landed in, and the newest version of that which was landed, or found sound.
     ``shard_keys``: by what the rows of sharded collections are keyed, or will be once the requests are done
     (`core.values.sharding`)."""
@@ -120,7 +120,7 @@ class Progress:
         return replace(self, requests=tuple(request if r.id == request.id else r for r in self.requests))
 
     def accepting(self, requests: Iterable[RequestProgress]) -> Progress:
-        """With these at the end of the queue, in their order: whoever brings an id that is known brings nothing."""
+        """With these at the end of the queue, in their order. One whose id is known changes nothing."""
         once = {request.id: request for request in self.requests}
         for request in requests:
             once.setdefault(request.id, request)

@@ -20,7 +20,7 @@ from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 ShardKeys = Mapping[Namespace, tuple[str, ...]]
-"""Of each collection with more than ``_id`` in its shard key the fields besides, sorted."""
+"""The fields besides ``_id`` in the shard key of each collection that has such, sorted."""
 
 
 def rekeyed(before: ShardKeys, now: ShardKeys) -> frozenset[Namespace]:

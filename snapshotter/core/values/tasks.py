@@ -23,7 +23,7 @@ from streaming.namespaces import Namespace
 
 
 class TaskState(StrEnum):
-    """Of all ends only a failure is one to go on from. The steps between them: ``STEPS``."""
+    """A failure is the only end that a task can go on from. The steps between the states: ``STEPS``."""
 
     WAITING = "waiting"
     OPENED = "opened"
