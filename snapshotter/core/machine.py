@@ -388,7 +388,7 @@ class Machine:
         moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
         self.scheduler.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys)
         discards += self._settle_suspensions()
-        announced = list(announcements.between(self.scheduler.saved, self.progress))  # before any is forgotten
+        announced = list(announcements.between(self.scheduler.saved, self.progress))  # before forgetting
         self.scheduler.progress = self.progress.forgetting(self.limits.ended_requests_kept)
         settled = self.controls.settled(self.scheduler.saved, self.progress)
         saves: list[Effect] = [SaveProgress(self.progress)]

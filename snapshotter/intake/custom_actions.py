@@ -30,8 +30,8 @@ class CustomActions:
         self, action: CustomAction, engine: str, done: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
         """Carry out the ``action`` in time. ``engine`` is the name of the one that the signal came to; the function is
-        told it. One of ``done`` and ``failed`` is called, the latter with the reason: on the worker's thread, or at once
-        where too many wait already; neither if the engine ends before."""
+        told it. One of ``done`` and ``failed`` is called, the latter with the reason: on the worker's thread, or at
+        once where too many wait already; neither if the engine ends before."""
         if not self._worker.submit(partial(_carry_out, action, engine, done, failed)):
             failed(f"{WAITING_MAX} signals of other packages wait already; send it again under another id")
 

@@ -134,8 +134,8 @@ def take_signals(
 
 def take_request(handler: SignalHandler, ledger: Ledger, action: ExecuteSnapshot) -> None:
     """Accept the request of one ``action``; ``handler`` and ``ledger`` are as in `take_signals`. Raises SignalError
-    (IdReused, say), and nothing has changed then. A dry run is answered later; that too many wait is
-    reported as its refusal."""
+    (IdReused, say), and nothing has changed then. A dry run is answered later; where too many
+    wait, it is reported as refused."""
     _take(handler, ledger, lambda delivery: handler.carry_out(action, delivery))
 
 

@@ -64,7 +64,7 @@ class Stream(Protocol):
 
 class SignalsAhead:
     """Looks at the collection ``signals`` from ``start`` to ``close``, ``every`` so many seconds, once ``stream`` has
-    been late. ``take`` gets documents as BSON, on a thread of its own; their outcome must be durable when it returns, for
+    been late. ``take`` gets documents as BSON, on a thread of its own; their outcome must be durable when it returns:
     the stream leaves them out then."""
 
     def __init__(

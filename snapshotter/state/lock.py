@@ -1,6 +1,5 @@
-"""One engine to a name: a lock with a fencing token, in files beside the checkpoint.
-
-(Fencing: Kleppmann, How to do distributed locking, 2016.)
+"""One engine to a name: a lock with a fencing token, in files beside the checkpoint (fencing:
+Kleppmann, How to do distributed locking, 2016).
 
 Each time the lock is taken it gets the next *token*, a number that only grows. A token is a file of that
 number, made by `Storage.create_text`, so of several engines that reach for the same number exactly one gets

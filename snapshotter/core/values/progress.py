@@ -96,8 +96,8 @@ class RequestProgress:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """All of it, as of the end of batch ``batch_id`` (-1: before any batch). ``coverage`` is None in states from
-    before there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``: which
-    table each collection has landed in, and the newest version of that which was landed, or found sound.
+    before there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``:
+    which table each collection has landed in, and the newest version of it that was landed, or found sound.
     ``shard_keys``: by what the rows of sharded collections are keyed, or will be once the requests are done
     (`core.values.sharding`)."""
 
