@@ -45,7 +45,8 @@ _POLL_SECONDS = 0.05
 
 class Snapshotter:
     """``settings``: a file's path, options by their dotted names, or Settings. Without ``spark`` it makes a session
-    from the ``spark.*`` options, at the start or when one is asked for first, and stops it in the end."""
+    from the ``spark.*`` options, at the start or when one is first asked for, and stops it in the end. ``view`` shows
+    the status as it is written; None shows nothing, and a view that is given is the caller's to open."""
 
     def __init__(
         self,
@@ -115,10 +116,11 @@ class Snapshotter:
     ) -> str:
         """Read collections (names or regular expressions) again while changes flow; returns the request's id.
 
-        ``filters``: of a collection a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest, highest,
-        both included, None for no end): only these ids of the one collection that is named. ``reconcile``: rows that
-        are missing at source are deleted. A higher ``priority`` comes first. ``blocking``: nothing else is read
-        meanwhile, and the stream waits. Raises SignalError, which says why.
+        ``filters``: for a collection, a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest and
+        highest, both included; None for no end): only these ids of the one collection that is named. ``reconcile``:
+        rows that are missing at source are deleted. A higher ``priority`` comes first. ``blocking``: nothing else is
+        read meanwhile, and the stream waits. ``request_id`` is made up if None; one that is known is not carried out
+        again. Raises SignalError, which says why.
         """
         signal_id = request_id or str(ObjectId())
         self.engine.execute_snapshot(
@@ -143,8 +145,8 @@ class Snapshotter:
         id_range: IdRangeOfValues | None = None,
         reconcile: bool = False,
     ) -> DryRun:
-        """What ``execute_snapshot`` of the same would read: ids, documents, bytes, seconds. It reads nothing. Raises
-        SignalError where that would be refused."""
+        """What `execute_snapshot` would read with the same ``filters``, ``keys``, ``id_range`` and ``reconcile``: ids,
+        documents, bytes, seconds. It reads nothing. Raises SignalError where that would be refused."""
         return self.engine.dry_run(
             execute_action(
                 str(ObjectId()),
@@ -158,7 +160,7 @@ class Snapshotter:
         )
 
     def pause(self, *requests: str, signal_id: str | None = None) -> None:
-        """Open no more windows for these requests (none named: all that have not ended). What is in flight lands."""
+        """Open no more windows for these requests (none named: all that have not ended). Windows in flight land."""
         self.engine.command(Pause(signal_id or str(ObjectId()), frozenset(requests) or None))
 
     def resume(self, *requests: str, signal_id: str | None = None) -> None:
@@ -201,7 +203,8 @@ class Snapshotter:
         )
 
     def wait(self, request_id: str, timeout_seconds: float = 3_600) -> RequestProgress:
-        """Until the request has ended; returns how. Raises if it was refused, or the engine has ended."""
+        """Wait until the request has ended, and return how. Raises DefiniteError if it was refused or time is up, and
+        what ended the engine if that has ended. A request that failed is returned, not raised."""
 
         def ended() -> RequestProgress | None:
             run = self.engine.run_state
@@ -218,7 +221,7 @@ class Snapshotter:
         return self.until(f"the end of request {request_id}", ended, timeout_seconds)
 
     def catch_up(self, timeout_seconds: float = 3_600) -> ClusterTime:
-        """Until everything committed at the source by now has landed; returns that moment."""
+        """Wait until everything that is committed at the source by now has landed; returns that moment."""
         head = majority_time(self.engine.client)
         self.until(f"the stream to reach {head}", lambda: self.position() >= head, timeout_seconds)
         return head
@@ -240,7 +243,8 @@ class Snapshotter:
         return max(0, run.known_head.t - run.progress.position.t)
 
     def until(self, what: str, ready: Callable[[], T | None], timeout_seconds: float = 3_600) -> T:
-        """Wait until ``ready`` gives something true. Raises what ended the engine, or a DefiniteError in the end."""
+        """Wait until ``ready`` returns something true, and return that; ``what`` names it in messages. Raises what
+        ended the engine, or DefiniteError after ``timeout_seconds``."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             found = ready()

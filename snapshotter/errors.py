@@ -54,7 +54,8 @@ class SnapshotterError(Exception):
 
 
 class ConfigurationError(SnapshotterError):
-    """An option or an argument is wrong. ``problems`` has all of them, where a file was read."""
+    """An option or an argument is wrong. ``message`` and ``next_step`` as in `SnapshotterError`; ``problems`` are all
+    that a file has, where one was read, and ``message`` lists them already."""
 
     code = EXIT_CONFIGURATION
 
@@ -194,9 +195,9 @@ def describe(error: BaseException) -> Description:
 
 
 def cause_of(error: BaseException) -> str:
-    """What went wrong, on one line and without credentials. Of an error that brings Java's and Python's stacks along in
-    its text, what stands last and says more than its name: that is the deepest cause, or what was made of it on the
-    way here."""
+    """What went wrong, on one line and without credentials. Where an error brings the stacks of Java and Python along
+    in its text, the last line that names an exception and says more than its class: that is the deepest cause, or what
+    was made of it on the way here."""
     text = _without_marker(_text_of(error))
     if _STACK.search(text):
         found = _RAISED.findall(text)

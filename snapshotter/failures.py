@@ -1,4 +1,4 @@
-"""What an error of any kind says of trying again: MongoDB's, Spark's, the storage's, or our own.
+"""Whether an error of any kind (MongoDB's, Spark's, the storage's, or our own) is worth another attempt.
 
     transient     MongoDB is out of reach, or has no primary: tried again as often as errors.max.retries allows
     interrupted   somebody ended an operation, or its time was up                   } tried again a number of times
@@ -25,7 +25,7 @@ from streaming.mongo import errors as mongo_errors
 from streaming.mongo.server_codes import Kind
 
 ENVIRONMENT_RETRIES = 30
-"""Five minutes at the default pause: disks are made room on, and executors replaced, in less."""
+"""Five minutes at the default pause: room is made on a disk, or an executor is replaced, in less."""
 UNKNOWN_RETRIES = 3
 _WORDS_MAX = 200_000
 _DEPTH_MAX = 20
@@ -43,7 +43,7 @@ class Fault(StrEnum):
 
     @property
     def retries(self) -> int | None:
-        """How often in a row it is worth another attempt; None: as often as one likes."""
+        """How many attempts in a row it is worth; None: as many as ``errors.max.retries`` allows."""
         return _RETRIES[self]
 
     @property
@@ -78,8 +78,8 @@ _AT_SOURCE = {
     Kind.UNKNOWN: Fault.UNKNOWN,
 }
 
-# What is said of it, in Spark's words and the system's. The first that fits decides: what names a cause stands before
-# what any cause may lead to.
+# Words of Spark and of the system. The first pattern that fits decides: what names a cause stands before what any
+# cause may lead to.
 _WORDS: tuple[tuple[str, Fault], ...] = (
     (
         r"Answer from Java side is empty|error occurred while trying to connect to the Java server",
@@ -141,12 +141,13 @@ _CLASS_IN_WORDS = re.compile(
 
 
 def classify(error: BaseException) -> Fault:
-    """What an error says of trying again. Never raises."""
+    """Whether an error is worth another attempt. Never raises."""
     return fault_in(_links(error))
 
 
 def fault_in(chain: Iterable[Link]) -> Fault:
-    """What a chain of causes, the outermost first, says of trying again: the first of them that says anything. Pure."""
+    """The fault of the first link that has one, in a chain of causes with the outermost first; unknown if none has.
+    Pure."""
     return next((fault for link in chain if (fault := _of_link(link)) is not None), Fault.UNKNOWN)
 
 
@@ -160,7 +161,7 @@ def _of_link(link: Link) -> Fault | None:
             return fault
     named = [match["java"] or match["python"] for match in _CLASS_IN_WORDS.finditer(link.words)]
     faults = [_CLASSES[name] for name in named if name in _CLASSES]
-    # A stage that fails is told with all that it led to: what will fail again counts for more.
+    # Spark reports a failed stage together with what the failure led to: a definite cause counts for more.
     return Fault.DEFINITE if Fault.DEFINITE in faults else next(iter(faults), None)
 
 

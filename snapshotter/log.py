@@ -60,7 +60,8 @@ def set_up(log_format: LogFormat = LogFormat.KEY_VALUE, level: str = "info") -> 
 
 
 def warn_of(log: Any, event: str, error: BaseException, **fields: Any) -> None:
-    """Warn of an error that is lived with: its cause on one line. At the level ``debug`` all of it follows."""
+    """Warn of an error that the engine goes on after: ``event`` says what happened, with the error's cause on one line
+    and ``fields``. At the level ``debug`` the whole error follows. ``log`` is a structlog logger."""
     log.warning(event, error=cause_of(error), **fields)
     log.debug("the error in full", of=event, exc_info=error)
 

@@ -26,7 +26,8 @@ CUSTOM = "signal.custom."
 
 
 def check(signal: SignalOptions, prefix: str) -> Iterator[Problem]:
-    """``prefix`` is ``topic.prefix``, which Kafka's defaults are made of."""
+    """The channels that are enabled, and what each needs. ``prefix`` is ``topic.prefix``, which Kafka's defaults are
+    made of."""
     instead = "use the command line (execute-snapshot), or ask in the process (Snapshotter.execute_snapshot)"
     yield from check_channels(ENABLED, signal.channels, [*ALWAYS, *known_channels()], GROUP, instead)
     if KAFKA in signal.channels:

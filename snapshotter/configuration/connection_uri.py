@@ -1,8 +1,8 @@
 """One address out of the ``mongodb.*`` options.
 
 Everything that connects (the driver here, the readers on executors, the stream's own processes) gets a single
-connection string, so that no option can be honoured in one place and forgotten in another. What the user's
-connection string says itself goes before the options, as in Debezium.
+connection string, so that no option can be honoured in one place and forgotten in another. What the user's own
+connection string says wins over the options, as in Debezium.
 """
 
 from __future__ import annotations

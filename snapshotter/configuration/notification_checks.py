@@ -20,7 +20,7 @@ _PRODUCER = "notification.producer."
 
 
 def check(options: NotificationOptions, installed: Collection[str]) -> Iterator[Problem]:
-    """``installed`` are the custom channels there are."""
+    """The channels that are enabled, and what each needs. ``installed``: names of the custom channels there are."""
     instead = "use log, sink or delta, or listen in the process (Snapshotter.on_notification)"
     yield from check_channels(CHANNELS, options.channels, [*BUILT_IN, *installed], ENTRY_POINTS, instead)
     if SINK in options.channels:

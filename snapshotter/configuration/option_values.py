@@ -118,7 +118,7 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Text = Annotated[str, BeforeValidator(lambda value: str(value).strip())]
 Passed = dict[str, str]
-"""All options under a prefix (the option's name ends in ``.*``), by what follows it, for whom they are passed to."""
+"""All options under a prefix (the option's name ends in ``.*``), by what follows it; they are passed on as they are."""
 
 
 class Group(BaseModel):
@@ -128,5 +128,6 @@ class Group(BaseModel):
 
 
 def option(name: str, doc: str, default: Any = ..., *, secret: bool = False, **limits: Any) -> Any:
-    """A field whose alias is the option's name. No default means that the option is required."""
+    """A field whose alias is the option's name. ``doc`` is what the list of options says of it. Without a default the
+    option is required. The value of a ``secret`` one is never shown."""
     return Field(default, alias=name, description=doc, json_schema_extra={"secret": secret}, **limits)

@@ -49,8 +49,8 @@ def watermark_strategy(snapshot: SnapshotOptions, signal: SignalOptions) -> Stra
 def check_channels(
     option: str, names: Sequence[str], known: Sequence[str], group: str, instead_of_jmx: str
 ) -> Iterator[Problem]:
-    """Names of channels: each once, and each of a channel that there is. ``group`` is that of the entry points by which
-    one's own are found."""
+    """The ``names`` that ``option`` lists: each once, and each one of the ``known`` channels. ``group``: the entry
+    points by which channels of one's own are found. ``instead_of_jmx``: what to advise where ``jmx`` is named."""
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             yield Problem(option, "stands there twice", name)
@@ -172,7 +172,8 @@ def _check_mode(snapshot: SnapshotOptions) -> Iterator[Problem]:
 def check_signals(
     snapshot: SnapshotOptions, signal: SignalOptions, capture: CaptureOptions
 ) -> Iterator[Problem]:
-    """The signal collection: there where a strategy writes to it, and within what is captured."""
+    """The collection of ``signal``: set where the watermark strategy of ``snapshot`` writes to it, and where a change
+    stream on the target of ``capture`` shows it."""
     strategy = watermark_strategy(snapshot, signal)
     name = ",".join(signal.collection)
     if not signal.collection:
@@ -213,7 +214,8 @@ def without_effect(
     signal: SignalOptions,
     engine: EngineOptions,
 ) -> Iterator[str]:
-    """Options that were given and change nothing, because of another one or because nothing uses them yet."""
+    """Options that were given in the groups ``mongodb``, ``capture``, ``snapshot``, ``signal`` and ``engine`` and that
+    change nothing, because of another option or because nothing uses them yet."""
     yield from _without_effect_at_mongodb(mongodb)
     if capture.mode.value.endswith(_PRE_IMAGE):
         without = capture.mode.value.removesuffix(_PRE_IMAGE)

@@ -57,7 +57,8 @@ def sorted_out(
 def read_group(
     kind: type[Group], values: Mapping[str, str], broken: set[str], problems: list[Problem]
 ) -> Group | None:
-    """One group's values; with problems, of its sound options alone, or None where a required one is missing.
+    """The group of class ``kind``, from all ``values``. Where some are wrong, ``problems`` gets them, and the group is
+    that of the sound ones alone, or None where a required one is missing.
 
     Options in ``broken`` have had their problems reported already.
     """

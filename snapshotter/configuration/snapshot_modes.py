@@ -69,7 +69,9 @@ MODES: Mapping[str, SnapshotPolicy] = {
 
 
 def configured(*, snapshot_data: bool, start_stream: bool, on_data_error: bool = False) -> SnapshotPolicy:
-    """``configuration_based``: each decision is a switch. As in Debezium, ``snapshot.data`` holds for every start."""
+    """``configuration_based``: each decision is a switch. As in Debezium, ``snapshot_data`` holds for every start, not
+    for the first alone. Without ``start_stream`` the engine ends once that is read. ``on_data_error``: where the
+    position is lost, everything is read again."""
     return Mode(first=snapshot_data, later=snapshot_data, stream=start_stream, on_data_error=on_data_error)
 
 

@@ -64,8 +64,9 @@ class Summary:
 def run_demo(
     documents: int, view: View, *, rate: int = 500, keep: bool = False, spark: SparkSession | None = None
 ) -> int:
-    """Run it; returns 0 if collection and table are equal in the end, else 1. ``rate``: changes a second. ``spark``:
-    a session to run on, which is left as it is; None starts one, and stops it."""
+    """Run it with this many ``documents``; returns 0 if collection and table are equal in the end, else 1. ``view``,
+    which the caller has opened, shows progress and summary. ``rate``: changes a second. ``keep``: leave the warehouse
+    in its temporary folder. ``spark``: a session to run on, which is left as it is; None starts one, and stops it."""
     folder = Path(mkdtemp(prefix="snapshotter-demo-"))
     try:
         with start_mongodb() as mongodb:

@@ -78,7 +78,11 @@ def load(uri: str, documents: int) -> Iterator[int]:
 
 
 def changes(chance: random.Random, documents: int, next_number: int) -> tuple[list[Any], int]:
-    """A bulk of changes: inserts, updates, replaces, deletes, and orders deleted and made again."""
+    """A bulk of changes, chosen by ``chance``: inserts, updates, replaces, deletes, and orders deleted and made again.
+
+    It changes orders whose numbers are below ``documents``, and inserts from ``next_number`` on; the next number that
+    is free comes with it. The bulk must be written in order.
+    """
     operations: list[Any] = []
     touched: set[int] = set()
     while len(operations) < _BULK:
@@ -105,7 +109,8 @@ def changes(chance: random.Random, documents: int, next_number: int) -> tuple[li
 
 
 def write(uri: str, documents: int, rate: int, stop: Event, written: Synchronized[int]) -> None:
-    """Change orders, about ``rate`` a second, until ``stop`` is set. Runs in a process of its own."""
+    """Change the first ``documents`` orders of the shop at ``uri``, about ``rate`` a second, until ``stop`` is set.
+    ``written`` counts the changes. Runs in a process of its own."""
     chance = random.Random(_SEED)
     next_number = documents
     with MongoClient[dict[str, Any]](uri) as client:
@@ -116,6 +121,7 @@ def write(uri: str, documents: int, rate: int, stop: Event, written: Synchronize
             # In order, because an order may be deleted and made again in one bulk.
             orders.bulk_write(operations, ordered=True)
             written.value += len(operations)
+            # Behind by more than a second, it does not make up for the rest: that would be a burst.
             due = max(due + len(operations) / rate, time.monotonic() - 1.0)
             stop.wait(max(0.0, due - time.monotonic()))
 

@@ -1,7 +1,7 @@
 """How long batches take, and how long changes wait for theirs.
 
-What comes behind the end of a batch waits until that batch has landed, and then for its own: it was there, at the
-earliest, when the batch before its own began.
+A change that comes behind the end of a batch waits until that batch has landed, and then for its own: it was there, at
+the earliest, when the batch before its own began.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class BatchTimes:
-    """Of one query's batches, one after the other. ``seconds``: how long the newest took that has landed."""
+    """The times of one query's batches, which come one after the other. ``seconds``: how long the newest batch that has
+    landed took."""
 
     seconds: float = 0.0
     clock: Callable[[], float] = time.monotonic

@@ -32,8 +32,9 @@ _DRIVER_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class StreamScope:
-    """What of a stream is whose: watermarks are those of this ``engine`` under this ``strategy``, signals come in
-    ``signals`` (None: not with the stream), and ``captures`` says which other collections have tables."""
+    """Whose the events of a stream are: watermarks are those of this ``engine`` under this ``strategy``, signals come
+    in the collection ``signals`` (None: not with the stream), and ``captures`` says which other collections have
+    tables."""
 
     engine: str
     strategy: Strategy
@@ -64,7 +65,8 @@ class BatchContents:
         return collection_of(row) != self.scope.signals and (truncated is None or row["ord"] > truncated.ord)
 
     def metadata(self, run: str, token: int, suspended: Collection[Namespace]) -> dict[str, Any]:
-        """What every commit of the batch says of it. ``token``: the fencing token of the engine's lock."""
+        """What every commit of the batch says of it. ``run`` is the id of the engine's run, ``token`` the fencing token
+        of its lock. ``suspended``: the collections that nothing of the batch lands in."""
         metadata: dict[str, Any] = {
             "engine": self.scope.engine,
             "run": run,
@@ -87,7 +89,8 @@ class BatchContents:
 def opened(frame: DataFrame, batch_id: int, scope: StreamScope) -> Iterator[BatchContents]:
     """Hold the batch in the executors, and read what the driver needs of it, by one job; freed at the end.
 
-    Raises RuntimeError where it is not whole.
+    ``frame`` has the rows of the source, with trailers; Spark gives it with its ``batch_id``. ``scope`` tells signals,
+    watermarks and captured collections apart. Raises RuntimeError where a trailer is missing: the batch is not whole.
     """
     frame = held(frame)
     try:
@@ -116,7 +119,8 @@ def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
 
 
 def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
-    """In stream order."""
+    """What the driver looks at, in stream order: trailers, signals, watermarks, drops, renames, bare updates, moves."""
+    # Documents stay behind, but for those of the signal collection: a driver must not hold those of a whole batch.
     ours = F.lit(False) if signals is None else events_of(signals) & F.col("document_key").isNotNull()
     wanted = F.col("op").isNull() | ours | bare() | moves()
     document = F.when(ours, F.col("document")).alias("document")

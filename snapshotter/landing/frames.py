@@ -9,23 +9,25 @@ from streaming.delta.state_merge import set_unless_given
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """In one chunk: PySpark's createDataFrame drops what follows an empty chunk of an Arrow table, without a word."""
+    """The table as a DataFrame. It is made one chunk first: PySpark's createDataFrame silently drops what follows an
+    empty chunk."""
     return spark.createDataFrame(table.combine_chunks())
 
 
 def in_landing_pool(spark: SparkSession) -> None:
-    """From here on this thread's jobs are scheduled along with those of other landings."""
+    """Schedule this thread's jobs with those of other landings from now on."""
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", "landing")
 
 
 def for_batches(session: SparkSession) -> None:
-    """Settings of a streaming query's own session, which nobody else sees; what was given for Spark's start stays.
+    """Set up a streaming query's own session, which nobody else sees. Settings that were given to Spark stay.
 
-    A batch is bounded, and its joins are of small tables that are broadcast: what Spark would learn on the way changes
-    nothing, and planning anew behind each stage takes time (bench/README.md). Where much is merged, Delta plans in the
-    session of the table, which is another. Without such learning nobody joins Spark's 200 partitions into few.
+    Adaptive execution is off: a batch is bounded, its joins are of small tables that are broadcast, and planning anew
+    behind each stage takes time (bench/README.md). Where much is merged, Delta plans in the session of the table, which
+    is another. Since nothing then joins Spark's 200 shuffle partitions into few, there are as many as cores.
 
-    What goes to a Python worker at a time is bounded by bytes: 10,000 large documents would be."""
+    What goes to a Python worker at a time is bounded by bytes: by default it would be 10,000 documents, however large.
+    """
     cores = str(session.sparkContext.defaultParallelism)
     settings = {
         "spark.sql.adaptive.enabled": "false",

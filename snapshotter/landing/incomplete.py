@@ -1,10 +1,10 @@
 """Ids that a batch leaves to be read again, in windows of their own (`core.rules.in_flight`).
 
 - The last event of a document is an update that came without its full document (`capture.mode=change_streams`, a
-  post-image that the server has not, a lookup in vain), and nothing full follows, nor a drop.
+  post-image that the server does not have, a lookup that found nothing), and no full one follows, nor a drop.
 - In a sharded collection: an event has changed a document's shard key, or may have (`landing.stale_rows`).
 
-Of a sharded collection all documents of an id are read: they are told apart by more, and an id is what is looked for.
+In a sharded collection all documents that share an id are read: their keys tell them apart, but reads ask for an id.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from streaming.keys.keys import id_of, is_sharded, whole_id
 from streaming.namespaces import Namespace
 
 Incomplete = dict[Namespace, dict[str, Bound]]
-"""Of each collection the bounds by their keys."""
+"""By collection, the bounds of its ids by their keys."""
 
 
 def incomplete(events: DataFrame, rows: Iterable[Row], stays: Callable[[Row], bool]) -> Incomplete:
-    """``rows`` are events that came without a document, or moved; ``stays``: not those of a collection that went."""
+    """The ids of documents whose last event in the batch is a bare update. ``events`` are all of the batch, ``rows``
+    those that the driver looks at; ``stays`` is true for an event of a table that no drop follows."""
     missing = [row for row in rows if row["op"] == "u" and not row["moves"] and stays(row)]
     if not missing:
         return {}
@@ -45,7 +46,8 @@ def incomplete(events: DataFrame, rows: Iterable[Row], stays: Callable[[Row], bo
 
 
 def add(found: Incomplete, namespace: Namespace, key: str, document_key: bytes) -> None:
-    """The document of this event, or all that share its id."""
+    """Add to ``found`` the document that an event is about. ``key`` is its ``_key``, ``document_key`` the BSON of its
+    documentKey. In a sharded collection all documents that share its id are added."""
     bound = Bound(document_key, key)
     if is_sharded(key):
         bound = Bound(document_of([id_of(document_key)]), whole_id(key))

@@ -34,7 +34,7 @@ Buffers = Mapping[WindowId, Buffer]
 @dataclass(slots=True)
 class Lander:
     """Lands the batches of one query: in ``state``, the state tables, and in ``others``. ``keys``: what has streamed
-    into each table, as long as a window that closes later may ask."""
+    into each table, for as long as a window that is still open may need it."""
 
     spark: SparkSession
     state: Target
@@ -50,8 +50,10 @@ class Lander:
         buffers: Buffers,
         metadata: Mapping[str, Any],
     ) -> None:
-        """Land what is left of the batch in the state tables, and note it in ``landed``. ``marks``: the tables as they
-        are known. ``metadata``: what every commit says of the batch."""
+        """Land what is left of the batch in the state tables, as ``landing`` plans it, and note it in ``landed``: a
+        call after a failure lands only the collections that are not in there yet. ``marks``: the tables as this engine
+        left them. ``buffers``: the READs of the windows that close. ``metadata``: what every commit says of the batch.
+        """
         closing = {c.window.namespace for c in landing.closings}
         named = (batch.streamed | closing | landing.truncated.keys()) - landing.left_out
         wanted = named - landed.collections.keys()
@@ -110,7 +112,7 @@ class Lander:
 
 
 def _contents(batch: BatchContents, metadata: Mapping[str, Any]) -> Contents:
-    """What every target is given; the signal collection is none of those that are captured."""
+    """What every target is given: signals are not among the events."""
     signals = batch.scope.signals
     captured = batch.events if signals is None else batch.events.where(~events_of(signals))
     return Contents(Identity(batch.batch_id, metadata), captured, batch.trailer.transactional > 0)

@@ -21,8 +21,9 @@ from streaming.keys.keys import ID_END, whole_id
 
 
 def stale_rows(moved: Iterable[Row], events: DataFrame, table: StateTable | None) -> list[tuple[str, bytes]]:
-    """Key and documentKey of each event of a sharded collection that may have left a row behind. ``moved`` are those
-    of which it is known, ``events`` all of them; ``table`` is None where it has no rows that stay."""
+    """Key and documentKey of each event of a sharded collection that may have left a row behind. ``moved``: the events
+    that are known to have changed a shard key; ``events``: all of the collection; ``table``: None where it has no rows
+    that stay."""
     found = [(row["_key"], bytes(row["document_key"])) for row in moved]
     return found + _replaced_beside_others(events, table)
 

@@ -1,8 +1,8 @@
 """What the tables say before a batch is landed: which of them carry it already, are empty, or are not what they were;
 and what has to be read again because of the batch.
 
-Tables are asked side by side. Of one that cannot be asked the collection is suspended (`landing.table_faults`), and the
-rest of the questions leaves it out.
+Tables are asked side by side. The collection of one that cannot be asked is suspended (`landing.table_faults`), and the
+questions that follow leave it out.
 """
 
 from __future__ import annotations
@@ -57,8 +57,12 @@ def survey(
     threads: int,
     first: bool,
 ) -> Survey:
-    """Ask what has to be known before the machine is told of the batch. ``first``: it is the first one of a run, so the
-    only one that may have been tried before. Raises what is no fault of one table."""
+    """Ask what has to be known before the machine is told of the batch.
+
+    ``shard_keys``: of every sharded collection, captured or not. ``tables`` are asked on so many ``threads``. ``blame``
+    decides which errors are one table's own: they come back as faults, and any other is raised. ``first``: this is the
+    first batch of a run, so the only one that may have been tried before.
+    """
     sharded = {name: key for name, key in shard_keys.items() if batch.scope.captures(name)}
     questions = _Questions(batch, machine, tables, blame, threads)
     again = questions.incomplete(sharded)
@@ -93,7 +97,7 @@ class _Questions:
         return found
 
     def rekeyed(self, sharded: ShardKeys, end: ClusterTime) -> tuple[SnapshotRequest, ...]:
-        """For tables whose rows have keys of before a change of shard key."""
+        """Requests for the tables whose rows still have keys from before a change of the shard key."""
         progress = self.machine.progress
         changed = rekeyed(progress.shard_keys, sharded) - progress.left_out
         captured = filter(self.batch.scope.captures, changed)

@@ -1,8 +1,8 @@
 """Which errors belong to one collection's table, so that they suspend it and stop nobody else.
 
-What will fail again with this very table (`snapshotter.failures`: definite) is one. What may pass, or is everybody's
-(MongoDB, an executor, the storage), ends the run, and the next one tries again; where it has ended several runs and was
-met by one table alone, it is that table's too (`suspect`).
+An error that will come again with this very table (`snapshotter.failures`: definite) is one. An error that may pass, or
+that any table may meet (MongoDB, an executor, the storage), ends the run, and the next run tries again; where it has
+ended several runs, and one table alone has met it, it is that table's too (`suspect`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from streaming.namespaces import Namespace
 @dataclass(slots=True)
 class Blame:
     """Whose fault errors of tables are, in one run. ``suspects``: collections whose landings have failed in several
-    runs, so that what their tables meet is theirs. ``failing``: the collection whose table has ended the run, where no
-    other table met an error."""
+    runs, so that the errors of their tables count as their own. ``failing``: the collection whose table has ended the
+    run, where no other table met an error."""
 
     suspects: frozenset[Namespace] = frozenset()
     failing: Namespace | None = None
 
     def fault_of(self, namespace: Namespace, error: BaseException) -> TableUnusable | None:
-        """As the function of this name has it."""
+        """As the function `fault_of`, which is told whether the collection is a suspect."""
         return fault_of(namespace, error, suspect=namespace in self.suspects)
 
     def note(self, namespace: Namespace, error: BaseException, *, others: bool) -> None:
@@ -46,7 +46,8 @@ _SHOWN = 500
 
 
 def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = False) -> TableUnusable | None:
-    """What suspends the collection whose table met this error; None where it is no fault of the table."""
+    """What suspends the collection whose table met this error; None where it is no fault of the table. With ``suspect``
+    an error that does not say whose it is counts as the table's."""
     match error:
         case TableUnusable():
             return error

@@ -40,13 +40,13 @@ class OpenTable:
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def make(self, sample: Callable[[], TablePlan]) -> TablePlan:
-        """The plan, after the table was made if there is none. Not under the table's lock: who is about to read chunks
-        would wait for the landing that made the table."""
+        """The plan; the table is made first if there is none, with the columns that ``sample`` finds. Not under the
+        table's lock: a reader of chunks would wait for the whole landing that makes the table."""
         with self._making:
             return self.plan if self.plan is not None else self.grow(sample())
 
     def known_plan(self) -> TablePlan:
-        """The plan, after the table was made if there is none."""
+        """The plan; the table is made first, with the fewest columns, if there is none."""
         return self.grow(self.table.layout.least_plan())
 
     def grow(self, plan: TablePlan) -> TablePlan:
@@ -61,7 +61,7 @@ class OpenTable:
         return self.plan
 
     def tell_refusals(self, known: frozenset[Path] = frozenset()) -> None:
-        """Say which fields have got no column since these were known, and why."""
+        """Log which fields have no column, and why, but for those that are ``known`` to have none."""
         for path, reason in self.table.refusals.items():
             if path not in known:
                 named = {"collection": str(self.table.namespace), "field": ".".join(path)}
@@ -69,10 +69,12 @@ class OpenTable:
 
 
 class Tables:
-    """What is wrong with one of them alone is raised as TableUnusable.
+    """The tables under ``warehouse`` (a folder or a URI), each opened when it is first asked for. What is wrong with
+    one of them alone is raised as TableUnusable.
 
-    ``sample`` looks at a collection, to plan the columns of a table that does not exist yet. ``app_id`` names the
-    checkpoint that batches are counted by, once a batch has begun. ``owner`` is the engine that they are for.
+    ``layout`` is that of all of them. ``sample`` looks at a collection, to plan the columns of a table that does not
+    exist yet. ``app_id`` names the checkpoint that batches are counted by, once a batch has begun. ``owner`` gives the
+    engine that they are for; where it gives None, ownership is not checked.
     """
 
     def __init__(
@@ -108,7 +110,8 @@ class Tables:
         return sorted(found)
 
     def filled(self, namespaces: Iterable[Namespace]) -> frozenset[Namespace]:
-        """Those whose table holds a row; several are looked at at a time. One that cannot be read counts as one."""
+        """Those whose table holds a row; several tables are looked at side by side. One that cannot be read counts as
+        filled."""
         names = list(namespaces)
         if not names:
             return frozenset()
@@ -142,13 +145,13 @@ class Tables:
             return opened
 
     def forget(self, namespace: Namespace) -> None:
-        """Open it anew when it is asked for again."""
+        """Drop what is known of the table: it is opened anew when it is next asked for."""
         with self._lock:
             self._open.pop(namespace, None)
 
     def written_by(self) -> dict[Namespace, Choice]:
-        """How the newest landing of each table was written, and why so; of those that have landed since they were
-        opened."""
+        """How the newest landing of each table was written, and why so; only of tables that something has landed in
+        since they were opened."""
         with self._lock:
             opened = dict(self._open)
         written = {namespace: table.table.written_by for namespace, table in opened.items()}
@@ -161,8 +164,8 @@ class Tables:
             return opened.make(lambda: self._sample(namespace))
 
     def look(self, namespace: Namespace, mark: TableMark | None) -> TableMark | None:
-        """The newest version of the table, after nothing was found between it and the ``mark`` that somebody else has
-        done to its rows. None without a table."""
+        """The newest version of the table; None without a table. Raises TableUnusable where somebody else has changed
+        its rows since ``mark``."""
         opened = self.of(namespace)
         with _blaming(namespace):
             return opened.table.look(mark)
@@ -188,5 +191,6 @@ def _blaming(namespace: Namespace) -> Iterator[None]:
 
 
 def _folders(files: Any, path: Any) -> list[Any]:
-    """The folders in a folder, as Hadoop's paths. Listed by name: as a pattern, a warehouse's path may mean another."""
+    """The folders in a folder, as Hadoop's paths. It is listed, not matched: taken as a pattern, a path with brackets
+    or stars would mean other folders."""
     return [status.getPath() for status in files.listStatus(path) if status.isDirectory()]

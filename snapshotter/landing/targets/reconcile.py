@@ -12,8 +12,8 @@ The keys are checkpointed at once. So they are counted before anything is writte
 table while it writes it, and the literal ranges that prune it come from the keys themselves (rule 10). Usually there
 are none, and the commit is what it would be without.
 
-Nothing here leans on the order of ids: a window under a collation reads at least its target, whose ends cut the
-collection alike in both orders, or all of it.
+Nothing here relies on the order of ids: a window under a collation reads at least its target (whose ends cut the
+collection alike in both orders), or the whole collection.
 """
 
 from __future__ import annotations
@@ -79,8 +79,11 @@ def missing_rows(
     buffers: Mapping[WindowId, Buffer],
     streamed: pa.Table,
 ) -> MissingRows | None:
-    """The rows that these closings delete; None if there are none. ``streamed``: key and cluster time of what landed
-    since the windows were registered, up to and with this batch (of whose own events the time does not count)."""
+    """The rows of ``table`` that these closings delete; None if there are none. Whoever gets some must free them.
+
+    ``buffers``: the READs of each window that closes. ``streamed`` (`KEYS_SCHEMA`): what has landed since the windows
+    were registered, this batch's events among it; these have the highest time there is, so that they always win.
+    """
     standing = [c for c in closings if not c.superseded]
     reconciling = [c for c in standing if c.reconcile]
     if not reconciling:
@@ -125,7 +128,7 @@ def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Clos
     parts = []
     if listed:
         parts.append(keys.join(F.broadcast(frame_of(spark, pa.Table.from_pylist(listed, _LIST))), "_key"))
-    if shared:  # of an id that several documents may share every key counts
+    if shared:  # several documents may share an id: every key that begins with it counts
         ids = frame_of(spark, pa.Table.from_pylist(shared, _LIST)).withColumnRenamed("_key", "_end")
         ends = keys.withColumn("_end", F.concat(id_part("_key"), F.lit(ID_ALL)))
         parts.append(ends.join(F.broadcast(ids), "_end"))

@@ -49,8 +49,8 @@ from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
 
 PARTITION_BYTES = 16 << 20
-"""What one task decodes of a batch: the batch is divided by key into so many partitions. How makes no difference to
-what lands, so a batch that is tried again may be divided otherwise."""
+"""How much of a batch one task decodes: the batch is divided by key accordingly. What lands does not depend on it, so a
+batch that is tried again may be divided otherwise."""
 MEMORY_BYTES = 256 << 20
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
@@ -70,7 +70,12 @@ class ReadBuffersLost(Exception):
 def land_table(
     spark: SparkSession, opened: OpenTable, batch: CollectionContents, identity: Identity
 ) -> LandedCollection:
-    """One commit or two, or none if nothing is left to write. Raises ``ReadBuffersLost`` before any READ is written."""
+    """Land one collection's part of a batch in its table: one commit or two, or none if nothing is left to write.
+
+    ``opened`` must be locked for this landing; its table grows by the columns that ``batch`` needs. A batch that the
+    table records under ``identity`` already is decoded and counted, not written. Raises ReadBuffersLost before any
+    READ is written.
+    """
     with ExitStack() as held_frames:
         try:
             return _land(spark, opened, batch, identity, held_frames)
@@ -122,8 +127,8 @@ def _land(
 
 
 def events_to_land(batch: CollectionContents) -> DataFrame | None:
-    """Not those that a drop follows, nor those of keys that a first load has yet to read. Of a collection that was
-    truncated there may be none, and something to land all the same."""
+    """The events without those that a drop follows, and without those of keys that a first load has yet to read; None
+    without any. Where the collection was truncated, something is to land even so: its rows go."""
     events = batch.events
     if events is None:
         return None
@@ -140,8 +145,9 @@ def events_to_land(batch: CollectionContents) -> DataFrame | None:
 def _decoded(
     opened: OpenTable, batch: CollectionContents, events: DataFrame
 ) -> tuple[DataFrame, pa.Table, int]:
-    """The batch's rows under a plan that knows all of their fields (the table grows first if it must); key and cluster
-    time of each, and how many of them are deletes."""
+    """The batch's rows under a plan that knows all of their fields; key and cluster time of each; and how many of them
+    are deletes. Decoding finds out which fields there are: where some are new, the table grows, and all is decoded
+    once more."""
     layout, plan = opened.table.layout, opened.known_plan()
     events = events.select(*EVENT_COLUMNS)
     partitions = max(batch.splits, -(-batch.size_bytes // PARTITION_BYTES))
@@ -276,7 +282,8 @@ def _files(rows: int, cores: int) -> int:
 def _share_out(
     batch: CollectionContents, kept_rows: int, landed: LandedCollection, deleted: Mapping[WindowId, int]
 ) -> None:
-    """Disjoint windows share one commit: what it kept is told of their sum, so the earliest ones take the rows."""
+    """Note what became of each window's READs. Windows share one commit, which counts only the sum of what it kept: so
+    the earliest ones take the rows."""
     for closing in batch.closings:
         read = closing.window.rows
         share = 0 if closing.superseded else min(read, max(0, kept_rows))
@@ -318,10 +325,10 @@ def _metadata(batch: CollectionContents, identity: Identity, *, windows: bool = 
 
 
 def _known(landed: LandedCollection, reads: int, trailers: Sequence[Trailer], missing: int = 0) -> Known:
-    """That no key comes twice is looked at, not believed: the events' keys lie here, the trailers of the READs name
-    their first and last, and no READ stands beside an event of its key, nor a row that is missing at source beside
-    either. All of it is checkpointed. ``reads``: how many rows there are beside the events', ``missing`` of them
-    deletes."""
+    """What is known of the rows to be written. That no key comes twice is checked, not assumed: the events' keys are at
+    hand, the trailers of the READs name their first and last, and no READ stands beside an event of its key, nor a row
+    that is missing at source beside either. All of it is checkpointed. ``reads``: how many rows there are beside the
+    events'; ``missing`` of them are deletes."""
     apart = pc.count_distinct(landed.keys["_key"]).as_py() == landed.events and _disjoint(trailers)
     return Known(
         rows=landed.events + reads,
@@ -341,7 +348,8 @@ def _disjoint(trailers: Sequence[Trailer]) -> bool:
 
 
 def _spans_of(keys: pa.ChunkedArray) -> list[Range]:
-    """Lowest and highest of each few neighbouring keys: ranges find the wide gaps among them as well, and sooner."""
+    """The lowest and the highest of every few neighbouring keys, in fewer than twice `_SPANS` pairs: `cover` finds the
+    wide gaps among these as well as among single keys, and sooner."""
     ordered = keys.take(pc.sort_indices(keys))
     step = max(1, len(ordered) // _SPANS)
     starts = range(0, len(ordered), step)

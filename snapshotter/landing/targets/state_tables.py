@@ -53,7 +53,7 @@ class StateTables:
         return frozenset({Need.DOCUMENTS})
 
     def land(self, contents: Contents) -> Landed:
-        """As `Target.land`. An error that is nobody's in particular is raised, once every table has ended."""
+        """As `Target.land`. An error that is no single table's own is raised, once all tables are done."""
         work = contents.collections
         if not work:
             return Landed()
@@ -85,12 +85,12 @@ class StateTables:
         before = self.tables.look(batch.namespace, batch.mark)
         with self.tables.landing(batch.namespace) as opened:
             landed = land_table(self.spark, opened, batch, identity)
-        # Behind what was seen before lies this landing, and perhaps what somebody else has committed: found here.
+        # Looked at from ``before`` on, not from this landing on: a commit of somebody else may lie between the two.
         landed.mark = self.tables.look(batch.namespace, before)
         return landed
 
     def _needs_no_table(self, batch: CollectionContents) -> bool:
-        """Nothing was there, and after the drop nothing is: no table is made for it."""
+        """Whether there was no table, and the drop leaves nothing to put into one: none is made then."""
         if batch.truncated is None or self.tables.of(batch.namespace).plan is not None:
             return False
         events = events_to_land(batch)

@@ -1,8 +1,9 @@
 """The port of what batches land in, and what a batch holds for it, as values.
 
 A batch's contents are the same for all targets: every event, in the order of the stream; the READs of the windows that
-close, with what has streamed since these were opened (which says what of them is superseded); where a collection was
-truncated. One row a key, leaving out what a first load reads anyway: that is for a target to decide.
+close, with what has streamed since these were opened (so it is known which READs are superseded); and where a
+collection was truncated. Whether to keep one row a key, or to leave out what a first load reads anyway, is for a target
+to decide.
 
 A target lands a batch's contents under the batch's `Identity`. One that promises `Promise.EXACTLY_ONCE` records the
 batch with what it writes, and a batch that it has recorded changes nothing when it is landed again.
@@ -56,8 +57,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class CollectionContents:
-    """``events``: every one, as the source gives them (None: there are none). They came in so many ``splits``, and have
-    ``size_bytes``.
+    """``events``: every one of the collection, as the source gives them (None: there are none). The batch was read in
+    so many ``splits``; ``size_bytes`` is that of the collection's events.
 
     ``closings``: the windows that close; their READs lie in ``buffers``. ``streamed``: keys and times (`KEYS_SCHEMA`)
     of what has streamed in earlier batches since these windows were registered. A READ is superseded by an event of
@@ -122,12 +123,12 @@ class Landed:
         return not self.lost and not self.faults
 
     def outcomes(self, landing: LandBatch) -> dict[WindowId, Outcome]:
-        """Of the windows that closed."""
+        """What became of the READs of each window that closes. Raises KeyError where one has not landed."""
         found = {w: o for table in self.collections.values() for w, o in table.outcomes.items()}
         return {c.window.id: found[c.window.id] for c in landing.closings}
 
     def marks(self, landing: LandBatch) -> dict[Namespace, TableMark]:
-        """Which versions of which tables they are now."""
+        """The newest version of each table, without the collections that are left out."""
         landed = self.collections.items()
         return {n: table.mark for n, table in landed if table.mark and n not in landing.left_out}
 
