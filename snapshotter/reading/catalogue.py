@@ -35,7 +35,7 @@ _NEAR = 3
 _SIGNS = frozenset('\\^$()[]{}?*+|"')
 
 Filters = dict[tuple[Namespace, str], str]
-"""Of filters that were tried why the server refused them; empty where it did not."""
+"""Filters that were tried, each with the reason why the server refused it; empty where it did not."""
 
 
 class RequestRefused(SignalError):
@@ -47,8 +47,8 @@ class IdReused(RequestRefused):
 
 
 class ServerAnswers:
-    """The server's answers while the signals of one delivery are looked at: each question is asked once. Not kept for
-    longer, for collections come and go."""
+    """The server's answers while the signals of one delivery are looked at: each question is asked once. They are not
+    kept for longer, since collections come and go."""
 
     def __init__(self, captured: Callable[[], list[Namespace]]) -> None:
         self._ask = captured
@@ -85,10 +85,12 @@ def resolve(
     allow_code: bool = False,
     filters: Filters | None = None,
 ) -> SnapshotRequest:
-    """The request that a signal means. Every filter is tried on the server first, and none that would run code there
-    unless ``allow_code``. ``filters`` remembers what it said.
+    """The request that ``action`` means: it reads those of the ``captured`` collections (all that a request may name)
+    that the signal selects.
 
-    Raises SignalError, mostly RequestRefused: the message is for whoever sent the signal.
+    Every filter is tried on the server first; one that would run code there is refused unless ``allow_code``.
+    ``filters`` remembers what the server said. Raises SignalError, mostly RequestRefused: the message is for whoever
+    sent the signal.
     """
     names = [str(namespace) for namespace in captured]
     there = frozenset(names)
@@ -113,8 +115,9 @@ def resolve(
 
 
 def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -> None:
-    """For whoever can be asked again before anything is sent. Raises RequestRefused for a list that has a plain name
-    of no captured collection (an expression may be about what is still to come), or selects nothing at all."""
+    """For a sender who can still correct a list, since nothing has been sent. Raises RequestRefused for a list that has
+    a plain name of no captured collection (an expression may be about what is still to come), or selects nothing at
+    all."""
     names = [str(namespace) for namespace in captured]
     missed = unmatched(patterns, names)
     # What has no sign of an expression was meant for a name, though it may not even be one.
@@ -127,7 +130,7 @@ def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -
 
 
 def near(text: str, names: Sequence[str]) -> str:
-    """Of these names those that a misspelt one, or an expression, may have been meant for; in words, or nothing."""
+    """Those of ``names`` that a misspelt name, or an expression, may have been meant for: in words, or empty."""
     plain = "".join(sign for sign in text if sign not in _SIGNS)
     found = get_close_matches(plain, names, _NEAR)
     return f" (near it: {', '.join(found)})" if found else ""
@@ -140,7 +143,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _chosen(action: ExecuteSnapshot, names: list[str]) -> tuple[str, ...]:
-    """The collections that are named or matched. Ids are of one collection: no pattern can mean it."""
+    """The collections that are named or matched. Ids belong to one collection, which must be named: a pattern will not
+    do."""
     if not action.keys and action.range is None:
         return expand(action.data_collections, names)
     named = [named_collection(pattern) for pattern in action.data_collections]
@@ -189,7 +193,8 @@ def _try_filter(signal_id: str, client: MongoClient[Any], want: Wanted, filters:
 
 
 def why_refused(client: MongoClient[Any], namespace: Namespace, text: str) -> str:
-    """Why the server refuses the filter; empty where it does not."""
+    """Why the server refuses the filter ``text`` (Extended JSON); empty where it does not. Raises the driver's error
+    where another attempt may succeed."""
     try:
         query = query_document(text)
         find = {"find": namespace.collection, "filter": query}
@@ -204,14 +209,16 @@ def why_refused(client: MongoClient[Any], namespace: Namespace, text: str) -> st
 
 
 def _try_range(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
-    """A collation orders strings otherwise than tables do: a range that has one for an end would miss some."""
+    """Refuse a range that ends at a string where a collation orders strings otherwise than tables do: it would miss
+    documents."""
     if want.range is None or any_order(want.range) or is_simple_collation(client, want.namespace):
         return
     raise RequestRefused(f"signal {signal_id!r}: {out_of_order(want.namespace)}")
 
 
 def sample_plan(layout: AnyLayout, client: MongoClient[Any], namespace: Namespace) -> TablePlan:
-    """Columns for a table that does not exist yet: what the first and the last documents by ``_id`` show."""
+    """Columns for a table that does not exist yet: what ``layout`` makes of the first and the last documents by
+    ``_id``. A field that none of them has gets its column later."""
     collection = client[namespace.database][namespace.collection]
     plan: TablePlan = layout.least_plan()
     for direction in (1, -1):

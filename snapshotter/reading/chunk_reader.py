@@ -45,14 +45,14 @@ from streaming.positions import ClusterTime
 
 FETCH_SIZE = 8_000
 FETCH_BYTES = 4 << 20
-"""What replies of large documents aim at: some are held at a time, and decoded as one."""
+"""How large replies of large documents should be: several are held at a time, and each is decoded as one."""
 _AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SubRange:
-    """What one partition reads: a part of the chunk of window ``number``; with ``exact`` its state at ``after_time``,
-    else at or after it."""
+    """What one partition reads: a part of the chunk of window ``number``, as it was at ``after_time`` (``exact``), or
+    at that time or later."""
 
     number: int
     target: Target
@@ -111,9 +111,9 @@ class Buffer:
 
 
 def held(frame: DataFrame, *, at_once: bool = True, on_disk: bool = False) -> DataFrame:
-    """The frame's rows, checkpointed locally: by a job of its own, or else by the next one that reads all of them. As
-    objects: what PySpark calls MEMORY_AND_DISK is bytes, by Java's own serializer (bench/README.md). ``on_disk``: they
-    are not to take the room of others in memory."""
+    """The frame's rows, checkpointed locally: by a job of its own (``at_once``), or else by the next job, which must
+    read all of them. ``on_disk``: they are not to take memory from others. Free them with `free_checkpoint`."""
+    # As objects: what PySpark calls MEMORY_AND_DISK is bytes, by Java's own serializer (bench/README.md).
     level = StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK_DESER
     return frame.localCheckpoint(at_once, level)
 
@@ -225,6 +225,7 @@ def _ahead(batches: Iterator[bytes]) -> Iterator[bytes]:
             if item:
                 yield item
     finally:
+        # A thread that waits for room in the queue sees ``stopped`` only after its item is taken out.
         stopped.set()
         while thread.is_alive():
             if not fetched.empty():

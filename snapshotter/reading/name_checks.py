@@ -1,8 +1,8 @@
-"""Whether the server reads include and exclude lists as the engine does: it is asked, of every name that there is.
+"""Whether the server reads include and exclude lists as the engine does: it is asked about every name that there is.
 
 The stream is filtered on the server, by PCRE; what is loaded is chosen here, by Python. Constructs that the two are
-known to take differently are refused (`streaming.scope.list_entries`). This is for what nobody knows: a letter's
-other case in the server's edition of Unicode, a bug of a version. Each name is asked about once.
+known to take differently are refused (`streaming.scope.list_entries`). This finds the differences that nobody knows of:
+the other case of a letter in the server's edition of Unicode, a bug of one version. Each name is asked about once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_ONCE = 1_000
 
 @dataclass(slots=True)
 class Readings:
-    """Of one engine's lists. ``others``: further include lists, by their options."""
+    """How one engine's lists are read, here and there. ``others``: further include lists, by their options."""
 
     client: MongoClient[Any]
     scope: CaptureScope
@@ -41,15 +41,15 @@ class Readings:
     _asks: bool | None = None
 
     def check(self) -> list[Namespace]:
-        """All collections that there are within ``capture.scope``. Raises ConfigurationError for a name that the two
-        read differently, or a list that the server does not take."""
+        """All collections that there are within ``capture.scope``. Raises ConfigurationError for a name that MongoDB
+        and Python read differently, or for a list that the server does not take."""
         there = [n for n in collections_there(self.client) if self.scope.watches(n)]
         for option, names in self.scope.lists.items() if there else ():
             self._ask(there[0].database, option, names, _named(option, there))
         return there
 
     def look(self) -> None:
-        """Checks, and says which include lists, or entries of them, match nothing."""
+        """Check, and warn of include lists, or entries of them, that match nothing."""
         warnings = tuple(self._unmatched({**self.scope.lists, **self.others}, self.check()))
         for warning in warnings:
             if warning not in self.warnings:

@@ -1,10 +1,10 @@
 """Collections that keep no post-images, although ``capture.mode.full.update.type=post_image`` counts on them.
 
-The server keeps them by collection, from the moment at which somebody says so, and gives null for what it has not: an
-update then comes without its document, which is read again by its id. So the table is right in the end, but not after
-each batch, and it takes longer. That is said, with the command that changes it, or it is changed
-(``engine.post.images.enable``): of all captured collections when an engine starts, of one that is made later with its
-first events, and of all that are known once a minute, for a collection may be dropped and made anew.
+The server keeps them by collection, from the moment at which they are switched on, and gives null for one that it does
+not have: the update then comes without its document, which is read again by its id. So the table is right in the end,
+but not after each batch, and it takes longer. A warning names such a collection, with the command that changes it, or
+it is changed here (``engine.post.images.enable``). All captured collections are looked at when an engine starts, one
+that is made later with its first events, and all that are known once a minute, since one may be dropped and made anew.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AGAIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class PostImages:
-    """``enable``: switch them on instead of saying so. Not for several threads at once."""
+    """``enable``: switch them on instead of warning. Not for several threads at once."""
 
     client: MongoClient[Any]
     enable: bool
@@ -37,8 +37,8 @@ class PostImages:
     _looked: float = float("-inf")
 
     def look(self, namespaces: Iterable[Namespace]) -> None:
-        """Look at those of these collections that are new here, and now and then at all. An error of the server's is
-        logged, and asked again: updates are read again by their ids meanwhile."""
+        """Look at those of these collections that are new here, and once a minute at all. An error of the server is
+        logged, and the next call asks again: updates are read again by their ids meanwhile."""
         new = set(namespaces) - self._known
         if self.clock() - self._looked >= _AGAIN_SECONDS:
             new |= self._known

@@ -10,9 +10,9 @@ are two ways to ask, both exact, both a scan of the `_id` index between tight bo
   condition is evaluated again on each document fetched: reading is 5 to 15 % slower, skipping over ids four
   times.
 
-``min()``/``max()`` were weighed and left: they are no faster than a bracket, the upper end is exclusive
-where a range's is inclusive and the lower the other way round, nothing lies above MaxKey to serve as a
-bound, and leaving the lower end out by a condition costs a fetch of each document.
+``min()``/``max()`` were tried and not taken: they are no faster than a bracket, their upper end is exclusive
+where a range's is inclusive and their lower end the other way round, nothing lies above MaxKey to serve as a
+bound, and a condition that leaves the lower end out costs a fetch of each document.
 
 Ids go into the query as the bytes they came as, so that no id changes its type on the way (a DBPointer, a
 date beyond the year 9999, a string that is no UTF-8).

@@ -66,7 +66,8 @@ class Probe:
 def is_simple_collation(
     client: MongoClient[Any], namespace: Namespace, session: ClientSession | None = None
 ) -> bool:
-    """Whether the collection compares strings by their bytes, as `_key` does (one that is not there does)."""
+    """Whether the collection compares strings by their bytes, as `_key` does (one that is not there does). ``session``:
+    ask at its time or later."""
     found = client[namespace.database].list_collections(session, {"name": namespace.collection})
     return all(
         info.get("options", {}).get("collation", {}).get("locale", "simple") == "simple" for info in found
@@ -87,8 +88,8 @@ class IdProber:
         session: ClientSession | None = None,
         within: KeyRange | None = None,
     ) -> Bound | None:
-        """The largest id in BSON order among the documents of `filter` (and `within` a range); None when there are
-        none."""
+        """The largest id in BSON order among the documents of `filter` (and `within` a range), as seen at the time of
+        `session` or later; None when there are none."""
         query = range_find(within or KeyRange(None, None), filter=filter).filter
         found = self._collection(namespace).find_one(
             dict(query), {"_id": 1}, sort=[("_id", -1)], hint=_BY_ID, session=session
@@ -96,7 +97,8 @@ class IdProber:
         return None if found is None else bound_of(bytes(found.raw))
 
     def can_split(self, namespace: Namespace, upto: Bound, session: ClientSession | None = None) -> bool:
-        """Whether the ids up to `upto` can be cut into ranges; false under some collations (see above)."""
+        """Whether the ids up to `upto` can be cut into ranges; false under some collations (see the module's text).
+        `session` is that of `is_simple_collation`."""
         return collation_proof(upto) or is_simple_collation(self._client, namespace, session)
 
     def next_bounds(
@@ -116,7 +118,8 @@ class IdProber:
 
         With a `filter`, only the documents it matches are counted. The last chunk may hold fewer: it ends
         at `upto`, which need not exist any more. Under a collation, a chunk ends at the next place that is
-        safe to cut, and may hold more. Each bound costs one query.
+        safe to cut, and may hold more. Each bound costs one query, which sees the time of `session` or later.
+        Raises ValueError where `can_split` is false.
         """
         upto, after = plain(upto), None if after is None else plain(after)
         if chunk_docs < 1 or count < 1:
@@ -149,8 +152,9 @@ class IdProber:
         """`target` cut into at most `parts` ranges of about equal numbers of documents, without a gap or an
         overlap.
 
-        `docs` is the number of documents in `target` where it is known; else they are counted. A range that
-        is open above can't be cut, and comes back whole.
+        `docs` is the number of documents in `target` where it is known; else they are counted. With a
+        `filter`, only those that it matches count. `session` is that of `next_bounds`. A range that is open
+        above can't be cut, and comes back whole.
         """
         upto = target.upto
         if parts < 2 or upto is None or not self.can_split(namespace, upto, session):

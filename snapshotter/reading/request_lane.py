@@ -1,8 +1,8 @@
 """The request lane: carries out what the machine asks of the source, concurrently with the batches, and reports back.
 
-Each kind of effect has its own small queue and thread(s), so that a slow read never keeps a watermark waiting. What
-piles up while one call is under way shares the next call: many low watermarks are one insert, and many small chunks of
-a collection are one Spark job. No decision is taken here but how long to wait before a failure is reported.
+Each kind of effect has its own queue and threads, so that a slow read never keeps a watermark waiting. Effects that
+pile up while one call is under way share the next call: many low watermarks are one insert, and many small chunks of a
+collection are one Spark job. The only decision taken here is how long to wait before a failure is reported.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _DELAY_SECONDS_MAX = 30.0
 _ATTEMPTS = 5
 _SHARED_MAX = 64
 _LISTS_SHARED = 4
-"""Windows of single ids that one job reads: what a job takes is mostly not of its rows there."""
+"""How many windows of single ids one job reads: they have few rows, so most of a job's time is spent elsewhere."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Lane:
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
     chunk_bytes: int | None = None
-    """A chunk is planned with no more, by what documents have on average; None: as many documents as were asked for."""
+    """The most that a chunk is planned with, by the average size of documents; None: as many as were asked for."""
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
     _queues: dict[type, Queue[Any]] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -108,7 +108,8 @@ class Lane:
                 self._threads.append(thread)
 
     def stop(self) -> None:
-        """Stop after what is under way; nothing is reported from here on. The signal collection is left clean."""
+        """Stop once the calls under way have ended; nothing is reported from here on. The signal collection is left
+        clean."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
@@ -132,7 +133,7 @@ class Lane:
             handle(self._gather(queue, first))
 
     def _gather(self, queue: Queue[E], first: E) -> list[E]:
-        """``first`` and what waits behind it that one call can serve as well."""
+        """``first``, and the effects right behind it that the same call can serve."""
         gathered = [first]
         room = _SHARED_MAX
         if isinstance(first, ReadChunk):
@@ -272,7 +273,7 @@ class Lane:
             probe = prober.next_bounds(
                 effect.namespace, effect.after, effect.upto, *size, query, closed=effect.closed
             )
-        # As the scan's own end is: it began by the shard key of then.
+        # Bounds are of the kind that the scan's own end is: the shard key may have changed since the scan began.
         sharded = is_sharded(effect.upto.key)
         bounds = tuple(bound.past_id() if sharded else bound for bound in probe.bounds)
         task = effect.request_id, effect.namespace

@@ -1,7 +1,7 @@
 """Writing watermarks: the one thing that windows need from the source besides reads.
 
 Three strategies, one contract (tests/conformance runs the same tests over all of them):
-- ``low(windows)`` returns a cluster time that every event which came before this call lies at or before;
+- ``low(windows)`` returns a cluster time at or after that of every event that came before this call;
 - ``high(windows, not_before)`` returns a cluster time at or after ``not_before`` and every reader that ended;
 - both are majority-committed when they return, so no failover can take them back.
 
@@ -9,7 +9,7 @@ Three strategies, one contract (tests/conformance runs the same tests over all o
 change stream *are* the watermarks. ``cluster_time`` writes nothing: the two are majority operation times.
 
 The signal collection is left clean: documents of finished windows are removed, and at a start those of earlier runs.
-With ``keep``, those of ``insert_insert`` stay for whoever wants to see them; ``insert_delete`` lives by removing.
+With ``keep``, those of ``insert_insert`` stay for whoever wants to see them; ``insert_delete`` has to remove its own.
 """
 
 from __future__ import annotations
@@ -85,6 +85,9 @@ def watermark_writer(
     *,
     keep: bool = False,
 ) -> WatermarkWriter:
+    """The writer of ``strategy``. ``engine`` is the engine's name, with which all its documents begin; ``clock`` learns
+    the times of its writes; with ``keep``, documents of ``insert_insert`` stay. Raises ValueError for a strategy in the
+    stream without ``signals``, the signal collection."""
     if not strategy.in_stream:
         return ClusterTimeWatermarks(client)
     if signals is None:
@@ -93,7 +96,9 @@ def watermark_writer(
 
 
 class InsertedWatermarks:
-    """``insert_insert`` and ``insert_delete``."""
+    """``insert_insert`` and ``insert_delete``, by documents in the collection ``signals``. Their ids begin with
+    ``engine``, since engines may share it. ``clock`` gives and takes signed times; ``keep`` as in the module's text,
+    and without effect for the other ``strategy``."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""When operators are notified: once Spark has committed the batch, and at least once.
+"""When operators are notified: after Spark has committed the batch, and at least once.
 
 What a batch has to announce is the difference between two saved states (`core.rules.announcements`), so it needs no
 record of its own: ``told.json`` says up to which batch everything has been announced, and a start after a crash
 announces the rest. Announced before Spark's commit, a request could be said to be completed, and a replay of the batch
 would read its chunks again.
 
-Threads: batches add, the control loop announces. Announcements go into queues of others, which never wait.
+Threads: batches add, the control loop announces. Announcements go into the queues of channels, which never wait.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ _KEPT = 10_000
 
 
 class Announcer:
-    """``announced`` are the newest announcements, for whoever asks in the process; ``listeners`` are called with
-    each."""
+    """``announced`` are the newest announcements, for callers in this process; ``listeners`` are called with each."""
 
     def __init__(self, notifier: Notifier, store: Callable[[], ProgressStore]) -> None:
         self.announced: deque[Announce] = deque(maxlen=_KEPT)
@@ -70,7 +69,7 @@ class Announcer:
             return any(announcement.request_id == request_id for _, announcement, _ in self._waiting)
 
     def committed(self, batch_id: int) -> None:
-        """Spark has committed the batches up to this one."""
+        """Announce what waits for the batches up to this one, which Spark has committed."""
         with self._one_at_a_time:
             announced = False
             while (waited := self.waits_for) is not None and waited <= batch_id:
@@ -78,13 +77,15 @@ class Announcer:
                     _, announcement, request = self._waiting[0]
                 self.announce(announcement, request)
                 announced = True
+                # Only now, so that ``pending`` is true until the channels have it.
                 with self._queue:
                     self._waiting.popleft()
             if announced:
                 self._store().note_announced(batch_id)
 
     def announce(self, announcement: Announce, request: RequestProgress | None = None) -> None:
-        """At once: it belongs to no batch, or to one that is committed."""
+        """Announce it at once: it belongs to no batch, or to one that is committed. ``request``: its progress, where
+        the announcement is about one."""
         _log.info(announcement.kind, id=announcement.request_id, collection=str(announcement.namespace or ""))
         self._notifier.announce(announcement, request, announcement.data)
         self.announced.append(announcement)

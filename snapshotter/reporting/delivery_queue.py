@@ -5,9 +5,9 @@ makes room. So a channel that is slow, down, or stuck for ever costs the engine 
 
 Invariants
 - The order is that of ``offer``. The batch in hand is sent until the channel has taken it, before any later one.
-- Nothing is lost in silence: dropped notifications are counted and logged, when it begins and when it is over.
-- ``closing`` is prompt: each channel gets one more try, and who has not taken it by the deadline is left behind (its
-  thread is a daemon).
+- Nothing is lost in silence: dropped notifications are counted, and logged when dropping begins and when it is over.
+- ``closing`` is prompt: each channel gets one more try, and one that has not taken it by the deadline is left behind
+  (its thread is a daemon).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _RETRY_SECONDS_MAX = 60.0
 
 
 class DeliveryQueue:
-    """Begins at once. ``retry_seconds`` is the first pause after a failure; each further one is twice as long."""
+    """Begins at once to send to ``channel``, and closes it in the end. ``capacity``: how many notifications may wait;
+    beyond it the oldest are dropped. ``retry_seconds`` is the first pause after a failure; each further one is twice as
+    long."""
 
     def __init__(
         self, channel: NotificationChannel, capacity: int, retry_seconds: float = _RETRY_SECONDS
@@ -81,7 +83,7 @@ class DeliveryQueue:
             self._changed.notify_all()
 
     def await_end(self, deadline: float) -> None:
-        """Until the channel is closed, or ``deadline`` (by the monotonic clock), when it is left behind."""
+        """Wait until the channel is closed, or until ``deadline`` (by the monotonic clock), when it is left behind."""
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if self._thread.is_alive():
             _log.warning(
@@ -103,7 +105,7 @@ class DeliveryQueue:
             warn_of(_log, "a notification channel did not close", error, channel=self.name)
 
     def _take(self) -> list[Notification]:
-        """The oldest that wait, once there are any; none at the end."""
+        """Wait for notifications, and take the oldest; an empty list is the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             if linger := self._channel.linger_seconds:

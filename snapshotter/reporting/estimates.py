@@ -1,10 +1,9 @@
 """What a request would read, without reading it: ids at both ends, documents, bytes, and seconds.
 
 The whole of a collection is estimated from its metadata, a part is counted by its index or its filter. Counting can
-take as long as reading does, so all questions of one request share a time limit; what it leaves unknown is said to be
-so.
+take as long as reading does, so all questions of one request share a time limit; a note names what it leaves unknown.
 
-No document is read into this process, but for the two ids at the ends.
+No document is read into this process, only the two ids at the ends.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ def estimate(
     rows_per_second: float | None,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> DryRun:
-    """What the request would read, as far as ``limit_seconds`` suffice to find it out. Raises the driver's errors
-    (nothing has been changed)."""
+    """What the request would read, as far as ``limit_seconds`` suffice to find it out. ``rows_per_second``: the newest
+    speed that was measured; None leaves the seconds unknown. Raises the driver's errors; nothing has been changed."""
     limit = _Limit(time.monotonic() + limit_seconds)
     parts = tuple(_collection(client, want, rows_per_second, limit) for want in request.wanted)
     return DryRun(
@@ -108,7 +107,7 @@ def _query(want: Wanted) -> tuple[Mapping[str, Any], bool]:
 
 
 def _tried(what: str, notes: list[str], ask: Callable[[], T | None]) -> T | None:
-    """None, with a note, where there was no time, no right to ask, or no collection any more."""
+    """The answer; None, with a note, where there was no time, no right to ask, or no collection any more."""
     try:
         return ask()
     except ExecutionTimeout:
@@ -161,5 +160,6 @@ def _average_size(client: MongoClient[Any], want: Wanted, limit: _Limit) -> floa
 
 
 def _sum(parts: list[Any]) -> Any:
+    """None where a part is not known: a sum of the others would be too small."""
     known = [part for part in parts if part is not None]
     return sum(known) if parts and len(known) == len(parts) else None

@@ -57,8 +57,9 @@ def notification_of(
 ) -> Notification:
     """What was announced of ``request`` (None: one that progress does not know), as a notification.
 
-    Progress gives the documented data; of ``data`` the collections that were stopped are taken, and what is not
-    documented is added.
+    ``connector`` is the engine's name as Debezium has it, and ``now_ms`` the notification's timestamp. Progress gives
+    the data that Debezium documents; ``data`` gives the collections that were stopped, and names beyond the documented
+    ones.
     """
     tasks = request.tasks if request is not None else ()
     known = request is not None and (request.blocking or request.origin is Origin.INITIAL)
@@ -115,7 +116,7 @@ def _documented(
 
 
 def _ended_early(tasks: Iterable[TaskProgress], data: Mapping[str, str]) -> list[str]:
-    """The collections that were stopped, as far as that is known, else those that were not read to their end."""
+    """The collections that were stopped, where that is known, else those that were not read to their end."""
     if listed := data.get("data_collections"):
         return [listed]
     return [str(task.namespace) for task in tasks if task.state is not TaskState.DONE]
@@ -165,7 +166,8 @@ class Notifier:
     def announce(
         self, announced: Announce, request: RequestProgress | None, data: Mapping[str, str] = _NO_DATA
     ) -> None:
-        """Send it to every channel."""
+        """Send what was ``announced`` to every channel. Neither waits nor raises. ``request``: the progress of the
+        request it is about, if there is one; ``data``: more to tell, by name."""
         if not self._queues:
             return
         try:

@@ -1,11 +1,11 @@
 """Notifications as rows of a Delta table, ``notifications`` beside the engine's state.
 
 Columns: ``id``, ``aggregate_type``, ``type``, ``additional_data`` (a map of texts), ``timestamp``, ``engine``; one
-engine's are in order by ``timestamp``. Rows are only ever appended; who keeps the table small deletes old rows, and
-vacuums it, like any other.
+engine's are in order by ``timestamp``. Rows are only ever appended; to keep the table small, delete old rows and vacuum
+it, like any other.
 
-A commit costs the machine about as much as one of data, so what happens within a few seconds shares one. A commit is
-numbered: Delta skips a batch that is sent again though it had been written, when the answer alone was lost.
+A commit costs the machine about as much as one of data, so what happens within a few seconds shares one. Commits are
+numbered: where one was written and only the answer was lost, Delta skips the batch when it is sent again.
 """
 
 from __future__ import annotations

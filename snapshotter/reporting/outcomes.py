@@ -20,8 +20,8 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class SignalOutcome:
     """What became of a signal that is no request: ``affected`` are the requests that a command made a difference to,
-    ``unknown`` the ids that it named and that no request has. ``again``: it was handled before. ``answer`` is that to a
-    dry run, ``message`` what is to be logged, ``custom`` what is to be carried out by another package."""
+    ``unknown`` the ids it named that no request has. ``again``: it was handled before. ``answer`` is that to a dry run,
+    ``message`` what is to be logged, ``custom`` an action that another package carries out."""
 
     id: str
     kind: str

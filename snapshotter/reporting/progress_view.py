@@ -39,8 +39,8 @@ _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
 _PENDING_SHOWN = 20
 _SLOW = 500
+"""When so many notifications wait for a channel, it is worth a word."""
 _UNKNOWN_SHOWN = 10
-"""So many notifications waiting for a channel are worth a word."""
 _STYLES = {
     RequestState.QUEUED: "dim",
     RequestState.RUNNING: "cyan",
@@ -98,7 +98,8 @@ class LiveView:
 
 
 class LineView:
-    """One line now and then. ``now`` gives seconds, from any origin."""
+    """One line on ``console`` now and then: at most one in ``every_seconds``, and at once when the state of the engine
+    or of a request changes. ``now`` gives seconds, from any origin."""
 
     def __init__(
         self, console: Console, every_seconds: float = LINE_SECONDS, now: Callable[[], float] = time.monotonic
@@ -209,7 +210,7 @@ def render(status: Status) -> Group:
 
 
 def _error_text(status: Status) -> str | None:
-    """What is wrong, or what was: an engine that fails now and then, and goes on, is to be seen in between too."""
+    """What is wrong, or what was: an engine that fails now and then, and goes on, should be noticed in between too."""
     if status.error is not None:
         return f"{status.error.kind}: {status.error.message}"
     if (last := status.last_error) is None or status.state is not EngineState.RUNNING:
@@ -222,7 +223,7 @@ def _error_text(status: Status) -> str | None:
 
 
 def _channel_texts(status: Status) -> list[str]:
-    """Channels of signals and notifications that do not work; of an engine that has ended nobody wants to know."""
+    """Channels of signals and notifications that do not work; none once the engine has ended."""
     if status.state is not EngineState.RUNNING:
         return []
     signals = [f"signals by {c.name} do not come: {c.trouble}" for c in status.channels if c.trouble]
@@ -275,7 +276,7 @@ def _window_texts(status: Status) -> list[str]:
 
 
 def _request_lines(request: RequestReport) -> list[Text]:
-    """Where it stands in the queue, unless its collections show it all; what went wrong, and what to do next."""
+    """The request's state, unless it has completed; what went wrong, and what to do next; and what it left out."""
     names = ", ".join(request.unknown[:_UNKNOWN_SHOWN])
     unknown = f"request {request.id} left out what is no captured collection: {names}"
     left_out = [Text(unknown, style="yellow")] if names else []
@@ -309,7 +310,8 @@ def duration(seconds: float | None) -> str:
 
 
 def _shown_requests(status: Status) -> list[RequestReport]:
-    """The first of those that are not over, and as many of the newest that are as there is room for."""
+    """The requests to show, in the status's order: the first that have not ended, running ones before queued ones; and
+    the newest that have ended, as far as there is room."""
     pending = [r for r in status.requests if not r.state.ended]
     pending.sort(key=lambda r: r.state is RequestState.QUEUED)
     pending = pending[:_PENDING_SHOWN]

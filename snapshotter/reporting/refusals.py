@@ -1,6 +1,6 @@
 """Signals that were refused: the newest of them, each once, in bounded memory. They may come from several threads.
 
-Ids and reasons come from outside and may be huge, so both are cut to what somebody reads.
+Ids and reasons come from outside and may be huge, so both are cut to a length that a person reads.
 """
 
 from __future__ import annotations

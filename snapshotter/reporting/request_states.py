@@ -19,7 +19,7 @@ STATES = {
 
 
 def state_of(request: RequestProgress) -> RequestState:
-    """Of the request as a whole."""
+    """The state of the request as a whole. One that waits for suspended collections is not told apart here."""
     if request.ended:
         if request.failed:
             return RequestState.FAILED

@@ -21,7 +21,7 @@ STATUS_FILE = "status.json"
 
 
 class EngineState(StrEnum):
-    """Of the engine as a whole."""
+    """The state of the engine as a whole."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -29,7 +29,7 @@ class EngineState(StrEnum):
 
 
 class RequestState(StrEnum):
-    """Of a snapshot request, or of one collection of it."""
+    """The state of a snapshot request, or of one collection of it."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -90,7 +90,7 @@ class CollectionReport(_Report):
 class RequestReport(_Report):
     """One snapshot request, by the id of its signal. ``completed_at`` is when it ended, however it did; ``next_step``
     what to do about its error; ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown``
-    what was asked for besides and is no captured collection."""
+    names in its signal that match no captured collection."""
 
     id: str
     type: str = "incremental"
@@ -132,8 +132,8 @@ class NotificationReport(_Report):
 
 
 class SuspensionReport(_Report):
-    """A collection of which nothing lands: why (``cause`` is a name for programs), as of which position, and what to do
-    next. ``restored_by``: the request that is reading it again, while events land."""
+    """A collection that is suspended, so that nothing of it lands: why (``cause`` is a name for programs), since which
+    moment of the stream, and what to do next. ``restored_by``: the request that is reading it again, while its events land."""
 
     collection: str
     cause: str
@@ -144,8 +144,8 @@ class SuspensionReport(_Report):
 
 
 class TableReport(_Report):
-    """A table that this life of the engine has landed in: by which writer the newest landing was written (``merge``,
-    Delta's own; ``upsert``, ours; ``append``), and why by this one. ``slower``: the table or Spark's settings keep the
+    """A table that this life of the engine has landed in: which writer wrote the newest landing (``merge``, Delta's
+    own; ``upsert``, ours; ``append``), and the ``reason`` for it. ``slower``: the table or Spark's settings keep the
     engine from the quicker way."""
 
     collection: str

@@ -1,8 +1,8 @@
 """The outcome of signals, written back to MongoDB: one document a signal and engine, beside the signal collection.
 
 So whoever inserted a signal can watch it where it was inserted, and needs no access to the engine. It is a report, not
-state: nothing is decided by it. It is notified after a batch's progress is saved, which only puts it into a map, of
-which one thread writes the newest word about each request. MongoDB may be away for as long as it likes.
+state: nothing is decided by it. After a batch's progress is saved, reports are only put into a map; one thread writes
+the newest report about each request from there. MongoDB may be away for as long as it likes.
 
 Invariants
 - A report waits for nothing, and is at most one document a request, and ``_SIGNALS_MAX`` about other signals,
@@ -58,7 +58,9 @@ Waiting = dict[tuple[str, str], UpdateOne]
 
 
 class StatusCollection:
-    """``life`` names the state that the engine works from. Without a ``namespace`` nothing is written."""
+    """Documents in ``namespace`` about the signals of ``engine``; without a ``namespace`` nothing is written. ``life``
+    names the checkpoint that the engine works from: a document of another one is overwritten, whatever it says.
+    ``retry_seconds`` is the first pause after a failure; each further one is twice as long."""
 
     def __init__(
         self,
@@ -172,7 +174,7 @@ class StatusCollection:
                 self.error, failures = None, 0
 
     def _take(self) -> Waiting:
-        """Some that wait, once there are any; none at the end."""
+        """Wait for reports, and take some; an empty map is the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._requests or self._signals or self._closing)
             requests, signals = self._requests, self._signals
@@ -182,7 +184,7 @@ class StatusCollection:
             return taken
 
     def _again(self, batch: Waiting, error: PyMongoError, failures: int) -> None:
-        """Put it back, under what is newer, and pause."""
+        """Put the batch back, where nothing newer has come meanwhile, and pause."""
         pause = min(self._retry_seconds * 2 ** min(failures - 1, 10), _RETRY_SECONDS_MAX)
         self.error = f"{type(error).__name__}: {cause_of(error)}"
         _log.warning(
@@ -226,7 +228,7 @@ def _give_up(collection: Collection[Any], batch: Waiting, error: PyMongoError) -
 
 
 def _update(request: RequestProgress, rests: bool, engine: str, life: str) -> UpdateOne:
-    """The newest word about a request, unless what stands there is finished and newer."""
+    """An update to a request's document that leaves it as it is where it says something newer, or the same."""
     status = status_of(request, engine, rests=rests)
     attempt = sum(task.resumed for task in request.tasks)
     theirs = {"$ifNull": ["$attempt", -1]}
@@ -290,7 +292,8 @@ def _answered(status: SnapshotStatus, answer: DryRun) -> SnapshotStatus:
 
 
 def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> SnapshotStatus:
-    """A request's progress as its status document has it. ``rests``: it waits for suspended collections."""
+    """A request's progress as its status document has it. ``engine`` is the engine's name, and part of the document's
+    id. ``rests``: it waits for suspended collections."""
     return SnapshotStatus(
         id=request.id,
         state=str(RequestState.SUSPENDED if rests else state_of(request)),
@@ -315,11 +318,11 @@ def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> 
 
 
 def _reason(text: str) -> str:
-    """Without credentials, which are not searched for in megabytes."""
+    """Without credentials. Cut before they are searched for: a text may have megabytes."""
     return _text(redact(text[: 2 * _TEXT_MAX]))
 
 
 def _text(text: str, most: int = _TEXT_MAX) -> str:
-    """What MongoDB can hold of it: no half of a surrogate pair, and not too long."""
+    """The text as MongoDB can hold it: without halves of surrogate pairs, and not too long."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
     return plain if len(plain) <= most else f"{plain[:most]}…"

@@ -1,7 +1,7 @@
-"""The windows that have landed: when each was open, and what came of its READs, for whoever wants to look or to plot.
+"""The windows that have landed: when each was open, and what became of its READs, for anybody to look at or to plot.
 
-It listens to one run after the other: to the inputs of the machine, and to its effects. Nothing is
-decided by it. Moments are by the engine's own clock, at the input; what decides is cluster times, in the core.
+It listens to one run after the other: to the inputs of the machine, and to its effects. Nothing is decided by it.
+Moments are by the engine's own clock, when an input comes; the core decides by cluster times.
 
 Invariants
 - A window is listed once its rows are visible and its progress is saved, not before.
@@ -65,7 +65,7 @@ class WindowLog:
     _landing: LandBatch | None = None
 
     def note(self, happened: Input, effects: Iterable[Effect]) -> None:
-        """An input of the machine, and its effects, once they have been carried out."""
+        """Note what an input of the machine and its effects say of windows, once the effects have been carried out."""
         match happened:
             case ChunkRead() | HighWritten() if happened.window in self._moments:
                 self._moments[happened.window][type(happened)] = self.clock()
@@ -75,7 +75,7 @@ class WindowLog:
                 pass
         for effect in effects:
             match effect:
-                case ReadChunk():  # the low watermark is there; of a window that was given up nothing is read
+                case ReadChunk():  # the low watermark is there; a window that was given up is not read
                     self._moments[effect.window] = {LowWritten: self.clock()}
                 case LandBatch():
                     self._landing = effect
