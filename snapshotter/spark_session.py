@@ -8,8 +8,8 @@ own folder; every later start finds them there, and needs neither Ivy nor a netw
 Invariants:
 - whatever the caller sets wins over a default, except that lists of jars, extensions and Java options are
   joined;
-- Python workers run this very interpreter, so that they see the same packages, and the folder that they are started
-  in is no place to find others;
+- Python workers run this very interpreter, so that they see the same packages, and find none in the folder that they
+  are started in;
 - the session's time zone is UTC: a BSON date is an instant, and must not depend on where it is shown.
 """
 
@@ -33,7 +33,7 @@ DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults",
 # Patterns for Ivy. Delta brings these along for those who have no Spark distribution.
 SHIPPED_BY_SPARK = ("com.*:*", "org.*:*", "commons-*:*", "javax.*:*", "io.airlift:*", "io.unitycatalog:*")
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Python's switch for it, from 3.11."""
+"""Python's switch that keeps the folder it is started in off the search path, from 3.11."""
 WORKER_DAEMON = "snapshotter.worker_daemon"
 # A worker that has decoded large documents gives their memory back: what is larger than a megabyte is mapped by itself
 # (glibc moves that bound up to 32 MB otherwise), and Arrow keeps no pool of its own. The JVM's many threads share two
@@ -72,7 +72,8 @@ _NO_NEWS = (
 def spark_builder(
     app_name: str, settings: Mapping[str, str] | None = None, master: str | None = None
 ) -> SparkSession:
-    """Build the session (or get the one that runs) with Delta and our defaults.
+    """Build the session with Delta and our defaults, or get the one that runs: settings that need a new JVM then have
+    no effect. `app_name` is what Spark shows.
 
     `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the
     settings, or to the environment (`spark-submit`).
@@ -101,7 +102,8 @@ def spark_builder(
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """A JVM that is started within has it, and hands it to every Python that it starts, also beside the executors."""
+    """Environment variables for a JVM that is started within: it hands them to every Python that it starts, also beside
+    the executors. This process has them only meanwhile."""
     ours = {name: value for name, value in {SAFE_PATH: "1", **FRUGAL}.items() if name not in os.environ}
     os.environ.update(ours)
     try:
@@ -112,7 +114,7 @@ def _environment() -> Iterator[None]:
 
 
 def _quieten(spark: SparkSession) -> None:
-    """Warnings of Spark's about what is done on purpose."""
+    """Switch off Spark's warnings about what is done on purpose."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     for name in _NO_NEWS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)

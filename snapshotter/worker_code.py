@@ -41,7 +41,7 @@ def check_workers(spark: SparkSession) -> None:
     try:
         found = _in_workers(spark)
     except Exception as error:
-        # One that is forked from the product's own daemon does not even start where it finds another product.
+        # A worker that is forked from the product's own daemon does not even start where it finds another product.
         try:
             found = [_as_started(context.environment)]
         except (OSError, subprocess.SubprocessError, ValueError):
@@ -67,13 +67,13 @@ def _in_workers(spark: SparkSession) -> list[Places]:
 
         yield pa.RecordBatch.from_pydict({"places": [json.dumps(look(PACKAGES))]})
 
-    # As chunks and batches are read: so it finds, and leaves behind, the workers that these will have.
+    # By `mapInArrow`, as chunks and batches are read: so it asks the very workers that will read them.
     rows = spark.range(0, cores, 1, cores).mapInArrow(looked, "places string").collect()
     return [json.loads(row["places"]) for row in rows]
 
 
 def _as_started(environment: Mapping[str, str]) -> Places:
-    """What a Python that is started here as workers are finds."""
+    """What a Python finds that is started here in the way workers are."""
     lines = "from __future__ import annotations", inspect.getsource(looker), "import json"
     asked = "\n".join([*lines, f"print(json.dumps(looker()({PACKAGES!r})))"])
     command = [os.environ.get("PYSPARK_PYTHON", sys.executable), "-c", asked]
@@ -82,7 +82,7 @@ def _as_started(environment: Mapping[str, str]) -> Places:
 
 
 def differences(here: Places, workers: Iterable[Places]) -> Iterator[str]:
-    """What of the workers' packages is not as here."""
+    """For each package of a worker that is not as here, both places."""
     for places in workers:
         for package, (folder, fingerprint) in here.items():
             there, other = places[package]

@@ -1,7 +1,7 @@
-"""A MongoDB with a small shop, and a Kafka broker where one is wanted: what the README's tour is tried on.
+"""A MongoDB with a small shop, and a Kafka broker where one is wanted: to try the README's tour on.
 
-What stands in the environment variables that it gives is all that a configuration needs. Orders are the demo's;
-customers have whole numbers for ids, so that ranges of them can be typed.
+The environment variables that it gives are all that a configuration needs. Orders are the demo's; customers have whole
+numbers for ids, so that ranges of them can be typed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGNAL_TOPIC = f"{DATABASE}-signal"
 
 @contextmanager
 def sandbox(orders: int, *, kafka: bool) -> Iterator[dict[str, str]]:
-    """Gives the environment variables that say where everything is; all of it is gone after the block.
+    """Yield the environment variables that say where everything is; all of it is gone after the block.
 
     A shop that is there already (on a MongoDB that was given by address) is left as it is. Raises
     MongoUnavailableError, KafkaUnavailableError, ServerStartError.

@@ -133,7 +133,8 @@ class NotificationReport(_Report):
 
 class SuspensionReport(_Report):
     """A collection that is suspended, so that nothing of it lands: why (``cause`` is a name for programs), since which
-    moment of the stream, and what to do next. ``restored_by``: the request that is reading it again, while its events land."""
+    moment of the stream, and what to do next. ``restored_by``: the request that is reading it again, while its events
+    land."""
 
     collection: str
     cause: str

@@ -47,7 +47,8 @@ def signal_group(child: "subprocess.Popen[bytes]", number: int) -> None:
 
 
 def watch(child: "subprocess.Popen[bytes]", owner: int, wakeup: int) -> bool:
-    """Pass signals on until the server ends (false) or the owner does (true)."""
+    """Pass signals on until the server (`child`) ends (false), or the process with the id `owner` does (true).
+    `wakeup` is a descriptor that can be read when a signal has come: SIGCHLD ends the wait at once."""
     pending = b""
     while child.poll() is None:
         readable, _, _ = select.select([0, wakeup], [], [], OWNER_CHECK_SECONDS)
@@ -55,7 +56,7 @@ def watch(child: "subprocess.Popen[bytes]", owner: int, wakeup: int) -> bool:
             os.read(wakeup, 4096)
         if 0 in readable:
             received = os.read(0, 4096)
-            if not received:
+            if not received:  # end of file: the owner has gone
                 return True
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:

@@ -95,7 +95,8 @@ class KafkaBroker:
         return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Make a topic; it is there when this returns."""
+        """Make the topic `name` with so many `partitions`; `config` has settings of the topic by Kafka's names. It is
+        there when this returns."""
         from confluent_kafka.cimpl import NewTopic
 
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
@@ -113,7 +114,8 @@ class KafkaBroker:
         removed.result(_SECONDS)
 
     def send(self, topic: str, key: str | None, *values: bytes | None) -> None:
-        """Append messages to partition 0, in this order; they are stored when this returns."""
+        """Append messages with this `key` to partition 0, in the order of `values`; they are stored when this returns.
+        """
         self.send_all(topic, ((key, value) for value in values))
 
     def send_all(self, topic: str, messages: Iterable[tuple[str | None, bytes | None]]) -> None:

@@ -40,8 +40,9 @@ _EXCEEDED_TIME_LIMIT = 262
 
 
 class MongoDeployment:
-    """A running MongoDB. `nodes` is empty when it was given by address or runs in a container: then it can be
-    used, and stepped down, but no process of it can be killed."""
+    """A running MongoDB; clients connect to `uri`. `nodes` is empty when it was given by address or runs in a
+    container: then it can be used, and stepped down, but no process of it can be killed. `folder` has the data of all
+    nodes, and `stop` removes it."""
 
     def __init__(self, uri: str, nodes: Sequence[MongoNode] = (), *, folder: Path | None = None) -> None:
         self.uri = uri
@@ -161,8 +162,9 @@ def start_mongodb(
     Everything asked beyond a plain single node (several nodes, `auth`, `standalone`, an oplog size,
     parameters) needs a server of our own, so it is never the one given by address. `set_parameters` goes to
     `--setParameter`: for instance `{"enableTestCommands": 1}` for fail points,
-    `{"periodicNoopIntervalSecs": 1}` for a quicker idle clock. With `auth`, `uri` carries an administrator
-    with role `root`. Raises MongoUnavailableError, ServerStartError.
+    `{"periodicNoopIntervalSecs": 1}` for a quicker idle clock. `oplog_size_mb` and `cache_gb` are those of
+    each node; `extra_args` end its command line. With `auth`, `uri` carries an administrator with role `root`.
+    Raises MongoUnavailableError, ServerStartError.
     """
     special = extra_args or set_parameters or auth or standalone or oplog_size_mb is not None
     plain = nodes == 1 and not special

@@ -39,7 +39,8 @@ class ServerStartError(RuntimeError):
 def wait_until(
     condition: Callable[[], T | None], what: str, *, seconds: float = 60, every: float = 0.05
 ) -> T:
-    """Return the first true value of `condition`; raise TimeoutError naming `what` after `seconds`."""
+    """Return the first true value of `condition`, which is asked once in `every` seconds; raise TimeoutError that names
+    `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -112,10 +113,11 @@ def remove_folder(folder: Path) -> None:
 
 
 class GuardedProcess:
-    """One server process under its guardian.
+    """One server process under its guardian. It runs `command`; that it is up is for the caller to find out.
 
     `folder` is the server's own and is removed if this process dies; `output` collects what the server
-    prints.
+    prints. `env` is its whole environment, None for this process's. `name` is for messages. Raises
+    ServerStartError where the command cannot be started.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class GuardedProcess:
 
     def stop(self, seconds: float = 20) -> None:
         """End it in good order (SIGTERM); after `seconds`, SIGKILL."""
-        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)  # a frozen server would never see the next one
         self.signal(signal.SIGTERM)
         try:
             self._wait(seconds)

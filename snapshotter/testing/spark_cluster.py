@@ -29,7 +29,8 @@ _WORKER_UP = re.compile(r"Successfully registered with master")
 
 
 class SparkCluster:
-    """A running cluster; `workers` are its processes, in the order of their numbers."""
+    """A cluster that lives in `folder`; `workers` are its processes, in the order of their numbers. Each worker has so
+    many `cores` and so much `memory` (as Spark writes it: "1g")."""
 
     def __init__(self, folder: Path, *, cores: int, memory: str) -> None:
         self.master_url = ""

@@ -34,7 +34,7 @@ from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 RECHECKED_MAX = 10_000
-"""So many differing keys are looked at again; of more, no writes on the way are the reason."""
+"""So many differing keys are looked at again. Where there are more, changes on the way are not the reason."""
 
 MISSING, EXTRA, DIFFERENT, REPEATED = "missing", "extra", "different", "repeated"
 
@@ -102,11 +102,11 @@ def verify_collection(
     rounds: int = 3,
     before_round: Callable[[], None] | None = None,
 ) -> VerifyResult:
-    """Compare the collection with the state table at ``table_path``, whose rows ``layout`` reads.
+    """Compare the collection at ``uri`` with the state table at ``table_path``, whose rows ``layout`` reads.
 
     ``at``: read the collection as of this cluster time (the server keeps 300 s of history by default).
     Without it, keys that differ are checked again up to ``rounds`` times. ``before_round`` is called before
-    each of them, to give changes on the way time to land. ``sample``: of so many differing keys the
+    each of them, to give changes on the way time to land. ``sample``: for so many differing keys the
     contents are compared field by field. A table that is not there has no rows.
 
     Raises DefiniteError when the table is not one of ours, or ``at`` is too long ago; other errors of
@@ -163,9 +163,7 @@ class _Sides:
         return VerifyResult(**found, differing=names)
 
     def examples(self, names: tuple[str, ...]) -> tuple[KeyDifference, ...]:
-        """What exactly differs at these keys. They are read once more, so a late change may have healed
-        one.
-        """
+        """What exactly differs at these keys. They are read once more, so one may be in order by now."""
         if not names:
             return ()
         keys = frozenset(names)

@@ -59,7 +59,8 @@ class Source:
 def source_contents(
     spark: SparkSession, source: Source, keys: frozenset[str] | None = None, whole: bool = False
 ) -> DataFrame:
-    """``_key``, ``content`` of each document, or of those with these keys. ``whole``: bytes, not hashes."""
+    """``_key`` and ``content`` of each document of ``source``, or of those with these ``keys``; all of it is read
+    either way. ``whole``: contents are canonical bytes, not hashes."""
     ranges = split(source, 4 * spark.sparkContext.defaultParallelism)
     read = _source_reader(source, ranges, keys, whole)
     return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(read, _OUTPUT_SCHEMA)
@@ -72,7 +73,9 @@ def table_contents(
     keys: frozenset[str] | None = None,
     whole: bool = False,
 ) -> DataFrame:
-    """The same of a state table's rows; rows marked as deleted do not count."""
+    """``_key`` and ``content`` of each row of a state ``table``, or of those with these ``keys``; rows marked as
+    deleted do not count. ``layout`` makes documents of the rows by ``plan``, which has to be the table's own.
+    ``whole``: contents are canonical bytes, not hashes."""
     if DELETED in table.columns:
         table = table.where(~F.coalesce(F.col(DELETED), F.lit(False)))
     if keys is not None:
