@@ -57,7 +57,7 @@ def load_settings(path: Path, *, warn: bool = True) -> Settings:
 
 
 def set_up_logging(ctx: typer.Context) -> None:
-    """As the options before the command say."""
+    """Set logging up as the options before the command say."""
     options = ctx.find_object(LogOptions) or LogOptions()
     set_up(options.format, options.level or ("warning" if sys.stderr.isatty() else "info"))
 

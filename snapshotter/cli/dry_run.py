@@ -18,7 +18,8 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRun:
-    """Until the engine has answered. Raises DefiniteError where it refused or failed, or time is up."""
+    """Wait until the engine has answered. ``timeout`` in seconds; None waits for ever. Raises DefiniteError where it
+    refused or failed, or time is up."""
     from snapshotter.reporting.answers import read_answer
 
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -46,7 +47,7 @@ def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRu
 
 
 def forget_answer(state: Storage, signal_id: str) -> None:
-    """An answer that lies there already is to another question."""
+    """Remove an answer that lies there already: it is to an earlier question."""
     from snapshotter.reporting.answers import answer_file
 
     state.delete(answer_file(signal_id))

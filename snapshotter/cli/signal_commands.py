@@ -1,5 +1,5 @@
-"""``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so; and
-``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``: decide about what was asked for; and ``log``.
+"""``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so;
+``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``: commands about such requests; and ``log``.
 
 The signal goes into the signal collection where there is one that the engine reads, and otherwise (also
 before an engine's very first start) into the inbox folder beside its state. Either way it waits there if the
@@ -196,7 +196,8 @@ def _id(name: str, text: str) -> object:
 def build_action(
     collections: list[str], query: str | None, kind: str, request_id: str, parts: Parts | None = None
 ) -> ExecuteSnapshot:
-    """The signal that the arguments mean, checked as any is. Raises SignalError."""
+    """The signal that the arguments mean, checked as any is. ``query`` is a filter for each of ``collections``,
+    ``kind`` incremental or blocking; ``request_id`` becomes the request's. Raises SignalError."""
     data: dict[str, object] = {"data-collections": collections, "type": kind, **(parts or Parts()).fields()}
     if query is not None:
         data["additional-conditions"] = [{"data-collection": name, "filter": query} for name in collections]
@@ -206,8 +207,8 @@ def build_action(
 
 
 def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
-    """The engine passes over a name that is wrong, and reads the rest; whoever types it can correct it before. Raises
-    RequestRefused; without a connection it is said that nobody looked."""
+    """Check the names before the signal is sent: the engine would pass over a wrong one, and read the rest. Raises
+    ConfigurationError; without a connection it only warns that nobody looked."""
     from pymongo.errors import PyMongoError
 
     from snapshotter.reading.catalogue import RequestRefused, captured_collections, refuse_wrong_names
@@ -233,7 +234,8 @@ def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
 
 
 def send(settings: Settings, state: Storage, action: Action) -> str:
-    """Send the signal, and say where it is now."""
+    """Send the signal; returns, in words, where it waits: in the signal collection where the engine reads that, else in
+    the inbox of its ``state``."""
     from snapshotter.state.progress_store import ProgressStore
 
     if settings.signals_reach_stream and settings.signal_collection:

@@ -1,7 +1,8 @@
 """``snapshotter verify``: collections compared with their tables.
 
-Beside writers the two are never read at one moment, so keys that differ are looked at again, a few seconds apart: what
-was on its way has landed by then. A key that changes every few seconds may still be named; writers at rest, none is.
+While somebody writes, the two are never read at one moment, so keys that differ are looked at again, a few seconds
+apart: changes on the way have landed by then. A key that changes every few seconds may still be named; while nobody
+writes, none is.
 """
 
 from __future__ import annotations

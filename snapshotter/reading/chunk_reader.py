@@ -101,6 +101,7 @@ class Buffer:
     _holders: set[WindowId] = field(default_factory=set)
 
     def hold(self, window: WindowId) -> None:
+        """Keep the blocks until this window is released."""
         self._holders.add(window)
 
     def release(self, window: WindowId) -> None:

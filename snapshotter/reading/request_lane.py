@@ -200,6 +200,7 @@ class Lane:
             return
         self._failures = 0
         seconds = (time.monotonic() - started) / len(effects)
+        # All hold the buffer before any lets go of it: the last holder to go frees it.
         for window in windows:
             buffer.hold(window)
             self.buffers[window] = buffer

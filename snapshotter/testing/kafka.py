@@ -114,8 +114,7 @@ class KafkaBroker:
         removed.result(_SECONDS)
 
     def send(self, topic: str, key: str | None, *values: bytes | None) -> None:
-        """Append messages with this `key` to partition 0, in the order of `values`; they are stored when this returns.
-        """
+        """Append messages with this `key` to partition 0, in this order; they are stored when this returns."""
         self.send_all(topic, ((key, value) for value in values))
 
     def send_all(self, topic: str, messages: Iterable[tuple[str | None, bytes | None]]) -> None:
