@@ -102,6 +102,7 @@ def _land(
     landed = LandedCollection(
         batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
     )
+    # Only now: windows that close later need the keys, also of a batch that the table has already.
     recorded = opened.table.recorded_batch()
     if recorded is not None and recorded >= identity.batch_id:
         return landed
