@@ -89,7 +89,7 @@ class Tables:
         self._spark = spark
         self._warehouse = warehouse
         self.application_id = app_id
-        self.layout = layout
+        self._layout = layout
         self._sample = sample
         self._owner = owner
         self._lock = threading.Lock()
@@ -138,7 +138,7 @@ class Tables:
                     step = "leave the collection out (collection.exclude.list), or rename it"
                     raise TableUnusable(namespace, "name", str(error), step) from error
                 table = StateTable(
-                    self.layout, self._spark, path, namespace, self.application_id(), owner=self._owner()
+                    self._layout, self._spark, path, namespace, self.application_id(), owner=self._owner()
                 )
                 opened = self._open[namespace] = OpenTable(table, table.open())
                 opened.tell_refusals()

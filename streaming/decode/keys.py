@@ -95,6 +95,10 @@ def _object_ids(buffer: Buffer, ids: Cells) -> pa.StringArray:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
+Together = Callable[[Buffer, Cells], pa.StringArray | None]
+"""The keys of ids of one BSON type; None where they have to be made one by one."""
+
+
 def _loaded(load: Callable[[Buffer, Cells], tuple[pa.Array, Mask]]) -> Together:
     def keys(buffer: Buffer, ids: Cells) -> pa.StringArray | None:
         values, fits = load(buffer, ids)
@@ -103,7 +107,6 @@ def _loaded(load: Callable[[Buffer, Cells], tuple[pa.Array, Mask]]) -> Together:
     return keys
 
 
-Together = Callable[[Buffer, Cells], pa.StringArray | None]
 _TOGETHER: dict[int, Together] = {
     OBJECT_ID: _object_ids,
     STRING: _loaded(strings),

@@ -107,17 +107,16 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table as `choose` sees it. ``files``, ``size_bytes``: of its data. ``lacks``: why only Delta's own writer will
-    do, None where ours does; it is asked last, for it costs calls into the JVM."""
+    """A table as `choose` sees it, asked for nothing that does not decide: each answer takes calls into the JVM.
 
-    files: int
-    size_bytes: int
+    ``files``, ``size_bytes``: of its data. ``lacks``: why only Delta's own writer will do, None where ours does. A
+    table of up to ``small_bytes`` is small.
+    """
+
+    files: Callable[[], int]
+    size_bytes: Callable[[], int]
     small_bytes: int
     lacks: Callable[[], str | None]
-
-    @property
-    def small(self) -> bool:
-        return self.size_bytes <= self.small_bytes
 
 
 def choose(
@@ -138,24 +137,20 @@ def choose(
         return Choice(By.MERGE, f"{off} is off", slower=True)
     if not (known.held and known.distinct and known.deletes is not None):
         return Choice(By.MERGE, "the batch's keys are not proven distinct")
-    reason = _worth_it(known, table, adds=adds, heals=heals)
-    if reason is None:
-        return Choice(By.MERGE, f"the table is small ({_mb(table.size_bytes)}), so its files are rewritten")
+    if adds:
+        reason = "READs that are proven new join the commit"
+    elif heals:
+        reason = "keys that have several rows are to be left with one"
+    elif (size := table.size_bytes()) > table.small_bytes:
+        reason = f"the table is large ({_mb(size)}), so old rows are marked in deletion vectors"
+    elif table.files() == 0:
+        reason = "the table is empty"
+    elif known.large:
+        reason = f"the batch is large ({_mb(known.size_bytes)})"
+    else:  # rewriting files takes less than the jobs that write deletion vectors
+        return Choice(By.MERGE, f"the table is small ({_mb(size)}), so its files are rewritten")
     lacks = table.lacks()
     return Choice(By.UPSERT, reason) if lacks is None else Choice(By.MERGE, lacks, slower=True)
-
-
-def _worth_it(known: Known, table: TableFacts, *, adds: bool, heals: bool) -> str | None:
-    """The reason for our writer; None where rewriting files takes less than the jobs that write deletion vectors."""
-    if adds:
-        return "READs that are proven new join the commit"
-    if heals:
-        return "keys that have several rows are to be left with one"
-    if not table.small:
-        return f"the table is large ({_mb(table.size_bytes)}), so old rows are marked in deletion vectors"
-    if table.files == 0:
-        return "the table is empty"
-    return f"the batch is large ({_mb(known.size_bytes)})" if known.large else None
 
 
 def _mb(size_bytes: int) -> str:

@@ -43,12 +43,12 @@ _OP = "_snapshotter_op"
 
 @dataclass(slots=True)
 class Upsert:
-    """Our own commits, on the table at ``path``: a `RowWriter` for tables that `transaction.supports`.
+    """Our own commits, on the table at ``path``: a `RowWriter` for tables that are not `transaction.unsupported`.
 
     Both methods raise `Unsupported` where the table, at the version that they begin with, is none. ``guard`` is asked
     about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the
-    version that was committed. ``added``: rows that `merge` inserts in the same commit; their keys are in neither the
-    table nor the source.
+    version that was committed, None where nothing was. ``added``: rows that `merge` inserts in the same commit; their
+    keys are in neither the table nor the source.
     """
 
     session: SparkSession

@@ -69,7 +69,9 @@ class Writing:
         self, how: How, known: Known, table: Snapshot, *, adds: bool = False, heals: bool = False
     ) -> Choice:
         """As `row_writer.choose`, of the table at this version. Changes nothing."""
-        facts = TableFacts(table.files, table.size, self._small_bytes, lambda: unsupported(table))
+        facts = TableFacts(
+            lambda: table.files, lambda: table.size, self._small_bytes, lambda: unsupported(table)
+        )
         return choose(how, known, facts, self._off, adds=adds, heals=heals)
 
     def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> None:
@@ -91,13 +93,13 @@ class Writing:
         """Whether the table is one for transactions of our own; then the work is done."""
         if self._off is not None:
             return False
-        files, self.files = self.files, None
-        upsert = Upsert(self._session, self._path, self._guard, files, landing.added)
+        upsert = Upsert(self._session, self._path, self._guard, self.files, landing.added)
         try:
             (upsert.append if landing.how == "append" else upsert.merge)(landing.source, landing.batch)
         except Unsupported:
             return False
-        self.files = upsert.files
+        finally:
+            self.files = upsert.files
         return True
 
     def _by_delta(self, landing: Landing, table: Snapshot) -> None:

@@ -10,8 +10,8 @@ from streaming.delta.row_writer import NOTHING_KNOWN, By, How, Known, TableFacts
 
 MB = 10**6
 PROVEN = Known(5, distinct=True, held=True, deletes=0)
-LARGE = TableFacts(files=9, size_bytes=20 * MB, small_bytes=4 * MB, lacks=lambda: None)
-SMALL = replace(LARGE, size_bytes=2 * MB)
+LARGE = TableFacts(files=lambda: 9, size_bytes=lambda: 20 * MB, small_bytes=4 * MB, lacks=lambda: None)
+SMALL = replace(LARGE, size_bytes=lambda: 2 * MB)
 FEED = replace(LARGE, lacks=lambda: "the table has a feed")
 
 
@@ -22,7 +22,7 @@ FEED = replace(LARGE, lacks=lambda: "the table has a feed")
         (PROVEN, SMALL, None, {}, By.MERGE, "small (2.0 MB)"),
         (PROVEN, SMALL, None, {"adds": True}, By.UPSERT, "join the commit"),
         (PROVEN, SMALL, None, {"heals": True}, By.UPSERT, "several rows"),
-        (PROVEN, replace(SMALL, files=0, size_bytes=0), None, {}, By.UPSERT, "empty"),
+        (PROVEN, replace(SMALL, files=lambda: 0, size_bytes=lambda: 0), None, {}, By.UPSERT, "empty"),
         (replace(PROVEN, size_bytes=70 * MB), SMALL, None, {}, By.UPSERT, "batch is large (70.0 MB)"),
         (PROVEN, LARGE, "a.switch", {"adds": True}, By.MERGE, "a.switch is off"),
         (PROVEN, FEED, None, {"adds": True}, By.MERGE, "has a feed"),
@@ -54,3 +54,14 @@ def test_a_small_table_is_not_asked_for_its_features() -> None:
         raise AssertionError("asked")
 
     assert choose("merge", PROVEN, replace(SMALL, lacks=asked), None).by is By.MERGE
+
+
+def test_an_append_asks_nothing_of_the_table() -> None:
+    """It is one whatever the table is, and a backfill is made of appends."""
+
+    def asked() -> int:
+        raise AssertionError("asked")
+
+    unasked = replace(LARGE, files=asked, size_bytes=asked)
+    assert choose("append", PROVEN, unasked, None).by is By.APPEND
+    assert choose("merge", PROVEN, unasked, None, adds=True).by is By.UPSERT
