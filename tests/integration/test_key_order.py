@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bson.codec_options import DatetimeConversion
-from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS, RawBSONDocument
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
@@ -16,9 +14,8 @@ from streaming.keys.keys import key_of_document
 from tests.support import id_strategies as some
 from tests.support import raw_bson as b
 from tests.support.ids import TWENTY_IDS
+from tests.support.inserts import RAW, insert_raw
 
-RAW = DEFAULT_RAW_BSON_OPTIONS.with_options(datetime_conversion=DatetimeConversion.DATETIME_MS)
-LENIENT = RAW.with_options(unicode_decode_error_handler="replace")
 DUPLICATE_KEY = 11000
 
 # A third of the profile's examples, each of dozens of ids; every example empties the collection.
@@ -32,23 +29,11 @@ def compare_with_server(collection: Collection[Any], values: Iterable[b.Value]) 
     """Insert all; what the unique index let in, in its order, must be one of each key, in the keys' order."""
     documents = [b.id_document(value) for value in values]
     collection.delete_many({})
-    assert insert_codes(collection, documents) <= {DUPLICATE_KEY}
+    _, refused = insert_raw(collection, documents)
+    assert set(refused) <= {DUPLICATE_KEY}
     stored = [bytes(found.raw) for found in collection.find(sort=[("_id", 1)], hint=[("_id", 1)])]
     keys = {key_of_document(document) for document in documents}
     assert [key_of_document(document) for document in stored] == sorted(keys, key=str.encode)
-
-
-def insert_codes(collection: Collection[Any], documents: list[bytes]) -> set[int]:
-    """Insert what the server takes; the codes of its refusals.
-
-    A command, because a refusal quotes the id, and pymongo cannot decode each: its bytes are left as they are, and
-    what is no UTF-8 is replaced in the message.
-    """
-    given = list(map(RawBSONDocument, documents))
-    reply = collection.database.command(
-        {"insert": collection.name, "documents": given, "ordered": False}, codec_options=LENIENT
-    )
-    return {refused["code"] for refused in reply.get("writeErrors", ())}
 
 
 def collection_of(client: MongoClient[Any], database: str) -> Collection[Any]:
