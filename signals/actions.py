@@ -26,6 +26,13 @@ class SnapshotType(StrEnum):
     BLOCKING = "blocking"
 
 
+class Write(StrEnum):
+    """Which of the documents that are read are written: those that differ from the table's rows, or all of them."""
+
+    CHANGED = "changed"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Only documents that match ``filter`` are read from the collections that ``data_collection`` matches.
@@ -53,9 +60,9 @@ class IdRange:
 class ExecuteSnapshot:
     """Read these collections again. ``data_collections`` are patterns, at least one.
 
-    ``keys`` or ``range`` narrow it to some ids of the one collection that is named. With ``reconcile``, rows
-    in what is read that are missing at source are deleted from the table. Requests of a higher ``priority``
-    come first. With ``dry_run`` nothing is read: the sender is told what would be.
+    ``keys`` or ``range`` narrow it to some ids of the one collection that is named. With ``reconcile``, rows in what is
+    read that are missing at source are deleted from the table. ``write``: what is written where the table has rows.
+    Requests of a higher ``priority`` come first. With ``dry_run`` nothing is read: the sender is told what would be.
     """
 
     id: str
@@ -65,6 +72,7 @@ class ExecuteSnapshot:
     keys: tuple[str, ...] = ()
     range: IdRange | None = None
     reconcile: bool = False
+    write: Write = Write.CHANGED
     priority: int = 0
     dry_run: bool = False
 
@@ -168,6 +176,8 @@ def _execute_fields(action: ExecuteSnapshot) -> dict[str, object]:
         data["range"] = {end: json.loads(text) for end, text in ends.items() if text is not None}
     if action.reconcile:
         data["reconcile"] = True
+    if action.write is not Write.CHANGED:
+        data["write"] = action.write.value
     if action.priority:
         data["priority"] = action.priority
     if action.dry_run:

@@ -44,8 +44,9 @@ class SnapshotRejected(SnapshotFailed):
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """One collection of a request. ``rows`` have landed; ``dropped`` were read and superseded; ``deleted`` are rows
-    that a request with ``reconcile`` found missing at source.
+    """One collection of a request. ``rows`` have landed: ``inserted`` are new, ``changed`` took the place of other
+    rows, ``unchanged`` equal what was there. ``dropped`` were read and superseded; ``deleted`` are rows that a request
+    with ``reconcile`` found missing at source.
 
     ``estimated`` is how many documents there are, where MongoDB has an estimate.
     """
@@ -58,6 +59,9 @@ class CollectionStatus:
     chunks: int = 0
     estimated: int | None = None
     error: str | None = None
+    inserted: int = 0
+    changed: int = 0
+    unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

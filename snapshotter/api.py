@@ -23,6 +23,7 @@ from typing import Self, TypeVar
 from bson import ObjectId
 from pyspark.sql import SparkSession
 
+from signals.actions import Write
 from signals.notifications.notification import Notification
 from snapshotter.configuration.settings import Settings
 from snapshotter.core.values.commands import Pause, Resume, Stop
@@ -110,6 +111,7 @@ class Snapshotter:
         keys: Iterable[object] | None = None,
         id_range: IdRangeOfValues | None = None,
         reconcile: bool = False,
+        write: str = Write.CHANGED,
         priority: int = 0,
         blocking: bool = False,
         request_id: str | None = None,
@@ -118,7 +120,8 @@ class Snapshotter:
 
         ``filters``: for a collection, a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest and
         highest, both included; None for no end): only these ids of the one collection that is named. ``reconcile``:
-        rows that are missing at source are deleted. A higher ``priority`` comes first. ``blocking``: nothing else is
+        rows that are missing at source are deleted. ``write``: "changed" writes what differs from the table's rows,
+        "all" whatever is read. A higher ``priority`` comes first. ``blocking``: nothing else is
         read meanwhile, and the stream waits. ``request_id`` is made up if None; one that is known is not carried out
         again. Raises SignalError, which says why.
         """
@@ -131,6 +134,7 @@ class Snapshotter:
                 keys=keys,
                 id_range=id_range,
                 reconcile=reconcile,
+                write=write,
                 priority=priority,
                 blocking=blocking,
             )

@@ -113,7 +113,7 @@ _AT_MONGODB: dict[str, tuple[int, str | None]] = {
     ),
     "position-lost": (
         EXIT_DEFINITE,
-        "the oplog no longer holds the position: start with snapshot.mode=when_needed, which reads everything again",
+        "start with engine.position.lost=heal: a new position, and each captured collection is compared with its table",
     ),
     "permission": (
         EXIT_DEFINITE,

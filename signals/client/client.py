@@ -32,6 +32,7 @@ from signals.actions import (
     ResumeSnapshot,
     SnapshotType,
     StopSnapshot,
+    Write,
     fields_of,
 )
 from signals.channels.source_channel import SourceChannel
@@ -116,6 +117,7 @@ class SnapshotClient:
         keys: Iterable[Any] = (),
         id_range: tuple[Any, Any] | None = None,
         reconcile: bool = False,
+        write: str = Write.CHANGED,
         priority: int = 0,
         blocking: bool = False,
         dry_run: bool = False,
@@ -125,7 +127,8 @@ class SnapshotClient:
 
         ``filters``: a query document for each collection, or its Extended JSON text. ``keys``: single ids.
         ``id_range``: the first and the last id, both included, None for no end on that side. ``reconcile`` deletes rows
-        in what is read that are missing at source. Requests of a higher ``priority`` come first; it may be negative.
+        in what is read that are missing at source. ``write``: "changed" writes what differs from the table's rows, and
+        "all" whatever is read. Requests of a higher ``priority`` come first; it may be negative.
         ``blocking``: nothing else is read meanwhile, and the stream waits. ``dry_run``: nothing is read, and the
         ``answer`` of the status says what would be. Raises SignalError for what no signal can say, DuplicateSignal for
         an ``id`` that is in use.
@@ -144,6 +147,7 @@ class SnapshotClient:
                 keys=tuple(map(_text, keys)),
                 range=None if id_range is None else IdRange(*ends),
                 reconcile=reconcile,
+                write=_write(write),
                 priority=priority,
                 dry_run=dry_run,
             )
@@ -227,6 +231,13 @@ class SnapshotClient:
 
 def _ids(requests: Iterable[str]) -> tuple[str, ...]:
     return (requests,) if isinstance(requests, str) else tuple(requests)
+
+
+def _write(value: str) -> Write:
+    try:
+        return Write(value)
+    except ValueError as error:
+        raise MalformedSignal(f"write must be {' or '.join(Write)}, got {value!r}") from error
 
 
 def _text(value: object) -> str:

@@ -21,14 +21,15 @@ from enum import StrEnum
 
 
 class Aggregate(StrEnum):
-    """What a notification is about. ``INITIAL`` stands for blocking snapshots too."""
+    """What a notification is about. ``INITIAL`` stands for blocking snapshots too; ``POSITION`` is ours."""
 
     INITIAL = "Initial Snapshot"
     INCREMENTAL = "Incremental Snapshot"
+    POSITION = "Position"
 
 
 class Kind(StrEnum):
-    """What happened. ``FAILED``, ``STOPPED`` and ``SUSPENDED`` are ours."""
+    """What happened. From ``STOPPED`` on they are ours, but for ``SKIPPED``."""
 
     STARTED = "STARTED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     SKIPPED = "SKIPPED"
     FAILED = "FAILED"
     SUSPENDED = "SUSPENDED"
+    GAP_OPENED = "GAP_OPENED"
+    GAP_CLOSED = "GAP_CLOSED"
 
 
 class ScanStatus(StrEnum):
@@ -174,6 +177,10 @@ class Subject:
     def suspended(self, at_ms: int, collection: str, error: str) -> Notification:
         """From ``at_ms`` on nothing of ``collection`` lands; ``error`` says why."""
         return self._made(Kind.SUSPENDED, at_ms, {"error": error, "failed_collection": collection})
+
+    def gap(self, kind: Kind, at_ms: int, error: str) -> Notification:
+        """At ``at_ms`` a gap has opened or closed (``kind``). ``error`` is what the source said of the position."""
+        return self._made(kind, at_ms, {"error": error} if error else {})
 
     def _listed(self, collections: Iterable[str] | None = None) -> dict[str, str]:
         """Only incremental snapshots list their collections: Debezium lists none for MongoDB's initial ones."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from signals.actions import Condition, SnapshotType
+from signals.actions import Condition, SnapshotType, Write
 from signals.errors import MalformedSignal, listed, shown
 from signals.matching.patterns import BadPattern, compile_pattern
 from signals.matching.selection import is_expression
@@ -131,6 +131,16 @@ def snapshot_type_of(where: str, fields: Mapping[str, Any]) -> SnapshotType:
     except (ValueError, AttributeError) as error:
         known = ", ".join(SnapshotType)
         raise MalformedSignal(f"{where}: type must be one of {known}, got {shown(value)}") from error
+
+
+def write_of(where: str, fields: Mapping[str, Any]) -> Write:
+    """What the field ``write`` asks for; without it, only what differs is written."""
+    value = fields.get("write", Write.CHANGED)
+    try:
+        return Write(value)
+    except ValueError as error:
+        known = " or ".join(Write)
+        raise MalformedSignal(f"{where}: write must be {known}, got {shown(value)}") from error
 
 
 def conditions_of(where: str, value: object, patterns: tuple[str, ...]) -> tuple[Condition, ...]:

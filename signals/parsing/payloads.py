@@ -31,11 +31,12 @@ from signals.parsing.payload_fields import (
     priority_of,
     requests_of,
     snapshot_type_of,
+    write_of,
 )
 
 _EXECUTE_FIELDS = (
     *("data-collections", "type", "additional-conditions"),
-    *("keys", "range", "reconcile", "priority", "dry-run", "surrogate-key"),
+    *("keys", "range", "reconcile", "write", "priority", "dry-run", "surrogate-key"),
 )
 _IGNORED = ("data-collections", "type")
 MESSAGE_MAX = 10_000
@@ -63,6 +64,7 @@ def _execute(signal_id: str, data: object) -> Action:
         keys=keys_of(fields["keys"], where) if "keys" in fields else (),
         range=range_of(fields["range"], where) if "range" in fields else None,
         reconcile=flag_of(where, fields, "reconcile"),
+        write=write_of(where, fields),
         priority=priority_of(where, fields.get("priority", 0)),
         dry_run=flag_of(where, fields, "dry-run"),
     )

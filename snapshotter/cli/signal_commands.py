@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signals.actions import Action, ExecuteSnapshot, SnapshotType
+from signals.actions import Action, ExecuteSnapshot, SnapshotType, Write
 from signals.errors import MalformedSignal
 from signals.parsing.signal import parse_signal
 from signals.parsing.values import load_json
@@ -44,6 +44,9 @@ Force = Annotated[
     bool, typer.Option("--force", help="Send it with names of collections that there are not, too.")
 ]
 
+Minimum = Annotated[str | None, typer.Option("--min", help="Read only ids from this one on.", metavar="JSON")]
+Maximum = Annotated[str | None, typer.Option("--max", help="Read only ids up to this one.", metavar="JSON")]
+
 
 def execute_snapshot(
     ctx: typer.Context,
@@ -60,15 +63,14 @@ def execute_snapshot(
         list[str] | None,
         typer.Option("--key", help="Read only this id; may be given again.", metavar="JSON"),
     ] = None,
-    minimum: Annotated[
-        str | None, typer.Option("--min", help="Read only ids from this one on.", metavar="JSON")
-    ] = None,
-    maximum: Annotated[
-        str | None, typer.Option("--max", help="Read only ids up to this one.", metavar="JSON")
-    ] = None,
+    minimum: Minimum = None,
+    maximum: Maximum = None,
     reconcile: Annotated[
         bool, typer.Option("--reconcile", help="Delete rows that are missing at source.")
     ] = False,
+    write: Annotated[
+        str, typer.Option("--write", help="Write what is changed, or all.")
+    ] = Write.CHANGED.value,
     priority: Annotated[int, typer.Option("--priority", help="Higher comes first.")] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be read, and read nothing.")
@@ -89,7 +91,7 @@ def execute_snapshot(
     """Read collections again, while changes keep streaming."""
     set_up_logging(ctx)
     settings = load_settings(config)
-    parts = Parts(tuple(keys or ()), minimum, maximum, reconcile, priority, dry_run)
+    parts = Parts(tuple(keys or ()), minimum, maximum, reconcile, write, priority, dry_run)
     action = build_action(collections, query, kind, request_id or uuid.uuid4().hex, parts)
     if not force:
         check_names(settings, action)
@@ -166,6 +168,7 @@ class Parts:
     minimum: str | None = None
     maximum: str | None = None
     reconcile: bool = False
+    write: str = Write.CHANGED.value
     priority: int = 0
     dry_run: bool = False
 
@@ -173,6 +176,7 @@ class Parts:
         """As a signal has them. Raises MalformedSignal."""
         data: dict[str, object] = {
             "reconcile": self.reconcile,
+            "write": self.write,
             "priority": self.priority,
             "dry-run": self.dry_run,
         }

@@ -13,5 +13,5 @@ __all__ = [
     "options",
     "settings",
     "settings_checks",
-    "snapshot_modes",
+    "snapshot_decisions",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from snapshotter.configuration.channel_config import ChannelConfig
 from snapshotter.configuration.notification_config import NotificationConfig
-from snapshotter.configuration.option_values import NewCollections
+from snapshotter.configuration.option_values import NewCollections, PositionLost
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.memory import SECONDS
@@ -59,6 +59,7 @@ class EngineConfig:
     remember_seconds: int = SECONDS
     watermarks_keep: bool = False
     repairs_tables: bool = False
+    position_lost: PositionLost = PositionLost.FAIL
     post_images_enable: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)

@@ -20,6 +20,7 @@ from snapshotter.configuration.option_values import (
     Names,
     NewCollections,
     Passed,
+    PositionLost,
     SnapshotMode,
     TableAltered,
     Text,
@@ -32,6 +33,7 @@ from streaming.scope.scope import Level
 from streaming.source.change_options import BATCH_BYTES
 
 BATCH_BYTES_MIN = 1 << 20
+POSITION_LOST = "engine.position.lost"
 _BASED = "snapshot.mode.configuration.based"
 
 
@@ -337,6 +339,13 @@ class EngineOptions(Group):
         "where somebody else has changed a table's rows, or it is gone: suspend its collection until it is read again, "
         "or repair it by reading it again at once",
         TableAltered.SUSPEND,
+    )
+    position_lost: Annotated[PositionLost, choice(PositionLost)] | None = option(
+        POSITION_LOST,
+        "where the source no longer has what came after the position: fail, continue from now on and record the gap, "
+        "or heal it by comparing every captured collection with its table; unset is heal where snapshot.mode reads "
+        "again by itself (when_needed), else fail",
+        None,
     )
     status_collection: Flag = option(
         "engine.status.collection",

@@ -66,6 +66,14 @@ class NewCollections(StrEnum):
     WARN = "warn"
 
 
+class PositionLost(StrEnum):
+    """What happens where the source no longer has what came after the position."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+    HEAL = "heal"
+
+
 class Layout(StrEnum):
     """How a document lies in its table."""
 

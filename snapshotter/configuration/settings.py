@@ -25,6 +25,7 @@ from snapshotter.configuration.connection_uri import connection_uri
 from snapshotter.configuration.notification_config import installed
 from snapshotter.configuration.option_groups import (
     GROUPS,
+    POSITION_LOST,
     CaptureOptions,
     DeltaOptions,
     EngineOptions,
@@ -38,6 +39,7 @@ from snapshotter.configuration.option_groups import (
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import as_option_text
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
+from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import ConfigurationError, Problem, redact
@@ -183,6 +185,7 @@ class Settings(BaseModel):
             "delta.warehouse": redact(self.warehouse()),
         }
         result[checks.STRATEGY] = self.watermark_strategy.value
+        result[POSITION_LOST] = (self.engine.position_lost or by_mode(policy(self.snapshot))).value
         return result | {name: shown(name, value) for name, value in sorted(self.spark.items())}
 
 

@@ -27,14 +27,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapshotter.core.rules import announcements, batches, queue
+from snapshotter.core.rules import announcements, batches, proofs, queue
 from snapshotter.core.rules.in_flight import InFlight
 from snapshotter.core.rules.scan import Planned
 from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.values import inputs
 from snapshotter.core.values.chunks import KeyList, end_of
 from snapshotter.core.values.controls import Controls
-from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.effects import (
     Discard,
     Effect,
@@ -46,7 +45,9 @@ from snapshotter.core.values.effects import (
     Unreached,
     WriteHigh,
 )
+from snapshotter.core.values.gaps import opening
 from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.sharding import ShardKeys, rekeyed
 from snapshotter.core.values.suspension import Suspension, repairing
@@ -87,6 +88,9 @@ class Machine:
         match happened:
             case inputs.SignalsTaken():
                 effects = self.scheduler.signals_taken(happened)
+            case inputs.GapFound():
+                gaps = opening(self.progress.gaps, happened.gap)
+                self.scheduler.progress = replace(self.progress, gaps=gaps)
             case inputs.CollectionOpened():
                 effects = self.scheduler.collection_opened(happened)
             case inputs.CollectionFailed():
@@ -384,9 +388,14 @@ class Machine:
             self.scheduler.progress = self.progress.with_reread(namespace, missed)
         discards += self.scheduler.read_whole(landing.end)
         self._end_tasks()
-        tables, covered = {**self.progress.tables, **happened.tables}, self._covered(arrived)
-        moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end, coverage=covered)
-        self.scheduler.progress = replace(moved, tables=tables, shard_keys=arrived.shard_keys)
+        moved = replace(self.progress, batch_id=landing.batch_id, position=landing.end)
+        self.scheduler.progress = replace(
+            moved,
+            tables={**moved.tables, **happened.tables},
+            shard_keys=arrived.shard_keys,
+            coverage=proofs.covered(self.scheduler.saved, moved, arrived),
+            gaps=proofs.gaps(self.scheduler.saved, moved, arrived),
+        )
         discards += self._settle_suspensions()
         announced = list(announcements.between(self.scheduler.saved, self.progress))  # before forgetting
         self.scheduler.progress = self.progress.forgetting(self.limits.ended_requests_kept)
@@ -400,18 +409,6 @@ class Machine:
             discards.append(MakeBatch())
         return [*saves, *announced, *discards]
 
-    def _covered(self, arrived: inputs.BatchArrived) -> Coverage | None:
-        """The coverage once this batch has landed."""
-        known = self.progress.coverage
-        if known is None:
-            return None
-        read = self._proven(self.progress) - self._proven(self.scheduler.saved) if known.unread else ()
-        return known.after_batch(arrived.streamed, arrived.truncated, (namespace for _, namespace in read))
-
-    @staticmethod
-    def _proven(progress: Progress) -> set[tuple[str, Namespace]]:
-        return {(r.id, task.namespace) for r in progress.requests for task in r.tasks if task.proves}
-
     def _keep_pace(
         self, landing: LandBatch, arrived: inputs.BatchArrived, happened: inputs.BatchLanded
     ) -> None:
@@ -419,7 +416,7 @@ class Machine:
         if happened.waited is not None and arrived.streams and rows:
             self.scheduler.pace = self.scheduler.pace.after(happened.waited, rows, self.limits)
 
-    def _window_landed(self, window: Window, outcome: inputs.Outcome) -> None:
+    def _window_landed(self, window: Window, outcome: Outcome) -> None:
         if window.request_id is None:
             # An id whose document the stream missed again meanwhile may have been read before that change.
             missed = self.scheduler.missed.pop(window.id, frozenset())
@@ -433,8 +430,7 @@ class Machine:
         scan = self.scheduler.scans[window.request_id, window.namespace]
         scan.next_close = window.order + 1
         task = self.scheduler.task(window.request_id, window.namespace)
-        moved = task.advanced(upto, rows=outcome.kept, superseded=outcome.superseded, deleted=outcome.deleted)
-        self.scheduler.put(window.request_id, moved)
+        self.scheduler.put(window.request_id, task.advanced(upto, outcome))
 
     def _end_tasks(self) -> None:
         for (request_id, namespace), scan in list(self.scheduler.scans.items()):

@@ -12,10 +12,9 @@ from snapshotter.configuration.channel_checks import channel_config
 from snapshotter.configuration.channel_config import check_options
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.notification_config import SINK, NotificationConfig
-from snapshotter.configuration.option_groups import SnapshotOptions
-from snapshotter.configuration.option_values import SnapshotMode, TableAltered
+from snapshotter.configuration.option_values import TableAltered
 from snapshotter.configuration.settings import Settings
-from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy, configured, custom
+from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.engine.engine import Engine
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.reporting.progress_view import View
@@ -32,7 +31,7 @@ def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
     options = settings.source_options()
     signals = settings.signal_collection if settings.signals_reach_stream else None
-    included = settings.snapshot.include
+    included, mode = settings.snapshot.include, policy(settings.snapshot)
     return EngineConfig(
         name=settings.name,
         uri=settings.connection_uri(),
@@ -41,7 +40,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
-        policy=policy(settings.snapshot),
+        policy=mode,
         initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
         if included
         else None,
@@ -62,25 +61,11 @@ def engine_config(settings: Settings) -> EngineConfig:
         remember_seconds=settings.engine.signals_remember_ms // 1_000,
         watermarks_keep=settings.engine.watermarks_keep,
         repairs_tables=settings.engine.table_altered is TableAltered.REPAIR,
+        position_lost=settings.engine.position_lost or by_mode(mode),
         post_images_enable=settings.engine.post_images_enable,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
     )
-
-
-def policy(snapshot: SnapshotOptions) -> SnapshotPolicy:
-    """Who decides what a start reads."""
-    match snapshot.mode:
-        case SnapshotMode.CUSTOM:
-            return custom(snapshot.custom_name or "")
-        case SnapshotMode.CONFIGURATION_BASED:
-            return configured(
-                snapshot_data=snapshot.based_data,
-                start_stream=snapshot.based_stream,
-                on_data_error=snapshot.based_on_data_error,
-            )
-        case _:
-            return MODES[snapshot.mode]
 
 
 def notification_config(settings: Settings) -> NotificationConfig:

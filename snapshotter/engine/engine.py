@@ -34,6 +34,7 @@ from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
+from snapshotter.engine.lost_positions import SourceWatch, gap_of, tell
 from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
@@ -61,7 +62,9 @@ from snapshotter.reading.catalogue import captured_collections, sample_plan
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
 from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.answers import DryRun
-from snapshotter.reporting.notices import Notifier
+from snapshotter.reporting.gap_table import FOLDER as GAPS
+from snapshotter.reporting.gap_table import GapTable
+from snapshotter.reporting.notices import Notifier, wall_clock_ms
 from snapshotter.reporting.notification_channels import open_channels
 from snapshotter.reporting.outcomes import Refusal
 from snapshotter.reporting.progress_view import SilentView, View
@@ -77,9 +80,7 @@ from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.worker_code import check_workers
 from streaming.delta.table_identity import Owner
-from streaming.mongo import errors as mongo_errors
 from streaming.mongo.deployment import connect, majority_time
-from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
 from streaming.source.change_options import ChangeOptions
 
@@ -101,6 +102,7 @@ class Engine:
         early = early_position(self.client) if needed and not self.session.started else None
         self.storage = storage_for(config.state_location, self.spark if needed else None)
         self.beginning = Beginning(self.storage, self.client, config.source_options, early)
+        self.source = SourceWatch(self.storage, self.client)
         self.store = ProgressStore(self.storage)
         self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox = InboxChannel(self.storage)
@@ -108,6 +110,8 @@ class Engine:
         self._channels = self._watch([])
         self.notifier = Notifier(config.notifications)
         self.announcer = Announcer(self.notifier, lambda: self.store)
+        gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
+        self.announcer.listeners.append(gaps.on_announcement)
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
         reported_in = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, reported_in, config.name, self._application_id)
@@ -244,16 +248,18 @@ class Engine:
             self._report(EngineState.RUNNING, failure)
 
     def _begins_anew(self, error: BaseException) -> bool:
-        """Whether the next run begins at a new position and reads everything again: the source has lost what came after
-        the old one, and the mode wants it so."""
-        lost = mongo_errors.classify(error).kind is Kind.POSITION_LOST
-        if not lost or not self.config.policy.should_snapshot_on_data_error():
+        """Whether the next run begins at a new position: the old one is lost, and `engine.position.lost` wants it so.
+        Raises PositionGone where it does not."""
+        landed = (self.store.newest() or Progress()).position
+        gap = gap_of(error, landed, self.config.position_lost, wall_clock_ms)
+        if gap is None:
             return False
-        warn_of(_log, "the position is lost: a new one, and everything is read again", error)
+        tell(gap, mode_reads=self.config.policy.should_snapshot_data(False, False))
         self._report(EngineState.RUNNING, error)
         with self._signals.one_at_a_time:
             self.run_state = None
-            self.store = self.store.next_generation()
+            self.store = self.store.next_generation(gap=gap)
+            self.source.accept()
             self._app_id, self.tables = None, self._tables()
         return True
 
@@ -261,12 +267,17 @@ class Engine:
         clock, config = CausalClock(), self.config
         how = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*how, keep=config.watermarks_keep)
+        newest = self.store.newest()
+        landed = None if newest is None or newest.batch_id < 0 else newest.position
+        self.source.check_deployment(landed)
+        if landed is not None:
+            self.source.await_head(landed, self._stop.wait)
         since, context = self.beginning.confirmed(self.store), self._context()
         blame = Blame(self._suspects.found)
         event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
         waits = config.wait_seconds, event_bytes, streams_at
         pacing = SourcePacing(self._hints, *waits, fresh=since is not None)
-        run = Run(uuid.uuid4().hex[:12], context, writer, clock, blame, pacing)
+        run = Run(uuid.uuid4().hex[:12], context, writer, clock, blame, pacing, begins=since)
         with self._signals.one_at_a_time:
             self.run_state = run
         query: StreamingQuery | None = None
@@ -296,7 +307,7 @@ class Engine:
         """Go on until the query ends, a stop is asked for, or (``--once``) every request is done."""
         while query.isActive:
             self._kept.keep()
-            run.look_at_source()
+            run.look_at_source(self.source)
             self._catalogue.check()
             self._announce()
             self._look_at_channels()

@@ -18,6 +18,7 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import Suspension
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.core.values.window import Window
+from snapshotter.engine.gap_reports import gap_report
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
 from snapshotter.log import warn_of
@@ -193,6 +194,7 @@ class StatusWriter:
             requests=tuple(requests),
             windows=tuple(_window(w) for w in (run.windows if run is not None else ())),
             suspended=tuple(_suspension(n, s) for n, s in sorted(progress.suspended.items())),
+            gaps=tuple(gap_report(gap, progress) for gap in progress.gaps if gap.closed is None),
             tables=() if run is None else _tables(run),
         )
 
@@ -262,6 +264,9 @@ class StatusWriter:
             rows=task.rows,
             dropped=task.superseded,
             deleted=task.deleted,
+            inserted=task.inserted,
+            changed=task.changed,
+            unchanged=task.unchanged,
             estimated_total=task.estimated,
             rows_per_second=speed,
             eta_seconds=left / speed if left is not None and speed > 0 else None,

@@ -26,6 +26,7 @@ from signals.matching.selection import spelled
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.gaps import HEAL
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.generation import Generation
@@ -62,6 +63,10 @@ class Found:
     def all(self) -> tuple[Namespace, ...]:
         return *self.there, *self.missing
 
+    def left_by(self, *, heals: bool) -> frozenset[Namespace]:
+        """The collections that a gap leaves in doubt. What ``heals`` makes whole also those that have no table yet."""
+        return frozenset(self.all) if heals else self.filled
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -89,6 +94,8 @@ class FirstLoad:
         """Whether this start begins a load, and does not only go on with one."""
         if self._reads(progress, generation):
             return True
+        if progress.batch_id < 0 and generation.lost:
+            return bool(self._goes_on(progress, Found(tuple(self.captured()))).read)
         there = () if progress.batch_id < 0 else tuple(self.captured())
         return bool(self._newly_read(self._before(progress), progress, there))
 
@@ -121,7 +128,8 @@ class FirstLoad:
                 self.skipped()
             return progress.covering(decision.coverage), []
         wanted = tuple(self._wanted(n, n in found.filled) for n in decision.read)
-        load = SnapshotRequest(self._id(progress), wanted, Origin.INITIAL)
+        name, origin = (HEAL, Origin.HEAL) if fresh and generation.heals else (NAME, Origin.INITIAL)
+        load = SnapshotRequest(self._id(progress, name), wanted, origin)
         if not fresh:
             self.journal.add(load)
         return progress.covering(decision.coverage), [load]
@@ -137,14 +145,27 @@ class FirstLoad:
         """Whether this start reads everything."""
         exists = progress.batch_id >= 0
         if generation.lost and not exists:
-            return True
+            return generation.heals
         return self.config.policy.should_snapshot_data(exists, self._loading(progress))
 
     def _first(self, progress: Progress, generation: Generation, found: Found) -> Decision:
+        if generation.heals:
+            return Decision(found.all, Coverage(frozenset(found.all)))
+        if generation.lost:
+            return self._goes_on(progress, found)
         reads = self._reads(progress, generation)
         read = tuple(n for n in found.all if self.config.loads_initially(n)) if reads else ()
         left = [n for n in found.filled if n not in read]
         return Decision(read, Coverage(frozenset(found.all)).leaving(left))
+
+    def _goes_on(self, progress: Progress, found: Found) -> Decision:
+        """Behind a gap: what an initial load had not come to is read, and all else left as unread."""
+        marked = progress.coverage or Coverage()
+        begins = self.config.policy.should_snapshot_data(False, False)
+        read = tuple(n for n in marked.new(found.all) if begins and self.config.loads_initially(n))
+        return Decision(
+            read, Coverage(frozenset(found.all)).leaving(n for n in found.filled if n not in read)
+        )
 
     def _later(self, progress: Progress, found: Found) -> Decision:
         before = self._before(progress)
@@ -186,10 +207,10 @@ class FirstLoad:
         return before.settling(self._decided.settled).leaving(self._decided.unread - before.settled)
 
     def _loading(self, progress: Progress) -> bool:
-        """Whether an initial load is under way. Before the first batch only a saved one counts: what an earlier life of
-        the position left in the journal begins anew without reconcile, and that is not enough."""
+        """Whether an initial load, or a healing one, is under way. Before the first batch only a saved one counts: what
+        an earlier life of the position left in the journal begins anew without reconcile, and that is not enough."""
         known = self.journal.existing(progress) if progress.batch_id >= 0 else progress.requests
-        return any(r.origin is Origin.INITIAL and not r.ended for r in known)
+        return any(r.origin in (Origin.INITIAL, Origin.HEAL) and not r.ended for r in known)
 
     def _wanted(self, namespace: Namespace, unbelieved: bool) -> Wanted:
         """``unbelieved``: its table holds rows that the stream has not followed."""
@@ -201,10 +222,10 @@ class FirstLoad:
             )
         return Wanted(namespace, query, reconcile=unbelieved and query is None)
 
-    def _id(self, progress: Progress) -> str:
+    def _id(self, progress: Progress, name: str) -> str:
         """An id that no request has, and no signal that is remembered."""
         known = {r.id for r in self.journal.existing(progress)}
-        names = (NAME if n == 1 else f"{NAME}-{n}" for n in count(1))
+        names = (name if n == 1 else f"{name}-{n}" for n in count(1))
         return next(name for name in names if name not in known and self.journal.digest_of(name) is None)
 
 

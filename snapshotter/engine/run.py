@@ -30,6 +30,7 @@ from snapshotter.core.values.inputs import (
     BuffersLost,
     CollectionSuspended,
     Draining,
+    GapFound,
     Input,
     SignalsTaken,
 )
@@ -37,6 +38,7 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import Window
+from snapshotter.engine.lost_positions import SourceWatch
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.intake.signal_documents import actions_in
@@ -74,7 +76,8 @@ class StopRequested(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """``id`` is new for every start of the query, in process or not."""
+    """``id`` is new for every start of the query, in process or not. ``begins``: the position that it begins at, where
+    none has been saved."""
 
     id: str
     context: RunContext
@@ -86,6 +89,7 @@ class Run:
     lander: Lander = field(init=False)
     ahead: SignalsAhead | None = None
     error: BaseException | None = None
+    begins: ClusterTime | None = None
     events: int = 0
     known_head: ClusterTime = ORIGIN
     _scope: StreamScope = field(init=False)
@@ -250,6 +254,9 @@ class Run:
             machine = Machine(self.id, progress, config.limits, in_stream=in_stream, controls=controls)
             self._machine, self._before = machine, progress
             self.pacing.begin()
+            if (gap := self.context.store.generation.gap) is not None:
+                left = found.left_by(heals=gap.heals)
+                self.report(GapFound(gap.begun(self.begins, left)))
             self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
 
     def _targets(self) -> Sequence[Target]:
@@ -332,10 +339,13 @@ class Run:
             case _:
                 self.lane.submit(effect)
 
-    def look_at_source(self) -> None:
-        """How far there is to go. A source that is out of reach for now is waited for."""
+    def look_at_source(self, source: SourceWatch) -> None:
+        """How far there is to go. A ``source`` that is out of reach for now is waited for; raises PositionLostError
+        where it no longer has what has landed."""
         try:
-            self.known_head = max(self.known_head, majority_time(self.context.client))
+            head = majority_time(self.context.client)
+            self.known_head = max(self.known_head, head)
+            source.check_head(head, self.position)
         except Exception as error:
             if not mongo_errors.classify(error).retriable:
                 raise

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from signals.actions import ExecuteSnapshot
+from signals.actions import ExecuteSnapshot, Write
 from signals.errors import MalformedSignal, shown
 from signals.parsing.extended_json import NotExtendedJson, canonical
 from signals.parsing.signal import parse_signal
@@ -26,6 +26,7 @@ def execute_action(
     keys: Iterable[object] | None = None,
     id_range: IdRangeOfValues | None = None,
     reconcile: bool = False,
+    write: str = Write.CHANGED,
     priority: int = 0,
     dry_run: bool = False,
     blocking: bool = False,
@@ -33,12 +34,14 @@ def execute_action(
     """The signal with the id ``signal_id``, for ``collections`` (names or regular expressions). ``filters``: query
     documents as text, by collection. ``keys`` or ``id_range``: only these ids of the one collection that is named, as
     the values that the MongoDB driver has for them. Without either (None) all ids are meant. ``reconcile``: rows that
-    are missing at source are deleted. A higher ``priority`` goes first. ``dry_run``: nothing is read, what would be is
+    are missing at source are deleted. ``write``: "changed" writes what differs from the table's rows, "all" whatever is
+    read. A higher ``priority`` goes first. ``dry_run``: nothing is read, what would be is
     estimated. ``blocking``: nothing else is read meanwhile, and the stream waits. Raises SignalError."""
     where = f"signal {signal_id!r}"
     data: dict[str, Any] = {
         "data-collections": list(collections),
         "reconcile": reconcile,
+        "write": write,
         "priority": priority,
         "dry-run": dry_run,
         "type": "blocking" if blocking else "incremental",

@@ -18,8 +18,8 @@ from snapshotter.core.values.watermark_ids import Strategy, edge_of, is_watermar
 from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.incomplete import after_truncation, bare, collection_of, events_of, moves
-from snapshotter.reading.chunk_reader import free_checkpoint, held
 from streaming.bson.raw_fields import text_id
+from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -15,7 +15,7 @@ from bson.errors import BSONError
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from signals.actions import Action, ExecuteSnapshot, SnapshotType, to_json
+from signals.actions import Action, ExecuteSnapshot, SnapshotType, Write, to_json
 from signals.errors import SignalError
 from signals.matching.selection import expand, is_expression, matches_name, named_collection, unmatched
 from signals.parsing.filters import EVERYTHING, query_document, refuse_code
@@ -162,7 +162,8 @@ def _wanted(action: ExecuteSnapshot, namespaces: list[Namespace]) -> tuple[Wante
     within = key_range(action.range, where) if action.range is not None else None
     try:
         return tuple(
-            Wanted(n, _filter_for(action, str(n)), keys, within, action.reconcile) for n in namespaces
+            Wanted(n, _filter_for(action, str(n)), keys, within, action.reconcile, action.write is Write.ALL)
+            for n in namespaces
         )
     except ValueError as error:
         raise RequestRefused(f"{where}: {error}") from error

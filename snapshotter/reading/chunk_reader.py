@@ -29,13 +29,13 @@ from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.range_find import range_find
+from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.keys.shard_keys import ShardKey
 from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import connect
@@ -109,19 +109,6 @@ class Buffer:
         self._holders.discard(window)
         if not self._holders:
             free_checkpoint(self.frame)
-
-
-def held(frame: DataFrame, *, at_once: bool = True, on_disk: bool = False) -> DataFrame:
-    """The frame's rows, checkpointed locally: by a job of its own (``at_once``), or else by the next job, which must
-    read all of them. ``on_disk``: they are not to take memory from others. Free them with `free_checkpoint`."""
-    # As objects: what PySpark calls MEMORY_AND_DISK is bytes, by Java's own serializer (bench/README.md).
-    level = StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK_DESER
-    return frame.localCheckpoint(at_once, level)
-
-
-def free_checkpoint(frame: DataFrame) -> None:
-    """Drop the blocks of a locally checkpointed frame; Spark would only do so when its JVM object is collected."""
-    frame._jdf.logicalPlan().rdd().unpersist(False)
 
 
 def read_schema(layout: AnyLayout, plan: TablePlan) -> StructType:

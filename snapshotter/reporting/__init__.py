@@ -4,6 +4,7 @@ __all__ = [
     "announcer",
     "answers",
     "estimates",
+    "gap_table",
     "notices",
     "notification_channels",
     "outcomes",

@@ -31,7 +31,7 @@ from signals.notifications.notification import (
     Subject,
 )
 from snapshotter.configuration.notification_config import NotificationConfig
-from snapshotter.core.rules.announcements import SKIPPED
+from snapshotter.core.rules.announcements import GAP_CLOSED, GAP_OPENED, SKIPPED
 from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import RequestProgress
@@ -65,6 +65,8 @@ def notification_of(
     known = request is not None and (request.blocking or request.origin is Origin.INITIAL)
     initial = known or announced.kind == SKIPPED
     aggregate = Aggregate.INITIAL if initial else Aggregate.INCREMENTAL
+    if announced.kind in (GAP_OPENED, GAP_CLOSED):
+        aggregate = Aggregate.POSITION
     subject = Subject(announced.request_id, aggregate, connector, tuple(str(t.namespace) for t in tasks))
     notification = _documented(subject, announced, tasks, now_ms, data)
     more = {name: text for name, text in data.items() if name not in DOCUMENTED}
@@ -109,6 +111,8 @@ def _documented(
             return subject.failed(now_ms, redact(error), collection or None)
         case Kind.SUSPENDED:
             return subject.suspended(now_ms, collection, redact(announced.detail))
+        case Kind.GAP_OPENED | Kind.GAP_CLOSED as kind:
+            return subject.gap(kind, now_ms, redact(announced.detail))
         case Kind.ABORTED:
             return subject.aborted(now_ms, _ended_early(tasks, data))
         case Kind.STOPPED:

@@ -39,6 +39,7 @@ _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
 _PENDING_SHOWN = 20
 _SLOW = 500
+_GAP_SHOWN = 5
 """When so many notifications wait for a channel, it is worth a word."""
 _UNKNOWN_SHOWN = 10
 _STYLES = {
@@ -167,7 +168,8 @@ def line(status: Status) -> str:
         for c in request.collections:
             total = f"/{c.estimated_total}" if c.estimated_total is not None else ""
             text = f"{c.name} {c.state} rows={c.rows}{total} chunks={c.chunks_done} dropped={c.dropped}"
-            text += f" deleted={c.deleted}" if c.deleted else ""
+            counts = {"deleted": c.deleted, "changed": c.changed, "unchanged": c.unchanged}
+            text += "".join(f" {what}={count}" for what, count in counts.items() if count)
             if c.state is RequestState.RUNNING:
                 text += f" rows/s={c.rows_per_second:.0f} eta={duration(c.eta_seconds)}"
             parts.append(text)
@@ -175,7 +177,7 @@ def line(status: Status) -> str:
             parts.append(f"request {request.id} failed: {request.error}")
         elif request.state in (RequestState.PAUSED, RequestState.SUSPENDED, RequestState.STOPPED):
             parts.append(f"request {request.id} is {request.state}")
-    parts += [*_more(status), *_suspended_texts(status), *_channel_texts(status)]
+    parts += [*_more(status), *_suspended_texts(status), *_gap_texts(status), *_channel_texts(status)]
     if error := _error_text(status):
         parts.append(error)
     return " | ".join(parts)
@@ -201,7 +203,10 @@ def render(status: Status) -> Group:
     for report, text in zip(status.suspended, _suspended_texts(status), strict=True):
         lines.append(Text(text, style="yellow" if report.restored_by else "red"))
         lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
-    lines += [Text(text, style="yellow") for text in [*_channel_texts(status), *status.warnings]]
+    lines += [
+        Text(text, style="yellow")
+        for text in [*_gap_texts(status), *_channel_texts(status), *status.warnings]
+    ]
     if error := _error_text(status):
         lines.append(Text(error, style="red" if status.error else "yellow"))
         if (shown := status.error or status.last_error) and shown.next_step:
@@ -236,6 +241,15 @@ def _suspended_texts(status: Status) -> list[str]:
         if s.restored_by
         else f"{s.collection} is suspended since {s.since:%Y-%m-%d %H:%M:%S} UTC, nothing of it lands: {s.error}"
         for s in status.suspended
+    ]
+
+
+def _gap_texts(status: Status) -> list[str]:
+    return [
+        f"the stream was not seen from {g.since:%Y-%m-%d %H:%M:%S} UTC on ({g.cause}); not compared yet: "
+        f"{', '.join(g.left[:_GAP_SHOWN])}{f' and {len(g.left) - _GAP_SHOWN} more' if len(g.left) > _GAP_SHOWN else ''}"
+        f"{f'; next: {g.next_step}' if g.next_step else ''}"
+        for g in status.gaps
     ]
 
 

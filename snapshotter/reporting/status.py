@@ -72,7 +72,8 @@ class Position(_Report):
 
 
 class CollectionReport(_Report):
-    """One collection of a request. ``estimated_total`` is None where MongoDB has no estimate, as with a
+    """One collection of a request. Of its ``rows``, ``inserted`` are new to the table, ``changed`` took the place of
+    others, and ``unchanged`` equal what was there. ``estimated_total`` is None where MongoDB has no estimate, as with a
     filter.
     """
 
@@ -82,6 +83,9 @@ class CollectionReport(_Report):
     rows: int = 0
     dropped: int = 0
     deleted: int = 0
+    inserted: int = 0
+    changed: int = 0
+    unchanged: int = 0
     estimated_total: int | None = None
     rows_per_second: float = 0.0
     eta_seconds: float | None = None
@@ -155,6 +159,20 @@ class TableReport(_Report):
     slower: bool = False
 
 
+class GapReport(_Report):
+    """A gap that is open: nothing between ``since`` and ``upto`` was seen, because of ``cause`` (a name for programs).
+    ``policy``: heal or continue. The tables of the collections that are ``left`` may lack what happened in it."""
+
+    number: int
+    cause: str
+    error: str
+    policy: str
+    since: datetime
+    upto: datetime | None = None
+    left: tuple[str, ...] = ()
+    next_step: str = ""
+
+
 class Status(_Report):
     """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
     behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong in this life of the engine.
@@ -179,6 +197,7 @@ class Status(_Report):
     requests: tuple[RequestReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
     suspended: tuple[SuspensionReport, ...] = ()
+    gaps: tuple[GapReport, ...] = ()
     tables: tuple[TableReport, ...] = ()
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()

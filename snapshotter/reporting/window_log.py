@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 
 from snapshotter.core.values.chunks import end_of
 from snapshotter.core.values.effects import Closing, Discard, Effect, LandBatch, ReadChunk
-from snapshotter.core.values.inputs import BatchLanded, ChunkRead, HighWritten, Input, LowWritten, Outcome
+from snapshotter.core.values.inputs import BatchLanded, ChunkRead, HighWritten, Input, LowWritten
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.reporting.notices import key_text
 

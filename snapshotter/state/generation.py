@@ -7,14 +7,19 @@ its place), a new *generation* begins: another checkpoint, another history of pr
 the new one. Old ones stay on the disk, for whoever wants to know what happened.
 
 What had ended stays known: the first state of a new generation holds it, so that a signal that comes again is not
-carried out again. What had not ended is in the journal, and begins anew.
+carried out again. What had not ended is in the journal, and begins anew. Where the stream only goes on behind a gap,
+what is known of the tables stays known too, but no table is whole any more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin
 from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text
 
@@ -25,15 +30,22 @@ _FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class Generation:
     """``number`` counts from 1. The first one has the plain names. ``removed``: the checkpoint of the one before was
-    taken away, so this one begins as an engine's first start does."""
+    taken away, so this one begins as an engine's first start does. ``gap``: what the stream does not show between the
+    generation before and this one (None also in files of earlier versions)."""
 
     number: int = 1
     removed: bool = False
+    gap: Gap | None = None
 
     @property
     def lost(self) -> bool:
-        """It began because the source no longer had the position: all is read again, whatever the mode says."""
+        """It began because the position was of no use any more: a new one is taken, whatever the options say."""
         return self.number > 1 and not self.removed
+
+    @property
+    def heals(self) -> bool:
+        """All is compared with its table, whatever the mode says."""
+        return self.lost and (self.gap is None or self.gap.heals)
 
     @property
     def checkpoint(self) -> str:
@@ -57,16 +69,39 @@ def current(storage: Storage) -> Generation:
     value = from_text(text)
     if value.get("format") != _FORMAT:
         raise ValueError(f"{storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
-    return Generation(int(value["generation"]), value.get("removed", False))
+    gap = Gap.from_json(value["gap"]) if value.get("gap") else None
+    return Generation(int(value["generation"]), value.get("removed", False), gap)
 
 
-def seed(lost: Progress) -> Progress:
-    """The state that a new generation begins from: what had ended in the one that lost its position."""
+def seed(lost: Progress, generation: Generation) -> Progress:
+    """The state that ``generation`` begins from: what had ended in the one before, and gaps that are open. Where it
+    goes on behind a gap, besides what was known of the tables, with every collection marked as unread but those whose
+    initial load had not ended: these have no mark, and are read."""
     ended = tuple(replace(r, ended_in=-1) for r in lost.requests if r.ended)
-    return Progress(requests=ended)
+    begun = Progress(requests=ended, gaps=lost.gaps)
+    if generation.gap is None or generation.gap.heals:
+        return begun
+    marked = lost.coverage or Coverage()
+    loading = {
+        t.namespace for r in lost.requests if r.origin is Origin.INITIAL for t in r.tasks if not t.ended
+    }
+    return replace(
+        begun,
+        rereads=lost.rereads,
+        suspended=lost.suspended,
+        tables=lost.tables,
+        shard_keys=lost.shard_keys,
+        coverage=Coverage(unread=(marked.settled | marked.unread) - loading),
+    )
 
 
 def begin(storage: Storage, generation: Generation) -> None:
     """In force once this returns; its first state is saved before."""
-    value = {"format": _FORMAT, "generation": generation.number, "removed": generation.removed}
+    value: dict[str, Any] = {
+        "format": _FORMAT,
+        "generation": generation.number,
+        "removed": generation.removed,
+    }
+    if generation.gap is not None:
+        value["gap"] = generation.gap.to_json()
     storage.write_text(_FILE, to_text(value))

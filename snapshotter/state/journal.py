@@ -139,6 +139,7 @@ def _request_to(request: SnapshotRequest) -> dict[str, Any]:
             "keys": [bound.to_json() for bound in w.keys],
             "range": w.range.to_json() if w.range else None,
             "reconcile": w.reconcile,
+            "rewrite": w.rewrite,
         }
         for w in request.wanted
     ]
@@ -161,6 +162,7 @@ def _request_from(entry: dict[str, Any]) -> SnapshotRequest:
             keys=tuple(map(Bound.from_json, w.get("keys", ()))),
             range=KeyRange.from_json(w["range"]) if w.get("range") else None,
             reconcile=w.get("reconcile", False),
+            rewrite=w.get("rewrite", False),
         )
         for w in entry["wanted"]
     )

@@ -7,6 +7,9 @@ replay does not undo is in the journal (`state.journal`). Of requests that have 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.progress import Progress
 from snapshotter.state.generation import Generation, begin, current, seed
 from snapshotter.state.storage import Storage
@@ -24,10 +27,12 @@ class ProgressStore:
         self._storage = storage
         self.generation = current(storage)
 
-    def next_generation(self, *, removed: bool = False) -> ProgressStore:
-        """The store of a new generation, in force when this returns; this one is history from then on."""
-        new = Generation(self.generation.number + 1, removed)
-        text = to_text({"format": _FORMAT, **seed(self.newest() or Progress()).to_json()})
+    def next_generation(self, *, removed: bool = False, gap: Gap | None = None) -> ProgressStore:
+        """The store of a new generation, in force when this returns; this one is history from then on. ``removed`` and
+        ``gap`` as in `state.generation.Generation`."""
+        number = self.generation.number + 1
+        new = Generation(number, removed, None if gap is None else replace(gap, number=number))
+        text = to_text({"format": _FORMAT, **seed(self.newest() or Progress(), new).to_json()})
         # The state first: a crash in between leaves the old generation in force.
         self._storage.write_text(f"{new.progress}/{_file_of(-1)}", text)
         begin(self._storage, new)

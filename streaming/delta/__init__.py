@@ -1,8 +1,10 @@
 """State tables in Delta Lake: what a table is and whose, its log, its schema, and how rows get into it in a commit."""
 
 __all__ = [
+    "comparison",
     "delta_log",
     "landing_errors",
+    "local_checkpoints",
     "row_writer",
     "state_merge",
     "state_table",

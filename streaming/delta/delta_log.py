@@ -11,6 +11,7 @@ whatever asks them does it within `active`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,15 @@ _NO_TABLE = -1
 _METADATA = ("id", "name", "description", "format", "schemaString", "partitionColumns")
 _STAGED = "_staged_commits"
 _PIECE_BYTES = 1 << 16
+
+
+_METRICS = (
+    *("operationNumSourceRows", "numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
+    *("numTargetRowsMatchedUpdated", "numTargetRowsNotMatchedBySourceUpdated", "numTargetRowsDeleted"),
+    *("numTargetRowsMatchedDeleted", "numTargetRowsNotMatchedBySourceDeleted", "numTargetRowsCopied"),
+    *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetDeletionVectorsAdded"),
+    *("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved", "executionTimeMs"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +233,43 @@ class TableLog:
 
     def _delta_log(self) -> Any:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
+
+
+def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
+    """Commit, in ``session``, that batch ``version`` of ``app_id`` has left the table at ``path`` as it was: no file
+    comes or goes, so any table takes it. A commit of the same application meanwhile is a conflict."""
+    jvm = cast(Any, session._jvm)
+    delta, none = jvm.org.apache.spark.sql.delta, singleton(jvm.scala, "None")
+    transaction = delta.DeltaLog.forTable(session._jsparkSession, path).startTransaction(none, none)
+    transaction.readTxn().addOne(app_id)
+    recorded = Snapshot(transaction.snapshot()).recorded(app_id)
+    if recorded is not None and recorded >= version:
+        return
+    mark = delta.actions.SetTransaction(app_id, version, jvm.scala.Option.apply(int(time.time() * 1_000)))
+    measured(session, transaction, {})
+    transaction.commit(jvm.PythonUtils.toSeq([mark]), merge_operation(jvm))
+
+
+def measured(session: SparkSession, transaction: Any, figures: Mapping[str, int]) -> None:
+    """Give Delta's ``transaction``, of this ``session``, the metrics that a MERGE has, from these ``figures``; what
+    they lack is 0."""
+    jvm = cast(Any, session._jvm)
+    metrics, context = jvm.org.apache.spark.sql.execution.metric.SQLMetrics, session.sparkContext._jsc.sc()
+    made = {}
+    for name in _METRICS:
+        made[name] = metrics.createMetric(context, name)
+        made[name].set(figures.get(name, 0))
+    transaction.registerSQLMetrics(session._jsparkSession, jvm.PythonUtils.toScalaMap(made))
+
+
+def merge_operation(jvm: Any) -> Any:
+    """A MERGE by key, as a table's history shows it."""
+    delta, none = jvm.org.apache.spark.sql.delta, singleton(jvm.scala, "None")
+    clause = getattr(delta, "DeltaOperations$MergePredicate")
+    matched = [clause(jvm.scala.Option.apply("s._op = 'd'"), "delete"), clause(none, "update")]
+    new = [clause(jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
+    clauses = (jvm.PythonUtils.toSeq(part) for part in (matched, new, []))
+    return getattr(delta, "DeltaOperations$Merge")(none, none, none, none, *clauses)
 
 
 @contextmanager

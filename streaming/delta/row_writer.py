@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from streaming.delta.comparison import Found, Reads
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -66,11 +68,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows of the table's columns, one a key. ``ranges`` hold all of their keys; None: they may lie anywhere."""
+    """Rows of the table's columns, one a key (None: there are none). ``reads`` besides are written only where they
+    differ from what the table has. ``ranges`` hold all keys of both; None: they may lie anywhere. So does what is
+    ``known``, but for the deletes, which are of ``rows``."""
 
-    rows: DataFrame
+    rows: DataFrame | None
     ranges: Sequence[Range] | None
     known: Known = NOTHING_KNOWN
+    reads: Reads | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether all of it fits every executor."""
+        return self.known.few and not self.known.large
 
 
 class RowWriter(Protocol):
@@ -80,9 +90,10 @@ class RowWriter(Protocol):
     raises them, and leave the table as it was.
     """
 
-    def merge(self, source: Source, batch: Batch) -> None:
-        """Delete the keys of rows whose ``_op`` is "d", update those that the table has, insert the others. A key
-        outside the source's ranges fails before anything is written."""
+    def merge(self, source: Source, batch: Batch) -> Found:
+        """Delete the keys of rows whose ``_op`` is "d", update those that the table has, insert the others; and what
+        the source's READs have found in the table. A key outside the source's ranges fails before anything is written.
+        """
 
     def append(self, source: Source, batch: Batch) -> None:
         """Insert rows whose keys are proven new."""
@@ -120,12 +131,20 @@ class TableFacts:
 
 
 def choose(
-    how: How, known: Known, table: TableFacts, off: str | None, *, adds: bool = False, heals: bool = False
+    how: How,
+    known: Known,
+    table: TableFacts,
+    off: str | None,
+    *,
+    adds: bool = False,
+    heals: bool = False,
+    compares: bool = False,
 ) -> Choice:
     """Which writer lands this. ``how`` is that of `state_table.StateTable.land`; ``known`` is promised of the source.
 
     ``off``: the Spark setting that switches our writer off, if one does. ``adds``: rows that are proven new come with
-    it. ``heals``: a key may have several rows in the table, and one has to be left.
+    it. ``heals``: a key may have several rows in the table, and one has to be left. ``compares``: some rows are written
+    only where they differ from the table's.
     """
     if how == "append":
         return Choice(By.APPEND, "its keys are proven new")
@@ -141,6 +160,8 @@ def choose(
         reason = "READs that are proven new join the commit"
     elif heals:
         reason = "keys that have several rows are to be left with one"
+    elif compares:
+        reason = "READs are held against its rows"
     elif (size := table.size_bytes()) > table.small_bytes:
         reason = f"the table is large ({_mb(size)}), so old rows are marked in deletion vectors"
     elif table.files() == 0:

@@ -15,7 +15,7 @@ keys new and strictly ascending.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
@@ -27,7 +27,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from streaming.column_names import KEY, OP
-from streaming.delta.delta_log import USER_METADATA, configured
+from streaming.delta.comparison import NOTHING_FOUND, Found, matched
+from streaming.delta.delta_log import USER_METADATA, configured, record
 from streaming.delta.row_writer import Batch, Source
 from streaming.keys.ranges import RANGES_MAX, Range, cover
 
@@ -113,19 +114,26 @@ class DeltaMerge:
     vectors: bool = True
     how: Literal["merge", "insert", "replace"] = "merge"
 
-    def merge(self, source: Source, batch: Batch) -> None:
+    def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`; the batch's marks are the session's.
+
+        READs are held against the version before the MERGE, outside of its transaction: a writer that comes between
+        the two is no conflict, but its commit is found by the look behind each landing (`table_guard`).
 
         In each task over Delta's log Spark writes some hundred lines of Java, only to find their class in its cache:
         half of the task's time. A few rows go quicker without; for many rows that Java is worth it (bench/README.md).
         """
-        del batch
         known, replaces, updates = source.known, self.how == "replace", self.how != "insert"
         ranges = None if replaces else source.ranges
         condition = F.col(f"t.{KEY}") == F.col(f"s.{KEY}")
         if ranges is not None:
             condition = condition & within(F.col(f"t.{KEY}"), ranges)
-        rows = guarded(source.rows, ranges, distinct=known.distinct)
+        rows, found, free = self._rows_of(source)
+        if rows is None:  # a MERGE of nothing would leave an empty file behind
+            free()
+            record(self.session, self.path, batch.app_id, batch.batch_id)
+            return found
+        rows = guarded(rows, ranges, distinct=known.distinct)
         if known.few and not known.large and self.how == "merge":
             rows = F.broadcast(rows)
         few = not self.vectors and known.rows is not None and known.rows <= _FEW_ROWS
@@ -141,10 +149,28 @@ class DeltaMerge:
         if replaces:
             builder = builder.whenNotMatchedBySourceDelete()
         with configured(self.session, settings):
-            builder.whenNotMatchedInsertAll(~deletes).execute()
+            try:
+                builder.whenNotMatchedInsertAll(~deletes).execute()
+            finally:
+                free()
+        return found
+
+    def _rows_of(self, source: Source) -> tuple[DataFrame | None, Found, Callable[[], None]]:
+        """What is to be merged (None: nothing); what its READs have found; and what frees the frame afterwards."""
+        if source.reads is None:
+            assert source.rows is not None, "a source has rows, or READs"
+            return source.rows, NOTHING_FOUND, lambda: None
+        table = self.session.read.format("delta").load(self.path)
+        if source.ranges is not None:
+            table = table.where(within(F.col(KEY), source.ranges))
+        matches = matched(table, source.reads, few=source.few)
+        if source.rows is None:
+            return None if matches.all_equal else matches.to_write, matches.found, matches.free
+        return source.rows.unionByName(matches.to_write), matches.found, matches.free
 
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`."""
+        assert source.rows is not None, "an append has rows"
         append(self.path, source.rows, batch.app_id, batch.batch_id, batch.user_metadata)
 
 

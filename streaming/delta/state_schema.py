@@ -6,6 +6,8 @@ field of the documents whose name clashes with one is rescued, and rows that are
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
@@ -21,10 +23,17 @@ def fitting(rows: StructType, table: StructType, ours: StructType) -> list[Colum
     differences = type_differences(rows, _ours(table, ours))
     if differences:
         raise ValueError("; ".join(differences))
+    return of_schema(rows, table)
+
+
+def of_schema(rows: StructType, ours: StructType, but: Container[str] = ()) -> list[Column]:
+    """The columns of ``ours``, without those named in ``but``, from rows that have more: further columns, and further
+    fields in their structs. What the rows have not is null."""
     given = {field.name: field.dataType for field in rows.fields}
     return [
         _filled(F.col(quoted(field.name)), given.get(field.name), field.dataType).alias(field.name)
-        for field in table.fields
+        for field in ours.fields
+        if field.name not in but
     ]
 
 

@@ -34,6 +34,7 @@ from streaming.column_names import CLUSTER_TIME, KEY, Path
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
+from streaming.delta.comparison import NOTHING_FOUND, Found, Reads
 from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
@@ -80,7 +81,8 @@ def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Con
 class Landed:
     """What a landing did. ``wrote`` is False when the table records this batch, or a later one, already.
 
-    ``source_rows`` are the rows it was given, whatever became of them.
+    ``source_rows`` are the rows it was given, whatever became of them, without READs that equal their rows: these are
+    counted in what the READs have ``found``.
     """
 
     wrote: bool
@@ -89,6 +91,7 @@ class Landed:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    found: Found = NOTHING_FOUND
 
 
 class StateTable:
@@ -243,7 +246,7 @@ class StateTable:
     @_in_session
     def land(
         self,
-        source: DataFrame,
+        source: DataFrame | None,
         *,
         batch_id: int,
         metadata: Mapping[str, Any],
@@ -253,6 +256,8 @@ class StateTable:
         part: Part = "batch",
         added: DataFrame | None = None,
         heals: bool = False,
+        reads: DataFrame | None = None,
+        rewrite: bool = False,
     ) -> Landed:
         """Write the rows of batch ``batch_id`` in one commit, with ``metadata`` (JSON values) in it. Batches must
         ascend: one that is not above the newest recorded is left out, and `Landed.wrote` says so.
@@ -266,7 +271,9 @@ class StateTable:
         part, which the caller has landed; `recorded_batch` does not tell of it. ``added``: rows whose keys are neither
         in the table nor in the source, inserted beside a merge where `takes_added` says so, or else merged with the
         source. ``heals``: where a key of the source has several rows in the table (two engines have landed there), one
-        is left; a MERGE would keep as many as there are.
+        is left; a MERGE would keep as many as there are. ``reads``: further rows of a merge, whose keys the source
+        lacks, written only where they differ from the table's (with ``rewrite`` whatever the table has). Without a
+        ``source`` there is nothing else.
 
         Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
         object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
@@ -281,13 +288,27 @@ class StateTable:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
-        landing = Landing(
-            how, Source(source, key_ranges, known), Batch(app_id, batch_id, user_metadata), added, heals
-        )
-        first, again = (partial(self._write, landing, tried=tried) for tried in (False, True))
-        with state_merge.transaction(self._session, app_id, batch_id, user_metadata):
+        plan = self._plan_of(before)
+        compared = None if reads is None else Reads(reads, table_schema(self.layout, plan), rewrite)
+        whole = Source(source, key_ranges, known, compared)
+        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals)
+        landed = self._landed(landing, token, before.version)
+        # Batches ascend, so only this one's parts can come again.
+        self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
+        return landed
+
+    def _landed(self, landing: Landing, token: str, before: int) -> Landed:
+        """Write it, and find its commit behind the version ``before`` by the ``token`` in it."""
+        found: list[Found] = []
+
+        def write(*, tried: bool) -> None:
+            found[:] = [self._write(landing, tried=tried)]
+
+        first, again = (partial(write, tried=tried) for tried in (False, True))
+        app_id, batch_id = landing.batch.app_id, landing.batch.batch_id
+        with state_merge.transaction(self._session, app_id, batch_id, landing.batch.user_metadata):
             attempts(first, again, admit=self._admitted)
-        commit = self._commit_of(token, before.version)
+        commit = self._commit_of(token, before)
         if commit is None:
             self._writing.files = None
             self._admitted()
@@ -295,17 +316,17 @@ class StateTable:
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
             )
-        # Batches ascend, so only this one's parts can come again.
-        self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
-        return _landed(commit)
+        return replace(_landed(commit), found=found[0])
 
-    def _write(self, landing: Landing, *, tried: bool) -> None:
+    def _write(self, landing: Landing, *, tried: bool) -> Found:
         """Write rows as they fit the table of this moment."""
-        table = self._existing()
-        source = replace(landing.source, rows=self._fitting(landing.source.rows, table))
+        table, source = self._existing(), landing.source
+        rows = None if source.rows is None else self._fitting(source.rows, table)
+        reads = source.reads and replace(source.reads, rows=self._fitting(source.reads.rows, table))
         added = None if landing.added is None else self._fitting(landing.added, table)
+        fitted = replace(landing, source=replace(source, rows=rows, reads=reads), added=added)
         try:
-            self._writing.write(replace(landing, source=source, added=added), table, tried=tried)
+            return self._writing.write(fitted, table, tried=tried)
         except AnalysisException as error:
             if self._existing().schema == table.schema:
                 raise

@@ -4,7 +4,8 @@ A MERGE looks for the source's keys in the table, joins the two again to write w
 old rows. Our sources need less: each of their rows is a whole new row (or a delete), whatever the old one was.
 
     files    that may hold keys of the source                       (by the statistics of each, `table_files`)
-    found    where those keys lie in them: one join
+    found    where those keys lie in them: one join; of READs also whether they equal the row that is there, and those
+             that do are left out (`comparison`)
     vectors  that mark the rows found
     write    the source's rows but for deletes, and rows ``added``, whose keys are proven new
              (the guard of `state_merge` is in this plan: a key outside the ranges fails it)
@@ -20,17 +21,19 @@ the table nor the source.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP
+from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, matched
 from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import guarded
-from streaming.delta.transaction import Removed, Transaction
+from streaming.delta.transaction import PLACE, Removed, Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,38 +60,50 @@ class Upsert:
     files: TableFiles | None = None
     added: DataFrame | None = None
 
-    def merge(self, source: Source, batch: Batch) -> None:
+    def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
-        self._in_transaction(
-            batch, partial(_upsert, source=source, batch_id=batch.batch_id, added=self.added)
-        )
+        work = partial(_upsert, source=source, batch_id=batch.batch_id, added=self.added)
+        return self._in_transaction(batch, work)
 
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`. Delta's own append reads nothing, so of two that append the same rows both succeed;
         here the ranges count as read."""
         self._in_transaction(batch, partial(_insert, source=source, batch_id=batch.batch_id))
 
-    def _in_transaction(self, batch: Batch, work: Callable[[Transaction], None]) -> None:
+    def _in_transaction(self, batch: Batch, work: Callable[[Transaction], Found]) -> Found:
+        found = NOTHING_FOUND
         known, self.files = self.files, None
         transaction = Transaction(self.session, self.path, batch.app_id, known)
         self.guard.admit(transaction.begins)
         recorded = transaction.recorded()
         if recorded is None or recorded < batch.batch_id:
-            work(transaction)
+            found = work(transaction)
             # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
             self.session.catalog.refreshByPath(self.path)
             self.files = transaction.known
+        return found
 
 
-def _upsert(transaction: Transaction, source: Source, batch_id: int, added: DataFrame | None) -> None:
+def _upsert(transaction: Transaction, source: Source, batch_id: int, added: DataFrame | None) -> Found:
     known = source.known
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
-    removed = _remove(transaction, source)
-    rows = [guarded(source.rows, source.ranges, distinct=True).where(F.col(OP) != "d")]
-    if added is not None:
-        transaction.reads(None)  # that none of their keys is there
-        rows.append(added)
-    made, written = transaction.write(reduce(DataFrame.unionByName, rows))
+    files = transaction.files(source.ranges)
+    with ExitStack() as until_written:
+        matches = None
+        if source.reads is not None and not files.isEmpty():
+            places = transaction.rows_and_places(files)
+            matches = matched(places, source.reads, few=source.few, keep=PLACE)
+            until_written.callback(matches.free)
+        removed = _remove(transaction, files, source, matches)
+        rows = [frame for frame in (source.rows, _to_write(source, matches)) if frame is not None]
+        made, written = 0, 0
+        if rows:
+            whole = guarded(reduce(DataFrame.unionByName, rows), source.ranges, distinct=True)
+            rows = [whole.where(F.col(OP) != "d")]
+            if added is not None:
+                transaction.reads(None)  # that none of their keys is there
+                rows.append(added)
+            made, written = transaction.write(reduce(DataFrame.unionByName, rows))
     updated = min(removed.rows - removed.deletes, written)  # more rows went where a key had several
     figures = {
         "operationNumSourceRows": written + known.deletes,
@@ -104,23 +119,38 @@ def _upsert(transaction: Transaction, source: Source, batch_id: int, added: Data
         "numTargetDeletionVectorsUpdated": removed.other_vectors,
     }
     transaction.commit(batch_id, figures)
+    return NOTHING_FOUND if matches is None else matches.found
 
 
-def _insert(transaction: Transaction, source: Source, batch_id: int) -> None:
+def _to_write(source: Source, matches: Matches | None) -> DataFrame | None:
+    """The READs that the table has otherwise, or has not; None where there is nothing at all to write: a write of no
+    rows would leave an empty file behind."""
+    if source.reads is None:
+        return None
+    reads = source.reads.rows if matches is None else matches.to_write
+    changed = matches is not None and matches.found.changed
+    return None if source.rows is None and not changed and reads.isEmpty() else reads
+
+
+def _insert(transaction: Transaction, source: Source, batch_id: int) -> Found:
+    assert source.rows is not None, "an append has rows"
     transaction.reads(source.ranges)
     transaction.write(source.rows)
     transaction.commit_append(batch_id)
+    return NOTHING_FOUND
 
 
-def _remove(transaction: Transaction, source: Source) -> Removed:
-    """Take out what the table has of the source's keys."""
-    files = transaction.files(source.ranges)
+def _remove(transaction: Transaction, files: Any, source: Source, matches: Matches | None) -> Removed:
+    """Take out what these files have of the source's keys, but for rows that equal their READ."""
     if files.isEmpty():
         return Removed()
-    keys = source.rows.select(KEY, F.col(OP).alias(_OP))
-    few = source.known.few
-    found = transaction.places(files).join(F.broadcast(keys) if few else keys, KEY)
+    few, found = source.known.few, []
+    if source.rows is not None:
+        keys = source.rows.select(KEY, F.col(OP).alias(_OP))
+        found.append(transaction.places(files).join(F.broadcast(keys) if few else keys, KEY))
+    if matches is not None and (matches.found.changed or not found):
+        found.append(matches.differing.withColumn(_OP, F.lit("r")))
     deletes = Observation()
-    found = found.observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
-    removed = transaction.remove(files, found, few=few)
+    rows = reduce(DataFrame.unionByName, found).observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
+    removed = transaction.remove(files, rows, few=few)
     return replace(removed, deletes=int(deletes.get["count"]))

@@ -3,10 +3,11 @@ instead where somebody else was quicker, or has altered the table meanwhile."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streaming.delta import state_merge
+from streaming.delta.comparison import NOTHING_FOUND, Found
 from streaming.delta.row_writer import (
     NOTHING_KNOWN,
     Batch,
@@ -66,56 +67,65 @@ class Writing:
         self.chosen: Choice | None = None
 
     def choose(
-        self, how: How, known: Known, table: Snapshot, *, adds: bool = False, heals: bool = False
+        self,
+        how: How,
+        known: Known,
+        table: Snapshot,
+        *,
+        adds: bool = False,
+        heals: bool = False,
+        compares: bool = False,
     ) -> Choice:
         """As `row_writer.choose`, of the table at this version. Changes nothing."""
         facts = TableFacts(
             lambda: table.files, lambda: table.size, self._small_bytes, lambda: unsupported(table)
         )
-        return choose(how, known, facts, self._off, adds=adds, heals=heals)
+        return choose(how, known, facts, self._off, adds=adds, heals=heals, compares=compares)
 
-    def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> None:
-        """Write ``landing``, whose rows fit the columns of ``table``. ``tried``: another writer was quicker, so keys
-        are no longer proven new, and are looked for. Raises the conflicts of `row_writer.RowWriter`."""
+    def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> Found:
+        """Write ``landing``, whose rows fit the columns of ``table``; what its READs have found there. ``tried``:
+        another writer was quicker, so keys are no longer proven new, and are looked for. Raises the conflicts of
+        `row_writer.RowWriter`."""
         how, source, added = landing.how, landing.source, landing.added
         if tried and (how == "append" or added is not None):
             self.chosen = Choice(By.MERGE, "another writer committed first, so keys are no more proven new")
-            self._merge(landing, table, how="insert" if how == "append" else how)
-            return
-        self.chosen = self.choose(how, source.known, table, adds=added is not None, heals=landing.heals)
+            return self._merge(landing, table, how="insert" if how == "append" else how)
+        asks = {"adds": added is not None, "heals": landing.heals, "compares": source.reads is not None}
+        self.chosen = self.choose(how, source.known, table, **asks)
         if self.chosen.by is By.MERGE:
-            self._merge(landing, table, how=how)
-        elif not self._by_ourselves(landing):
-            # It was altered since it was looked at, or takes no upserts: Delta's own command can, if more slowly.
-            self._by_delta(landing, table)
+            return self._merge(landing, table, how=how)
+        found = self._by_ourselves(landing)
+        # It was altered since it was looked at, or takes no upserts: Delta's own command can, if more slowly.
+        return self._by_delta(landing, table) if found is None else found
 
-    def _by_ourselves(self, landing: Landing) -> bool:
-        """Whether the table is one for transactions of our own; then the work is done."""
+    def _by_ourselves(self, landing: Landing) -> Found | None:
+        """Done, where the table is one for transactions of our own; else None."""
         if self._off is not None:
-            return False
+            return None
         upsert = Upsert(self._session, self._path, self._guard, self.files, landing.added)
         try:
-            (upsert.append if landing.how == "append" else upsert.merge)(landing.source, landing.batch)
+            if landing.how == "append":
+                upsert.append(landing.source, landing.batch)
+                return NOTHING_FOUND
+            return upsert.merge(landing.source, landing.batch)
         except Unsupported:
-            return False
+            return None
         finally:
             self.files = upsert.files
-        return True
 
-    def _by_delta(self, landing: Landing, table: Snapshot) -> None:
+    def _by_delta(self, landing: Landing, table: Snapshot) -> Found:
         if landing.how == "append":
             DeltaMerge(self._session, self._path).append(landing.source, landing.batch)
-            return
+            return NOTHING_FOUND
         self.chosen = Choice(By.MERGE, "the table was altered while the batch landed")
-        source = Source(landing.source.rows, landing.source.ranges)
-        self._merge(
-            Landing(landing.how, source, landing.batch, landing.added), table, how="merge", vectors=True
-        )
+        source = replace(landing.source, known=NOTHING_KNOWN)
+        return self._merge(replace(landing, source=source), table, how="merge", vectors=True)
 
-    def _merge(self, landing: Landing, table: Snapshot, *, how: How, vectors: bool | None = None) -> None:
+    def _merge(self, landing: Landing, table: Snapshot, *, how: How, vectors: bool | None = None) -> Found:
         source = landing.source
         if landing.added is not None:  # what was said of the source does not hold for both
+            assert source.rows is not None, "rows are added beside others"
             source = Source(source.rows.unionByName(landing.added), None, NOTHING_KNOWN)
         assert how != "append"
         marks = self._vectors and table.size > self._small_bytes if vectors is None else vectors
-        DeltaMerge(self._session, self._path, marks, how).merge(source, landing.batch)
+        return DeltaMerge(self._session, self._path, marks, how).merge(source, landing.batch)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
-from streaming.delta.delta_log import Snapshot, configured, singleton
+from streaming.delta.delta_log import Snapshot, configured, measured, merge_operation, singleton
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
 
@@ -34,14 +34,8 @@ _FEATURES = frozenset(
 # With few rows nothing is left to find out: sizes seen on the way would change nothing, and planning anew after each
 # stage takes a sixth of the time.
 _FEW = {"spark.sql.autoBroadcastJoinThreshold": "10m", "spark.sql.adaptive.enabled": "false"}
-_PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
-_METRICS = (
-    *("operationNumSourceRows", "numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
-    *("numTargetRowsMatchedUpdated", "numTargetRowsNotMatchedBySourceUpdated", "numTargetRowsDeleted"),
-    *("numTargetRowsMatchedDeleted", "numTargetRowsNotMatchedBySourceDeleted", "numTargetRowsCopied"),
-    *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetDeletionVectorsAdded"),
-    *("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved", "executionTimeMs"),
-)
+PLACE = _PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
+"""Of a row: its file, and its number there."""
 
 
 def unsupported(table: Snapshot) -> str | None:
@@ -138,8 +132,12 @@ class Transaction:
 
     def places(self, files: Any) -> DataFrame:
         """The key of each row in these files, and where it lies."""
+        return self.rows_and_places(files).select(KEY, *PLACE)
+
+    def rows_and_places(self, files: Any) -> DataFrame:
+        """The rows in these files, with where each lies."""
         place = F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX)
-        return self._rows(files).select(KEY, *place)
+        return self._rows(files).select("*", *place)
 
     def remove(self, files: Any, found: DataFrame, *, few: bool = False) -> Removed:
         """Take out the rows whose places are ``found`` in these files. ``few`` says that ``found`` needs no join of two
@@ -197,8 +195,9 @@ class Transaction:
 
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:
         """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""
-        self._measure({**metrics, "executionTimeMs": int((time.monotonic() - self._began) * 1_000)})
-        self._commit(version, self._merge())
+        took = int((time.monotonic() - self._began) * 1_000)
+        measured(self._session, self._transaction, {**metrics, "executionTimeMs": took})
+        self._commit(version, merge_operation(self._jvm))
 
     def commit_append(self, version: int) -> None:
         """The same of rows that were only written, as an append; its figures are those of the write."""
@@ -218,26 +217,6 @@ class Transaction:
 
     def _rows(self, files: Any) -> DataFrame:
         return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
-
-    def _merge(self) -> Any:
-        clause = getattr(self._delta, "DeltaOperations$MergePredicate")
-        matched = [
-            clause(self._jvm.scala.Option.apply("s._op = 'd'"), "delete"),
-            clause(self._none, "update"),
-        ]
-        new = [clause(self._jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
-        merge = getattr(self._delta, "DeltaOperations$Merge")
-        clauses = (self._seq(matched), self._seq(new), self._seq([]))
-        return merge(self._none, self._none, self._none, self._none, *clauses)
-
-    def _measure(self, figures: Mapping[str, int]) -> None:
-        metrics = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics
-        context, made = self._session.sparkContext._jsc.sc(), {}
-        for name in _METRICS:
-            made[name] = metrics.createMetric(context, name)
-            made[name].set(figures.get(name, 0))
-        known = self._jvm.PythonUtils.toScalaMap(made)
-        self._transaction.registerSQLMetrics(self._session._jsparkSession, known)
 
     def _add(self, actions: Any) -> None:
         self._actions += [actions.apply(at) for at in range(actions.size())]

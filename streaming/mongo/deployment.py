@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
 from typing import Any, Literal
 
 from bson.timestamp import Timestamp
@@ -53,8 +54,10 @@ __all__ = [
     "check_deployment",
     "classify",
     "connect",
+    "deployment_id",
     "majority_time",
     "new_client",
+    "newest_time",
     "oldest_time",
     "redacted",
     "wire_version",
@@ -167,6 +170,49 @@ def majority_time(client: RawClient) -> ClusterTime:
         raise ConfigurationError(f"{_named(client)} names no majority-committed time: not a replica set?")
     gossip = hello.get("$clusterTime")
     return _time(gossip["clusterTime"] if gossip else hello["operationTime"])
+
+
+def newest_time(client: RawClient) -> ClusterTime:
+    """The newest change that the source has, whether a majority has it or not; through mongos as `majority_time`."""
+    hello = client.admin.command("hello")
+    if "lastWrite" in hello:
+        return _time(hello["lastWrite"]["opTime"]["ts"])
+    return majority_time(client)
+
+
+def deployment_id(client: RawClient) -> dict[str, str]:
+    """What tells this deployment from others, by name, as far as the user may ask: the replica set's name and its
+    ``replicaSetId``, or a sharded cluster's ``clusterId``."""
+    if client.is_mongos:
+        return _permitted(
+            "clusterId",
+            lambda: (client.config["version"].find_one({}, {"clusterId": 1}) or {}).get("clusterId"),
+        )
+    named = {"setName": str(client.admin.command("hello")["setName"])}
+    of_config = _permitted(
+        "replicaSetId", lambda: _set_id(client.admin.command("replSetGetConfig").get("config"))
+    )
+    return {
+        **named,
+        **(
+            of_config
+            or _permitted("replicaSetId", lambda: _set_id(client.local["system.replset"].find_one()))
+        ),
+    }
+
+
+def _set_id(config: Any) -> Any:
+    return ((config or {}).get("settings") or {}).get("replicaSetId")
+
+
+def _permitted(name: str, ask: Callable[[], Any]) -> dict[str, str]:
+    try:
+        found = ask()
+    except OperationFailure as error:
+        if classify(error).kind is not Kind.PERMISSION:
+            raise
+        return {}
+    return {} if found is None else {name: str(found)}
 
 
 def oldest_time(client: RawClient) -> ClusterTime:

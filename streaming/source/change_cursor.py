@@ -47,8 +47,8 @@ SMALLEST_AWAIT_MS = 1
 POSITION_LOST = (
     "the oplog no longer holds the changes after position {start}. Either this reader stood still for longer"
     " than the oplog reaches back, or its position was a stored resume token that did not move while the"
-    " captured collections were quiet. What to do: take a new position and read again what may have been missed:"
-    " an engine that is started with snapshot.mode=when_needed does both; a query of one's own needs a new checkpoint."
+    " captured collections were quiet. A query of one's own needs a new checkpoint; an engine does what"
+    " engine.position.lost says."
     " To prevent it, let the oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)"
 )
 ALL_COLUMNS = (

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from streaming.delta import state_merge
+from streaming.delta.comparison import Found, Reads
 from streaming.delta.delta_log import Commit, TableLog, active
 from streaming.delta.row_writer import Batch, Known, RowWriter, Source
 from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
@@ -80,6 +82,30 @@ class Bench:
         mark = Batch("e", batch, f'{{"batch": {batch}}}')
         with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
             (self.writer.append if how == "append" else self.writer.merge)(source, mark)
+
+    def read(
+        self,
+        batch: int,
+        *reads: tuple[str, int | None],
+        beside: Sequence[Change] = (),
+        rewrite: bool = False,
+        theirs: bool = False,
+    ) -> Found:
+        """Merge READs, and other rows ``beside`` them. ``theirs``: the table has a column that is not ours."""
+        changes: list[Change] = [(key, n, "r") for key, n in reads]
+        whole = self.source([*changes, *beside])
+        read, rows = self.frame(changes), self.frame(beside) if beside else None
+        if theirs:
+            read = read.withColumn("theirs", F.lit(None).cast("string"))
+        known = replace(whole.known, deletes=sum(op == "d" for _, _, op in beside))
+        source = Source(rows, whole.ranges, known, Reads(read, SCHEMA, rewrite))
+        mark = Batch("e", batch, f'{{"batch": {batch}}}')
+        with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
+            return self.writer.merge(source, mark)
+
+    def files(self) -> set[str]:
+        """The data files on the disk, those of deletion vectors too."""
+        return {file.name for file in self.path.iterdir() if file.is_file() and file.name[0] not in "._"}
 
     def newest(self) -> Commit | None:
         newest = self.log.newest()
@@ -186,6 +212,57 @@ def test_what_a_reader_keeps_in_sparks_cache_is_refreshed(bench: Bench) -> None:
         assert bench.spark.read.format("delta").load(str(bench.path)).count() == 2
     finally:
         kept.unpersist()
+
+
+def test_reads_that_equal_their_rows_are_not_written(bench: Bench) -> None:
+    """Counted instead. What differs takes the place of its row, what is new comes besides, and when or by what a row
+    was written is no difference. Where all are equal the batch is recorded, and no file comes or goes."""
+    bench.write(0, ("a", 1, "c"), ("b", 2, "u"), ("c", 3, "r"))
+    found = bench.read(1, ("a", 1), ("b", 20), ("c", 3), ("d", 4))
+    assert (found, bench.rows()) == (Found(1, 2), [("a", 1), ("b", 20), ("c", 3), ("d", 4)])
+    files = bench.files()
+    assert bench.read(2, ("a", 1), ("b", 20), ("c", 3), ("d", 4)) == Found(0, 4)
+    assert bench.files() == files
+    newest = bench.log.newest()
+    assert newest is not None
+    assert newest.recorded("e") == 2
+
+
+def test_reads_land_beside_other_rows(bench: Bench) -> None:
+    """In the one commit of the batch: events are written whatever the table has, and deletes are deletes."""
+    bench.write(0, *((key, 1, "c") for key in "abcd"))
+    found = bench.read(1, ("c", 1), ("d", 4), beside=[("a", 1, "u"), ("b", None, "d"), ("e", 5, "c")])
+    assert (found, bench.rows()) == (Found(1, 1), [("a", 1), ("c", 1), ("d", 4), ("e", 5)])
+    assert bench.version() == 2
+
+
+def test_all_reads_are_written_where_that_is_wanted(bench: Bench) -> None:
+    """Those that equal their rows count as changed."""
+    bench.write(0, ("a", 1, "c"), ("b", 2, "c"))
+    files = bench.files()
+    assert bench.read(1, ("a", 1), ("b", 2), ("c", 3), rewrite=True) == Found(2, 0)
+    assert bench.rows() == [("a", 1), ("b", 2), ("c", 3)]
+    assert bench.files() != files
+
+
+def test_nulls_and_what_is_rescued_are_compared(bench: Bench) -> None:
+    """A null is no value, and a row that somebody has altered by hand differs, in our columns only."""
+    bench.write(0, ("a", None, "c"), ("b", 2, "c"), ("c", 3, "c"), ("d", 4, "c"))
+    name = f"delta.`{bench.path}`"
+    bench.spark.sql(f"UPDATE {name} SET _rescued_data = '{{}}' WHERE _key = 'b'")
+    bench.spark.sql(f"UPDATE {name} SET _cluster_time = 99, _op = 'u' WHERE _key = 'c'")
+    bench.spark.sql(f"ALTER TABLE {name} ADD COLUMNS (theirs STRING)")
+    bench.spark.sql(f"UPDATE {name} SET theirs = 'x' WHERE _key = 'd'")
+    reads: list[tuple[str, int | None]] = [("a", None), ("b", 2), ("c", 3), ("d", 4)]
+    assert bench.read(1, *reads, theirs=True) == Found(1, 3)
+    assert bench.read(2, ("a", 1), ("b", None), theirs=True) == Found(2, 0)
+
+
+def test_a_key_that_has_several_rows_equals_none_of_them(bench: Bench) -> None:
+    """As after two engines: it is written, so that it can be left with one row."""
+    bench.write(0, ("a", 1, "c"), ("b", 2, "c"), how="append")
+    bench.write(1, ("a", 1, "c"), how="append")
+    assert bench.read(2, ("a", 1), ("b", 2)) == Found(1, 1)
 
 
 # The differences

@@ -64,11 +64,11 @@ def test_always_reads_at_every_start(lab: Lab, reads: Reads) -> None:
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
     with lab.running() as engine:
-        done = engine.wait("initial-2", SECONDS)
+        done = engine.wait("heal", SECONDS)
         assert done.tasks[0].rows == 20
         newest = engine.engine.store.newest()
         assert newest is not None
-        assert [request.id for request in newest.requests] == ["initial", "initial-2"]
+        assert [request.id for request in newest.requests] == ["initial", "heal"]
     lab.assert_equal("orders")
 
 
@@ -138,7 +138,7 @@ def test_a_lost_position_is_given_up_where_the_mode_says_so(
     assert classify(failed.value).kind is Kind.POSITION_LOST
     lab.with_options("cluster_time", snapshot__mode="when_needed")
     with lab.running() as engine:
-        done = engine.wait("initial-2", SECONDS)
+        done = engine.wait("heal", SECONDS)
         assert {t.namespace.collection: t.deleted for t in done.tasks} == {"orders": 1, "people": 1}
         assert known(engine)["half"].paused
         assert not known(engine)["half"].ended
@@ -151,7 +151,7 @@ def test_a_lost_position_is_given_up_where_the_mode_says_so(
     assert lab.rows("people") == []
     with lab.running() as engine:
         engine.catch_up(SECONDS)
-        assert set(known(engine)) == {"initial", "initial-2", "once", "half"}, "and the new position goes on"
+        assert set(known(engine)) == {"initial", "heal", "once", "half"}, "and the new position goes on"
 
 
 def test_an_initial_load_may_be_filtered(lab: Lab, reads: Reads) -> None:

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.landing.targets.state_rows import MEMORY_BYTES, PARTITION_BYTES
 from streaming.delta.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate

@@ -123,8 +123,7 @@ def test_a_position_that_the_oplog_has_lost(forgetful: MongoDeployment) -> None:
         "1700000000.1",
         "stood still",
         "quiet",
-        "read again",
-        "snapshot.mode=when_needed",
+        "engine.position.lost",
         "replSetResizeOplog",
     ):
         assert part in text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.effects import Closing
-from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from streaming.delta.table_identity import TableMark, Version, altered

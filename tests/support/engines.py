@@ -27,6 +27,7 @@ from snapshotter.core.values.tasks import TaskProgress
 from snapshotter.engine.engine import Engine
 from snapshotter.reading import request_lane
 from snapshotter.reading.chunk_reader import Buffer, ReadJob
+from snapshotter.reporting.status import STATUS_FILE, Status
 from streaming.namespaces import Namespace
 from tests.support.tables import difference, landing_marks, rows
 
@@ -123,6 +124,10 @@ class Lab:
     @property
     def state(self) -> Path:
         return self.folder / "warehouse" / "_snapshotter" / f"engine-{self.database}"
+
+    def status(self) -> Status:
+        """What the engine says of itself."""
+        return Status.from_json((self.state / STATUS_FILE).read_text(encoding="utf-8"))
 
     def assert_equal(self, *collections: str) -> None:
         """Collections at rest equal their tables, as an independent reader sees them."""

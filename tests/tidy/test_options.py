@@ -107,6 +107,8 @@ unit/test_settings.py::test_waits_reach_the_engine
     engine.batch.wait.ms
 integration/test_engine_suspended.py::test_altered_tables_are_repaired_where_that_is_wished
     engine.table.altered
+integration/test_engine_lost_positions.py::test_healing_compares_every_table
+    engine.position.lost
 unit/test_first_load.py::test_what_is_captured_since_is_read_as_at_a_first_start
     engine.snapshot.new.collections
 integration/test_post_images.py::test_an_engine_that_may_switch_them_on_does

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.core.values.window import Window, WindowId
@@ -68,7 +69,7 @@ def half_done(rows: int) -> RequestProgress:
     """The first collection runs, the second waits."""
     request = RequestProgress.accepted(REQUEST)
     task = request.tasks[0].opened(Bound(b"z", "z"), 1_000, ordered_keys=True).begun(table_empty=True)
-    return request.with_task(task.advanced(Bound(b"a", "a"), rows=rows, superseded=10))
+    return request.with_task(task.advanced(Bound(b"a", "a"), Outcome(rows, 10)))
 
 
 def test_before_the_first_batch_there_is_no_position(clock: Clock) -> None:

@@ -12,6 +12,7 @@ from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.configuration.snapshot_modes import MODES
 from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.gaps import Cause, Gap
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.values.tasks import TaskState
@@ -21,6 +22,7 @@ from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
 from streaming.scope.scope import CaptureScope, NameList
 
 ORDERS, PEOPLE, GONE = (Namespace("shop", name) for name in ("orders", "people", "gone"))
@@ -93,6 +95,10 @@ def state(batch: int, *loads: tuple[str, TaskState]) -> Progress:
     return Progress(batch_id=batch, requests=ended)
 
 
+def after_a_gap(*, heals: bool) -> Generation:
+    return Generation(2, gap=Gap(2, ClusterTime(5, 1), Cause.HISTORY, "gone", heals, 7))
+
+
 NOTHING = Progress()
 DONE = state(7, ("initial", TaskState.DONE))
 LOADING = state(7, ("initial", TaskState.RUNNING))
@@ -146,7 +152,7 @@ def test_a_lost_position_reads_everything_whatever_the_mode_says_of_a_start() ->
     tables = FakeTables((ELSEWHERE, GONE, ORDERS, PEOPLE))
     start = Start("no_data", tables=tables, options={"initial_filters": {"shop.people": '{"a": 1}'}})
     (load,) = start.asks(LOST, SECOND)
-    assert load.id == "initial-2"
+    assert load.id == "heal"
     assert [(w.namespace, w.filter, w.reconcile) for w in load.wanted] == [
         (ORDERS, None, True),
         (PEOPLE, '{"a": 1}', False),
@@ -274,3 +280,31 @@ def test_a_load_has_an_id_of_its_own() -> None:
     start.journal.forget(state(8, ("initial-2", TaskState.DONE)))
     again = Start("always", start.journal)
     assert again.begins(DONE) == ["initial-3"]
+
+
+@pytest.mark.parametrize("mode", ["no_data", "initial", "when_needed"])
+def test_a_gap_is_healed_whatever_the_mode_reads(mode: str) -> None:
+    """Every captured collection, also those that an initial load leaves out, and those that are no more and have rows:
+    with reconcile where there are rows. As a request of its own kind, and a later start reads nothing besides."""
+    start = Start(mode, tables=FakeTables((ORDERS, GONE)))
+    start.load.config = replace(
+        start.load.config, initial_collections=NameList(("shop.people",), excludes=False, mode="literal")
+    )
+    (load,) = start.asks(NOTHING, after_a_gap(heals=True))
+    assert (load.id, load.origin) == ("heal", Origin.HEAL)
+    assert {w.namespace: w.reconcile for w in load.wanted} == {ORDERS: True, PEOPLE: False, GONE: True}
+    assert start.coverage == Coverage(frozenset({ORDERS, PEOPLE, GONE}))
+
+
+def test_behind_a_gap_only_what_was_being_loaded_is_read() -> None:
+    """A collection without a mark, whose initial load had not ended. All else is unread, and said to be."""
+    start = Start("initial", tables=FakeTables((ORDERS, PEOPLE)))
+    begun = Progress(coverage=Coverage(unread=frozenset({PEOPLE})))
+    (load,) = start.asks(begun, after_a_gap(heals=False))
+    assert (load.id, load.origin) == ("initial", Origin.INITIAL)
+    assert {w.namespace: w.reconcile for w in load.wanted} == {ORDERS: True}
+    assert start.coverage == Coverage(frozenset({ORDERS}), frozenset({PEOPLE}))
+    (advice,) = start.load.warnings(Progress(coverage=start.coverage))
+    assert "--reconcile shop.people" in advice
+    start = Start("no_data", tables=FakeTables((ORDERS, PEOPLE)))
+    assert start.asks(begun, after_a_gap(heals=False)) == []

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.gaps import Cause, Gap
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.state.generation import Generation, current
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
+from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.unit.core.some import bound
 
-ORDERS = Namespace("shop", "orders")
+ORDERS, PEOPLE = Namespace("shop", "orders"), Namespace("shop", "people")
+TASK = TaskProgress(ORDERS, last=bound("9"))
 
 
 def request(name: str, state: TaskState) -> RequestProgress:
@@ -73,6 +79,46 @@ def test_a_checkpoint_that_does_not_know_what_was_saved(offsets: tuple[int, ...]
             new.save(Progress(batch))
         assert (new.newest() or Progress()).batch_id == 24
         assert new.load_before(24).batch_id == 23
+
+
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_gap_is_known_to_the_generation_behind_it(heals: bool) -> None:
+    """Where it is healed nothing of before is believed. Where the stream only goes on, tables and suspensions stay
+    known, every table is unread, and a load that had not ended is begun anew: its collection has no mark. Gaps that are
+    open stay open either way."""
+    storage = MemoryStorage()
+    old = ProgressStore(storage)
+    loading = RequestProgress("initial", Origin.INITIAL, (replace(TASK, state=TaskState.RUNNING),))
+    earlier = Gap(2, ClusterTime(1, 1), Cause.HISTORY, "gone", False, 5, left=frozenset({PEOPLE}))
+    old.save(
+        Progress(
+            8,
+            ClusterTime(9, 1),
+            (loading,),
+            coverage=Coverage(frozenset({ORDERS, PEOPLE})),
+            tables={PEOPLE: TableMark("t", 4)},
+            gaps=(earlier,),
+        )
+    )
+    gap = Gap(0, ClusterTime(9, 1), Cause.HISTORY, "gone", heals, 7)
+    new = old.next_generation(gap=gap)
+    assert new.generation == current(storage) == Generation(2, gap=replace(gap, number=2))
+    assert (new.generation.lost, new.generation.heals) == (True, heals)
+    begun = new.load_before(0)
+    assert (begun.batch_id, begun.requests, begun.gaps) == (-1, (), (earlier,))
+    if heals:
+        assert (begun.coverage, begun.tables) == (None, {})
+    else:
+        assert begun.coverage == Coverage(unread=frozenset({PEOPLE}))
+        assert begun.tables == {PEOPLE: TableMark("t", 4)}
+
+
+def test_a_generation_of_an_earlier_version_heals() -> None:
+    """It was begun to read everything again."""
+    storage = MemoryStorage()
+    storage.write_text("generation.json", '{"format": 1, "generation": 2}')
+    assert current(storage) == Generation(2)
+    assert current(storage).heals
 
 
 def test_an_engine_finds_the_one_in_force() -> None:

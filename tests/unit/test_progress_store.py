@@ -8,6 +8,7 @@ import pytest
 
 from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.values.rereads import Rereads
@@ -26,7 +27,7 @@ def progress(batch_id: int) -> Progress:
     """A state with something in every field."""
     request = RequestProgress.accepted(REQUEST)
     task = request.tasks[0].opened(Bound(b"\x05last", "z"), 7, ordered_keys=True).begun(table_empty=True)
-    task = task.advanced(Bound(b"\x05a", "a"), rows=3, superseded=1)
+    task = task.advanced(Bound(b"\x05a", "a"), Outcome(3, 1))
     other, position = Namespace("shop", "p.q"), ClusterTime(5, batch_id)
     return Progress(
         batch_id,

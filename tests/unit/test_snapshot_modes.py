@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from snapshotter.configuration.settings import Settings
+from snapshotter.configuration.snapshot_decisions import policy
 from snapshotter.configuration.snapshot_modes import GROUP, MODES, SnapshotPolicy, configured, custom
-from snapshotter.engine.assembly import policy
 from snapshotter.errors import ConfigurationError
 from tests.support.packages import install
 

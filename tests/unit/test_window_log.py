@@ -9,7 +9,8 @@ import pytest
 
 from snapshotter.core.values.chunks import KeyRange
 from snapshotter.core.values.effects import Closing, Discard, LandBatch, ReadChunk
-from snapshotter.core.values.inputs import BatchLanded, ChunkRead, HighWritten, LowWritten, Outcome
+from snapshotter.core.values.inputs import BatchLanded, ChunkRead, HighWritten, LowWritten
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import Window
 from snapshotter.reading.ranges import bound_of
 from snapshotter.reporting import window_log

@@ -1,3 +1,13 @@
 """How the machine decides: batches against windows, whose turn it is, how much at once, what is announced. Pure."""
 
-__all__ = ["announcements", "batches", "in_flight", "pace", "queue", "scan", "signal_batch", "streamed_keys"]
+__all__ = [
+    "announcements",
+    "batches",
+    "in_flight",
+    "pace",
+    "proofs",
+    "queue",
+    "scan",
+    "signal_batch",
+    "streamed_keys",
+]

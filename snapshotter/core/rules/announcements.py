@@ -15,6 +15,11 @@ Of a collection, under its own name:
 
     SUSPENDED             nothing of it lands from here on, with the reason
 
+Of the position, under the gap's number (``gap-2``):
+
+    GAP_OPENED            the stream goes on at a new position, behind a gap
+    GAP_CLOSED            every collection has been compared since
+
 The engine itself adds SKIPPED, where a start has no initial load.
 
 ``data`` has the peer's names (Debezium's notifications); the keys in it are ours (`streaming.keys.keys`).
@@ -24,13 +29,15 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from snapshotter.core.values.effects import Announce
+from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 
 SKIPPED = "SKIPPED"
+GAP_OPENED, GAP_CLOSED = "GAP_OPENED", "GAP_CLOSED"
 
 
 def between(before: Progress, after: Progress) -> Iterator[Announce]:
@@ -40,11 +47,32 @@ def between(before: Progress, after: Progress) -> Iterator[Announce]:
         if not suspension.lands and (was is None or was.lands or was.since != suspension.since):
             data = {"cause": suspension.cause, "next_step": suspension.next_step}
             yield Announce("SUSPENDED", str(namespace), namespace, suspension.error, data)
+    yield from _of_gaps({gap.number: gap for gap in before.gaps}, after.gaps)
     known = {request.id: request for request in before.requests}
     for request in after.requests:
         old = known.get(request.id)
         if old is not request:
             yield from _of_request(old, request)
+
+
+def _of_gaps(before: Mapping[int, Gap], gaps: Iterable[Gap]) -> Iterator[Announce]:
+    for gap in gaps:
+        old = before.get(gap.number)
+        data = {
+            "number": str(gap.number),
+            "cause": gap.cause,
+            "policy": "heal" if gap.heals else "continue",
+            "since": str(gap.since),
+            "upto": str(gap.upto or ""),
+            "collections": ",".join(sorted(map(str, gap.affected))),
+            "found_ms": str(gap.found_ms),
+            "error": gap.error,
+            "closed": str(gap.closed or ""),
+        }
+        if old is None:
+            yield Announce(GAP_OPENED, f"gap-{gap.number}", None, gap.error, data)
+        if gap.closed is not None and (old is None or old.closed is None):
+            yield Announce(GAP_CLOSED, f"gap-{gap.number}", None, "", data)
 
 
 def _of_request(old: RequestProgress | None, request: RequestProgress) -> Iterator[Announce]:
@@ -110,5 +138,7 @@ def _of_task(
             "status": status,
         }
         if task.reconcile:
-            data["total_rows_deleted"] = str(task.deleted)
+            counts = {"deleted": task.deleted, "inserted": task.inserted}
+            counts |= {"changed": task.changed, "unchanged": task.unchanged}
+            data |= {f"total_rows_{what}": str(count) for what, count in counts.items()}
         yield Announce("TABLE_SCAN_COMPLETED", request_id, task.namespace, status, data)

@@ -143,6 +143,7 @@ def plan_landing(
                 proven_new=w.namespace in loading and _proven_new(w, landed_upto.get(w.namespace)),
                 superseded=superseded(w.low, truncated_at.get(w.namespace)),
                 reconcile=w.reconcile,
+                rewrite=w.rewrite,
             )
             for w in closing
             if w.namespace not in arrived.recorded

@@ -52,6 +52,7 @@ class InFlight:
                 in_stream=self.in_stream and not exact,
                 ordered_keys=task.ordered_keys,
                 reconcile=task.reconcile,
+                rewrite=task.rewrite,
                 exact=exact,
             )
         )

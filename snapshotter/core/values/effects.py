@@ -113,6 +113,7 @@ class Closing:
     ``proven_new``: no key of its range can be in the table yet, unless an event kept since it was registered put it
     there. ``superseded``: the collection was truncated after ``low``, so none of its READs lands. ``reconcile``: rows
     of its target that it has not read, and on whose key nothing streamed after ``low``, are missing at source: deleted.
+    ``rewrite``: its READs are written even where they equal the rows of the table.
     """
 
     window: Window
@@ -120,6 +121,7 @@ class Closing:
     proven_new: bool
     superseded: bool = False
     reconcile: bool = False
+    rewrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from snapshotter.core.values.chunks import Bound
+from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.namespace_changes import Truncation
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.sharding import ShardKeys
 from snapshotter.core.values.window import WatermarkObservation, WindowId
@@ -134,16 +136,6 @@ class BatchArrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a window that has landed: how many READs became rows, how many were superseded by streamed events,
-    and how many rows were deleted because they are missing at source (`Closing.reconcile`)."""
-
-    kept: int
-    superseded: int
-    deleted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class BatchLanded:
     """Every table of the batch is committed. ``waited``: seconds since the batch before it began, so about as long as
     the oldest of its changes has waited; None for the first batch of a run. ``tables``: which version of which table
@@ -183,8 +175,16 @@ class Draining:
     """The engine is about to stop: open no more windows, let those in flight close."""
 
 
+@dataclass(frozen=True, slots=True)
+class GapFound:
+    """The stream goes on behind this gap. One that is known changes nothing."""
+
+    gap: Gap
+
+
 Input = (
     SignalsTaken
+    | GapFound
     | CollectionOpened
     | CollectionFailed
     | ChunksPlanned

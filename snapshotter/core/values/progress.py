@@ -21,6 +21,7 @@ from typing import Any
 
 from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.requests import Origin, SnapshotRequest
 from snapshotter.core.values.rereads import Rereads
 from snapshotter.core.values.sharding import ShardKeys
@@ -99,7 +100,7 @@ class Progress:
     before there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``:
     which table each collection has landed in, and the newest version of it that was landed, or found sound.
     ``shard_keys``: by what the rows of sharded collections are keyed, or will be once the requests are done
-    (`core.values.sharding`)."""
+    (`core.values.sharding`). ``gaps``: what of the stream was never seen, the oldest first."""
 
     batch_id: int = -1
     position: ClusterTime = ORIGIN
@@ -109,6 +110,7 @@ class Progress:
     suspended: Mapping[Namespace, Suspension] = field(default_factory=dict, hash=False)
     tables: Mapping[Namespace, TableMark] = field(default_factory=dict, hash=False)
     shard_keys: ShardKeys = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
 
     def request(self, request_id: str) -> RequestProgress | None:
         return next((r for r in self.requests if r.id == request_id), None)
@@ -242,6 +244,7 @@ class Progress:
             "tables": {str(n): mark.to_json() for n, mark in self.tables.items()},
             "coverage": self.coverage.to_json() if self.coverage is not None else None,
             "shard_keys": {str(n): list(names) for n, names in sorted(self.shard_keys.items())},
+            "gaps": [gap.to_json() for gap in self.gaps],
         }
 
     @classmethod
@@ -261,6 +264,7 @@ class Progress:
             },
             coverage=Coverage.from_json(value["coverage"]) if value.get("coverage") is not None else None,
             shard_keys={Namespace.parse(n): tuple(k) for n, k in value.get("shard_keys", {}).items()},
+            gaps=tuple(map(Gap.from_json, value.get("gaps", ()))),
         )
         return loaded.accepting(map(RequestProgress.from_json, value["requests"])).sound()
 

@@ -16,8 +16,8 @@ from streaming.namespaces import Namespace
 
 class Origin(StrEnum):
     """Who asked: an operator, the first start, a rename that brought documents which never streamed, the engine itself,
-    whose table somebody else has altered, a change of shard key, after which documents have other keys, or too many
-    ids to read again one by one."""
+    whose table somebody else has altered, a change of shard key, after which documents have other keys, too many ids to
+    read again one by one, or a lost position, behind which every table is compared."""
 
     SIGNAL = "signal"
     INITIAL = "initial"
@@ -25,6 +25,7 @@ class Origin(StrEnum):
     REPAIR = "repair"
     RESHARD = "reshard"
     REREAD = "reread"
+    HEAL = "heal"
 
     @property
     def stops(self) -> bool:
@@ -38,7 +39,8 @@ class Wanted:
     """One collection of a request, or a part of it.
 
     ``filter`` is a query document as Extended JSON text. ``keys`` are single ids, ``range`` the ids between two ends:
-    nothing else is read then. ``reconcile``: rows that are missing at source are deleted from the table.
+    nothing else is read then. ``reconcile``: rows that are missing at source are deleted from the table. ``rewrite``:
+    what is read is written even where the table has it already.
     """
 
     namespace: Namespace
@@ -46,6 +48,7 @@ class Wanted:
     keys: tuple[Bound, ...] = ()
     range: KeyRange | None = None
     reconcile: bool = False
+    rewrite: bool = False
 
     def __post_init__(self) -> None:
         if self.keys and self.range is not None:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from snapshotter.core.values.chunks import Bound, KeyRange
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.requests import Wanted
 from snapshotter.core.values.states import Steps
 from streaming.namespaces import Namespace
@@ -56,7 +57,8 @@ class TaskProgress:
     ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window
     has reached yet need not land, because their window will read a state at or after them. ``resumed`` counts how
     often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were missing at source.
-    ``superseded`` are READs, saved as ``dropped``.
+    ``superseded`` are READs, saved as ``dropped``. Of the ``rows``, which are READs that were not superseded,
+    ``changed`` ones took the place of another row, and ``unchanged`` ones equal the row that was there.
     """
 
     namespace: Namespace
@@ -76,11 +78,15 @@ class TaskProgress:
     reconcile: bool = False
     resumed: int = 0
     deleted: int = 0
+    rewrite: bool = False
+    changed: int = 0
+    unchanged: int = 0
 
     @classmethod
     def of(cls, wanted: Wanted) -> TaskProgress:
         keys = tuple({bound.key: bound for bound in sorted(wanted.keys, key=lambda b: b.key)}.values())
-        return cls(wanted.namespace, wanted.filter, keys=keys, range=wanted.range, reconcile=wanted.reconcile)
+        parts = cls(wanted.namespace, wanted.filter, keys=keys, range=wanted.range)
+        return replace(parts, reconcile=wanted.reconcile, rewrite=wanted.rewrite)
 
     @property
     def ended(self) -> bool:
@@ -125,10 +131,14 @@ class TaskProgress:
         first_load = table_empty and self.whole and self.ordered_keys
         return replace(self, state=state, first_load=first_load)
 
-    def advanced(self, upto: Bound, *, rows: int, superseded: int, deleted: int = 0) -> TaskProgress:
-        """A chunk has landed whose last id is ``upto``. ``rows`` are its READs that became rows, ``superseded`` those
-        that streamed events superseded, ``deleted`` rows that were missing at source. The frontier only moves up: by
-        key, where keys are ordered as ids are. Raises ValueError where it would not."""
+    @property
+    def inserted(self) -> int:
+        """The READs whose keys the table had not."""
+        return max(0, self.rows - self.changed - self.unchanged)
+
+    def advanced(self, upto: Bound, outcome: Outcome) -> TaskProgress:
+        """A chunk has landed whose last id is ``upto``, with this ``outcome``. The frontier only moves up: by key,
+        where keys are ordered as ids are. Raises ValueError where it would not."""
         state = self._after("advanced", TaskState.RUNNING)
         ordered = self.ordered_keys or self.keys
         if ordered and self.frontier is not None and not self.frontier.key < upto.key:
@@ -140,9 +150,11 @@ class TaskProgress:
             state=state,
             frontier=upto,
             chunks=self.chunks + 1,
-            rows=self.rows + rows,
-            superseded=self.superseded + superseded,
-            deleted=self.deleted + deleted,
+            rows=self.rows + outcome.kept,
+            superseded=self.superseded + outcome.superseded,
+            deleted=self.deleted + outcome.deleted,
+            changed=self.changed + outcome.changed,
+            unchanged=self.unchanged + outcome.unchanged,
         )
 
     def finished(self) -> TaskProgress:
@@ -208,6 +220,9 @@ class TaskProgress:
             "reconcile": self.reconcile,
             "resumed": self.resumed,
             "deleted": self.deleted,
+            "rewrite": self.rewrite,
+            "changed": self.changed,
+            "unchanged": self.unchanged,
         }
 
     @classmethod

@@ -121,6 +121,7 @@ class Window:
     rows: int = 0
     ordered_keys: bool = True
     reconcile: bool = False
+    rewrite: bool = False
     exact: bool = False
 
     def low_written(self, time: ClusterTime) -> Window:

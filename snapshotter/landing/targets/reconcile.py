@@ -31,8 +31,9 @@ from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.stale_rows import id_part
-from snapshotter.reading.chunk_reader import Buffer, free_checkpoint, held
+from snapshotter.reading.chunk_reader import Buffer
 from streaming.decode.streamed_rows import table_schema
+from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.keys.keys import ID_ALL, is_sharded, start_of

@@ -7,9 +7,10 @@ key, the latest streamed event that lands something, else the READ of the window
     reads = READs of closing windows  anti-join  keys streamed after their window's low watermark
     MERGE (rows ∪ reads)
 
-Where the READs' ranges are proven new, their keys are held against all that streamed since the windows were registered,
-and the reads are inserted beside a merge of the rows: in the same commit, or (where the table takes no deletion
-vectors) in one behind it.
+A READ that equals the row which the table has is left out of the MERGE, and counted (`streaming.delta.comparison`),
+unless its request asks for every row to be written. Where the READs' ranges are proven new, their keys are held against
+all that streamed since the windows were registered, and the reads are inserted beside a merge of the rows: in the same
+commit, or (where the table takes no deletion vectors) in one behind it.
 
 Where the batch truncated the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
 has not: still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows
@@ -34,7 +35,7 @@ from pyspark.sql import functions as F
 
 from snapshotter.core.values.chunks import KeyRange
 from snapshotter.core.values.effects import Closing
-from snapshotter.core.values.inputs import Outcome
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.incomplete import after_truncation
@@ -42,8 +43,10 @@ from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
-from snapshotter.reading.chunk_reader import Trailer, free_checkpoint, held
+from snapshotter.reading.chunk_reader import Trailer
 from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
+from streaming.delta.comparison import NOTHING_FOUND, Found
+from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
@@ -227,8 +230,10 @@ def _commit(
     missing: MissingRows | None,
     landed: LandedCollection,
 ) -> LandedCollection:
-    """Merge all of it in one commit."""
-    source = [frame for frame in (events, reads) if frame is not None]
+    """Merge all of it in one commit. READs that equal their rows are not written, unless one of the windows wants all
+    to be; where the batch truncates the collection, no row is left for them to equal."""
+    compared = reads if batch.truncated is None else None
+    source = [frame for frame in (events, None if compared is not None else reads) if frame is not None]
     trailers, spans = _trailers(batch), _spans_read(batch)
     added = sum(c.window.rows for c in batch.closings)
     kept_rows = -landed.events
@@ -238,9 +243,10 @@ def _commit(
         added += missing.total
         kept_rows -= missing.total
     known = _known(landed, added, trailers, missing=missing.total if missing is not None else 0)
-    done = _merge(opened, batch, identity, source, spans, known, landed)
+    done = _merge(opened, batch, identity, source, spans, known, landed, reads=compared)
     landed.wrote = done.wrote
-    _share_out(batch, kept_rows + done.source_rows, landed, missing.counts if missing is not None else {})
+    kept_rows += done.source_rows + done.found.unchanged
+    _share_out(batch, kept_rows, landed, missing.counts if missing is not None else {}, done.found)
     return landed
 
 
@@ -281,16 +287,24 @@ def _files(rows: int, cores: int) -> int:
 
 
 def _share_out(
-    batch: CollectionContents, kept_rows: int, landed: LandedCollection, deleted: Mapping[WindowId, int]
+    batch: CollectionContents,
+    kept_rows: int,
+    landed: LandedCollection,
+    deleted: Mapping[WindowId, int],
+    found: Found = NOTHING_FOUND,
 ) -> None:
-    """Note what became of each window's READs. Windows share one commit, which counts only the sum of what it kept: so
-    the earliest ones take the rows."""
+    """Note what became of each window's READs: how many rows of the table they changed, or equal, and how many were
+    deleted. Windows share one commit, which counts only the sums: so the earliest ones take the rows, and of these
+    first what is unchanged."""
+    unchanged, changed = found.unchanged, found.changed
     for closing in batch.closings:
         read = closing.window.rows
         share = 0 if closing.superseded else min(read, max(0, kept_rows))
-        kept_rows -= share
+        equal = min(share, unchanged)
+        other = min(share - equal, changed)
+        kept_rows, unchanged, changed = kept_rows - share, unchanged - equal, changed - other
         window = closing.window.id
-        landed.outcomes[window] = Outcome(share, read - share, deleted.get(window, 0))
+        landed.outcomes[window] = Outcome(share, read - share, deleted.get(window, 0), other, equal)
 
 
 def _merge(
@@ -304,11 +318,12 @@ def _merge(
     *,
     windows: bool = True,
     added: DataFrame | None = None,
+    reads: DataFrame | None = None,
 ) -> Landed:
-    """The batch's first part; ``spans`` hold all keys but the events'. Without ``windows``: their READs follow in a
-    commit of their own, which names them."""
+    """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
+    their rows. Without ``windows``: their READs follow in a commit of their own, which names them."""
     return opened.table.land(
-        reduce(DataFrame.unionByName, source),
+        reduce(DataFrame.unionByName, source) if source else None,
         batch_id=identity.batch_id,
         metadata=_metadata(batch, identity, windows=windows),
         how="replace" if batch.truncated is not None else "merge",
@@ -316,6 +331,8 @@ def _merge(
         known=known,
         added=added,
         heals=any(c.reconcile for c in batch.closings),
+        reads=reads,
+        rewrite=any(c.rewrite for c in batch.closings),
     )
 
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from snapshotter.core.values.effects import Closing, LandBatch, Unreached
-from snapshotter.core.values.inputs import Outcome
 from snapshotter.core.values.namespace_changes import Truncation
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.chunk_reader import Buffer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapshotter.core.rules.announcements import between
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.tasks import TaskProgress
 
@@ -13,8 +14,8 @@ from .some import ITEMS, ORDERS, bound, request
 WAITING = RequestProgress.accepted(request("q1", ORDERS, ITEMS))
 OPENED = TaskProgress(ORDERS).opened(bound("k4"), 4, ordered_keys=True)
 RUNNING = OPENED.begun(table_empty=False)
-MOVED = RUNNING.advanced(bound("k2"), rows=2, superseded=0)
-DONE = MOVED.advanced(bound("k4"), rows=2, superseded=0).finished()
+MOVED = RUNNING.advanced(bound("k2"), Outcome(2, 0))
+DONE = MOVED.advanced(bound("k4"), Outcome(2, 0)).finished()
 EMPTY = TaskProgress(ITEMS).opened(None, 0, ordered_keys=True)
 
 

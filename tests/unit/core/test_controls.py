@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from snapshotter.core.values.commands import Pause, Resume, Stop
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.memory import KEPT, Handled, Memory, Moment
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.tasks import TaskState
 from tests.support.taken import after
@@ -20,7 +21,7 @@ from .some import ITEMS, ORDERS, bound, request
 Q1 = RequestProgress.accepted(request("q1", ORDERS, ITEMS))
 Q2 = RequestProgress.accepted(request("q2", ORDERS))
 RUNNING = Q2.with_task(Q2.tasks[0].opened(bound("k9"), 9, ordered_keys=True).begun(table_empty=True))
-FAILED = RUNNING.with_task(RUNNING.tasks[0].advanced(bound("k2"), rows=1, superseded=0).failed("reset"))
+FAILED = RUNNING.with_task(RUNNING.tasks[0].advanced(bound("k2"), Outcome(1, 0)).failed("reset"))
 
 
 def states(it: RequestProgress) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from snapshotter.core.values.chunks import KeyRange
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Wanted
 from snapshotter.core.values.tasks import TaskProgress, TaskState
@@ -24,7 +25,7 @@ STOPPED = RUNNING.stopped()
 STEPS: dict[str, Callable[[TaskProgress], TaskProgress]] = {
     "opened": lambda t: t.opened(bound("k9"), 9, ordered_keys=True),
     "begun": lambda t: t.begun(table_empty=False),
-    "advanced": lambda t: t.advanced(bound("k2"), rows=2, superseded=1),
+    "advanced": lambda t: t.advanced(bound("k2"), Outcome(2, 1)),
     "finished": lambda t: t.finished(),
     "failed": lambda t: t.failed("no"),
     "stopped": lambda t: t.stopped(),
@@ -80,12 +81,12 @@ def test_a_first_load_reads_everything_into_an_empty_table(
 
 def test_the_frontier_only_moves_up() -> None:
     """By key, where keys are ordered as ids are; counts add up."""
-    there = RUNNING.advanced(bound("k4"), rows=3, superseded=1).advanced(bound("k6"), rows=1, superseded=0)
+    there = RUNNING.advanced(bound("k4"), Outcome(3, 1)).advanced(bound("k6"), Outcome(1, 0))
     assert (there.frontier, there.chunks, there.rows, there.superseded) == (bound("k6"), 2, 4, 1)
     with pytest.raises(ValueError, match="would go back from 'k6' to 'k5'"):
-        there.advanced(bound("k5"), rows=0, superseded=0)
+        there.advanced(bound("k5"), Outcome(0, 0))
     collated = WAITING.opened(bound("k1"), 9, ordered_keys=False).begun(table_empty=False)
-    assert collated.advanced(bound("k6"), rows=0, superseded=0).advanced(bound("k5"), rows=0, superseded=0)
+    assert collated.advanced(bound("k6"), Outcome(0, 0)).advanced(bound("k5"), Outcome(0, 0))
 
 
 def test_a_request_ends_with_its_last_task() -> None:
@@ -99,7 +100,7 @@ def test_a_request_ends_with_its_last_task() -> None:
 
 def test_a_failed_task_goes_on_behind_what_has_landed() -> None:
     """And is a first load no more, for what streamed since has landed ahead of it."""
-    failed = RUNNING.advanced(bound("k4"), rows=3, superseded=0).failed("no")
+    failed = RUNNING.advanced(bound("k4"), Outcome(3, 0)).failed("no")
     again = failed.going_on(2)
     assert (again.state, again.frontier, again.first_load) == (TaskState.RUNNING, bound("k4"), False)
     assert (again.error, again.resumed, again.rows) == (None, 2, 3)

@@ -6,6 +6,7 @@ import pytest
 
 from snapshotter.core.rules.scan import Planned, Scan
 from snapshotter.core.values.chunks import KeyRange, end_of
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.requests import Wanted
 from snapshotter.core.values.tasks import TaskProgress
 
@@ -138,7 +139,7 @@ def test_single_ids_are_chunks_without_a_plan() -> None:
     assert (it.exhausted, it.complete) == (True, False)
     it.next_close = 2
     assert it.complete
-    later = Scan.of(task.advanced(bound("k3"), rows=1, superseded=1), 9, 3)
+    later = Scan.of(task.advanced(bound("k3"), Outcome(1, 1)), 9, 3)
     assert [p.target for p in later.ready] == [ids("k5", "k7")]
 
 
@@ -153,7 +154,7 @@ def test_a_range_begins_with_its_lower_end() -> None:
         KeyRange(bound("k2"), bound("k2"), closed=True),
         chunk("k2", "k6"),
     ]
-    again = Scan.of(task.advanced(bound("k2"), rows=1, superseded=0), 2, 9)
+    again = Scan.of(task.advanced(bound("k2"), Outcome(1, 0)), 2, 9)
     assert (again.tail, again.closed) == (bound("k2"), False)
     one = Scan.of(
         TaskProgress.of(Wanted(ORDERS, range=KeyRange(bound("k6"), None, closed=True))).opened(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from snapshotter.core.values import tasks, window
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.states import Steps
@@ -71,7 +72,7 @@ def steps_of_a_task(task: TaskProgress) -> dict[str, Any]:
     return {
         "opened": lambda: task.opened(bound("9"), 9, ordered_keys=True),
         "begun": lambda: task.begun(table_empty=False),
-        "advanced": lambda: task.advanced(bound("9"), rows=1, superseded=0),
+        "advanced": lambda: task.advanced(bound("9"), Outcome(1, 0)),
         "finished": task.finished,
         "stopped": task.stopped,
         "failed": lambda: task.failed("why"),

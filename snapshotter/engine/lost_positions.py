@@ -1,0 +1,151 @@
+"""When a position is lost, and what is done about it.
+
+A position is lost where the oplog no longer reaches back to it, where the deployment is another one than it was taken
+from, and where the source's newest change lies before it (an older copy was restored). The first is the server's word.
+The other two it would answer with silence or with somebody else's changes, so they are looked for: which deployment it
+is before each run, and how far it has come at each look at the source.
+
+What follows is for ``engine.position.lost`` to say: the engine fails, or a new position is taken, and the gap between
+the two is recorded, announced, and healed or left (`core.values.gaps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+
+from snapshotter.configuration.option_groups import POSITION_LOST
+from snapshotter.configuration.option_values import PositionLost
+from snapshotter.core.values.gaps import Cause, Gap
+from snapshotter.errors import SnapshotterError, cause_of
+from snapshotter.state.storage import Storage
+from streaming.json_text import from_text, to_text
+from streaming.mongo import errors as mongo_errors
+from streaming.mongo.deployment import deployment_id, newest_time
+from streaming.mongo.errors import ErrorClass, PositionLostError
+from streaming.mongo.server_codes import Kind
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.engine")
+_FILE = "source.json"
+_FORMAT = 1
+_LOOKS, _LOOK_SECONDS = 20, 0.5
+"""A node that has just become primary, or a router that has just started, may know of less for a moment."""
+
+
+class PositionGone(SnapshotterError):
+    """The position is lost, and the engine is to fail then."""
+
+
+@dataclass(slots=True)
+class SourceWatch:
+    """Holds the source against the position. Raises PositionLostError where they do not belong together."""
+
+    storage: Storage
+    client: MongoClient[Any]
+    _behind: int = 0
+
+    def check_deployment(self, position: ClusterTime | None) -> None:
+        """Before a run that goes on at ``position`` (None: nothing has landed yet): whether this is the deployment of
+        before. One that does not tell its id is known by the name of its replica set."""
+        found, known = deployment_id(self.client), self._known()
+        differs = [name for name, value in found.items() if known.get(name, value) != value]
+        if position is not None and differs:
+            what, before = differs[0], known[differs[0]]
+            raise PositionLostError(
+                f"this is another deployment: its {what} is {found[what]}, and position {position} was taken from "
+                f"{before}. Its changes do not follow those that have landed",
+                ErrorClass(Kind.POSITION_LOST, Cause.DEPLOYMENT),
+            )
+        if known != {**known, **found}:
+            self._write({**known, **found})
+
+    def accept(self) -> None:
+        """The deployment that is there now is the one that counts."""
+        self._write(deployment_id(self.client))
+
+    def await_head(self, position: ClusterTime, pause: Callable[[float], bool]) -> None:
+        """Before a run that goes on at ``position``: whether the source has come as far. ``pause`` waits for so many
+        seconds, and returns whether the engine is to stop."""
+        while (newest := newest_time(self.client)) < position:
+            self.check_head(newest, position)
+            if pause(_LOOK_SECONDS):
+                return
+
+    def check_head(self, head: ClusterTime, position: ClusterTime) -> None:
+        """``head`` is the newest majority-committed time that the source has told. Behind ``position`` it is looked at
+        more closely, and after some looks in a row the position is lost."""
+        if head >= position or (newest := newest_time(self.client)) >= position:
+            self._behind = 0
+            return
+        if not self._behind:
+            _log.warning(
+                "the source's newest change lies before the position",
+                newest=str(newest),
+                position=str(position),
+            )
+        self._behind += 1
+        if self._behind >= _LOOKS:
+            raise PositionLostError(
+                f"the source's newest change, {_moment(newest)}, lies before position {_moment(position)}: it was "
+                "replaced by an older copy. What was written since that copy, and what has landed of it, differ",
+                ErrorClass(Kind.POSITION_LOST, Cause.AHEAD),
+            )
+
+    def _known(self) -> dict[str, str]:
+        text = self.storage.read_text(_FILE)
+        if text is None:
+            return {}
+        value = from_text(text)
+        if value.get("format") != _FORMAT:
+            raise ValueError(f"{self.storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
+        return {name: str(found) for name, found in value.items() if name != "format"}
+
+    def _write(self, found: dict[str, str]) -> None:
+        self.storage.write_text(_FILE, to_text({"format": _FORMAT, **found}))
+
+
+def gap_of(
+    error: BaseException, position: ClusterTime, policy: PositionLost, now_ms: Callable[[], int]
+) -> Gap | None:
+    """The gap that ``error``, which ended a run, leads to behind ``position`` under this ``policy``. None where it is
+    no lost position. Raises PositionGone where the engine is to fail. ``now_ms`` is the clock, in milliseconds since
+    the epoch."""
+    found = mongo_errors.classify(error)
+    if found.kind is not Kind.POSITION_LOST:
+        return None
+    cause = Cause(found.name) if found.name in list(Cause) else Cause.HISTORY
+    if policy is PositionLost.FAIL:
+        raise PositionGone(
+            f"the position is lost ({cause}): nothing behind {_moment(position)} has landed. {cause_of(error)}",
+            f"start with {POSITION_LOST}=heal: a new position, and every captured collection is compared with its "
+            f"table; or {POSITION_LOST}=continue: a new position, and what was missed stays missing until it is read. "
+            "Let the oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)",
+        ) from error
+    return Gap(0, position, cause, cause_of(error), policy is PositionLost.HEAL, now_ms())
+
+
+def tell(gap: Gap, *, mode_reads: bool) -> None:
+    """Say what happens now; ``mode_reads``: snapshot.mode reads collections by itself."""
+    told = {"cause": str(gap.cause), "since": _moment(gap.since), "error": gap.error}
+    if not gap.heals:
+        _log.warning(
+            "the position is lost: a new one is taken, and what changed in between is not in the tables until it is "
+            "read (snapshotter execute-snapshot --reconcile)",
+            **told,
+        )
+        return
+    whole = "" if mode_reads else ", also what snapshot.mode has never read: they will be whole"
+    _log.warning(
+        f"the position is lost: a new one is taken, and all captured collections are compared with their tables{whole}",
+        **told,
+    )
+
+
+def _moment(position: ClusterTime) -> str:
+    return f"{datetime.fromtimestamp(position.t, UTC):%Y-%m-%d %H:%M:%S} UTC ({position})"

@@ -1,0 +1,114 @@
+"""READs held against the rows that a table has: which of their keys it has, and which of its rows equal what was read.
+
+A row that equals its document says so already: it is left as it is, so a sound table that is read again gets no new
+files, and whoever follows the table's changes sees real ones only. Equality is that of rows as they land: every column
+of ours, and what is rescued. When something was written, and by what operation, is no part of it; nor are columns that
+somebody has added. It is taken from the table's own columns, never from a digest beside them, so a row that was altered
+by hand differs.
+
+Numbers are equal where Spark holds them equal: a negative zero is a zero, and NaN is NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
+from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.state_schema import of_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+_ROW, _READ, _SAME = "_snapshotter_row", "_snapshotter_read", "_snapshotter_same"
+_OF_THE_WRITE = frozenset({KEY, CLUSTER_TIME, SOURCE_TS, OP})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What READs have found: how many rows of the table they ``changed``, and how many they left ``unchanged``."""
+
+    changed: int = 0
+    unchanged: int = 0
+
+
+NOTHING_FOUND = Found()
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """READs as rows of the table's columns, one a key, whose keys no other row of their landing has.
+
+    ``ours``: the columns that the table's plan knows; only these are compared. ``rewrite``: what equals its row is
+    written all the same, and counts as changed.
+    """
+
+    rows: DataFrame
+    ours: StructType
+    rewrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The table's rows under the READs' keys, on the executors until they are freed: the key, what else was asked for,
+    and whether the READ equals the row."""
+
+    frame: DataFrame
+    reads: DataFrame
+    found: Found
+
+    @property
+    def differing(self) -> DataFrame:
+        """The table's rows that have to go, without what tells them apart."""
+        return self.frame.where(~F.col(_SAME)).drop(_SAME)
+
+    @property
+    def to_write(self) -> DataFrame:
+        """The READs that the table lacks, or has otherwise."""
+        if not self.found.unchanged:
+            return self.reads
+        return self.reads.join(self.frame.where(_SAME).select(KEY), KEY, "left_anti")
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether nothing is left to write."""
+        return not self.found.changed and self.to_write.isEmpty()
+
+    def free(self) -> None:
+        free_checkpoint(self.frame)
+
+
+def matched(table: DataFrame, reads: Reads, *, few: bool, keep: Sequence[str] = ()) -> Matches:
+    """Hold ``reads`` against the rows of ``table``, and keep these columns of it. ``few``: the READs fit every
+    executor. Where the table has several rows of one key (two engines have landed there), none of them is equal."""
+    equal = F.lit(False)
+    rows = table.select(KEY, *keep)
+    against = reads.rows.select(KEY)
+    if not reads.rewrite:
+        rows = table.select(KEY, *keep, _compared(table, reads.ours).alias(_ROW))
+        against = reads.rows.select(KEY, _compared(reads.rows, reads.ours).alias(_READ))
+        equal = F.col(_ROW).eqNullSafe(F.col(_READ))
+    joined = rows.join(F.broadcast(against) if few else against, KEY)
+    alone = F.count(F.lit(1)).over(Window.partitionBy(KEY)) == 1
+    same = joined.select(KEY, *keep, equal.alias(_SAME))
+    frame = held(same.select(KEY, *keep, (F.col(_SAME) & alone).alias(_SAME)))
+    try:
+        counts = frame.agg(F.count_if(_SAME), F.count_distinct(F.when(~F.col(_SAME), F.col(KEY)))).first()
+    except BaseException:
+        free_checkpoint(frame)
+        raise
+    unchanged, changed = counts or (0, 0)
+    return Matches(frame, reads.rows, Found(changed, unchanged))
+
+
+def _compared(frame: DataFrame, ours: StructType) -> Column:
+    """All that is compared of a row, as one value."""
+    columns = of_schema(frame.schema, ours, but=_OF_THE_WRITE)
+    return F.struct(*columns) if columns else F.struct(F.lit(0))
