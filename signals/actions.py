@@ -108,6 +108,28 @@ class ResumeSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseStream:
+    """Land nothing more until told to resume, also after a restart. The engine keeps its name and takes signals."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeStream:
+    """Land again, from where a pause of the stream stopped."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """End the run under way, and begin another one in the same process; while the engine waits to be restarted by
+    itself, do not wait."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """Write ``message`` to the log; ``{}`` in it stands for the position in the stream."""
 
@@ -124,13 +146,18 @@ class CustomAction:
     data: str = "{}"
 
 
-Action = ExecuteSnapshot | StopSnapshot | PauseSnapshot | ResumeSnapshot | Log | CustomAction
+StreamAction = PauseStream | ResumeStream | Restart
+"""What is about the engine as a whole, and about no request."""
+Action = ExecuteSnapshot | StopSnapshot | PauseSnapshot | ResumeSnapshot | StreamAction | Log | CustomAction
 
 TYPE_NAMES: Mapping[type[Action], str] = {
     ExecuteSnapshot: "execute-snapshot",
     StopSnapshot: "stop-snapshot",
     PauseSnapshot: "pause-snapshot",
     ResumeSnapshot: "resume-snapshot",
+    PauseStream: "pause-stream",
+    ResumeStream: "resume-stream",
+    Restart: "restart",
     Log: "log",
 }
 
@@ -156,9 +183,9 @@ def fields_of(action: Action) -> tuple[str, str, dict[str, object]]:
                 data["data-collections"] = list(action.data_collections)
         case Log():
             data = {"message": action.message}
-        case PauseSnapshot() | ResumeSnapshot():
+        case PauseSnapshot() | ResumeSnapshot() | PauseStream() | ResumeStream() | Restart():
             pass
-    if not isinstance(action, (ExecuteSnapshot, Log)) and action.requests:
+    if isinstance(action, (StopSnapshot, PauseSnapshot, ResumeSnapshot)) and action.requests:
         data["requests"] = list(action.requests)
     return action.id, TYPE_NAMES[type(action)], data
 

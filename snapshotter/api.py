@@ -23,7 +23,7 @@ from typing import Self, TypeVar
 from bson import ObjectId
 from pyspark.sql import SparkSession
 
-from signals.actions import Write
+from signals.actions import PauseStream, Restart, ResumeStream, Write
 from signals.notifications.notification import Notification
 from snapshotter.configuration.settings import Settings
 from snapshotter.core.values.commands import Pause, Resume, Stop
@@ -70,7 +70,8 @@ class Snapshotter:
         return self.engine.spark
 
     def start(self) -> Self:
-        """Start, and return once the first batch has come. Raises what keeps it from starting."""
+        """Start, and return once the first batch has come, or where the stream is paused. Raises what keeps it from
+        starting."""
         if self._thread is not None:
             raise DefiniteError(
                 "this engine has been started already", "make a new Snapshotter to start again"
@@ -84,7 +85,7 @@ class Snapshotter:
             target=self._run, name=f"snapshotter-{self.settings.name}", daemon=True
         )
         self._thread.start()
-        self.until("the first batch", lambda: self.progress_batch() >= 0)
+        self.until("the first batch", lambda: self.progress_batch() >= 0 or self.engine.rests)
         return self
 
     def stop(self) -> None:
@@ -175,6 +176,18 @@ class Snapshotter:
     def stop_snapshot(self, *requests: str, signal_id: str | None = None) -> None:
         """End these requests (none named: all), at once. What has landed stays."""
         self.engine.command(Stop(signal_id or str(ObjectId()), frozenset(requests) or None))
+
+    def pause_stream(self, signal_id: str | None = None) -> None:
+        """Land nothing more, also in the next process, until `resume_stream`. Signals are still taken."""
+        self.engine.act(PauseStream(signal_id or str(ObjectId())))
+
+    def resume_stream(self, signal_id: str | None = None) -> None:
+        """Go on where `pause_stream` stopped."""
+        self.engine.act(ResumeStream(signal_id or str(ObjectId())))
+
+    def restart(self, signal_id: str | None = None) -> None:
+        """End the run under way and begin another; or do not wait for an automatic restart."""
+        self.engine.act(Restart(signal_id or str(ObjectId())))
 
     def on_notification(self, listener: Callable[[Notification], None]) -> None:
         """Call ``listener`` with every notification from now on, on a thread of its own: it may block, and no data

@@ -4,11 +4,12 @@
     ├── ConfigurationError   2  an option or an argument is wrong; nothing was started
     ├── DefiniteError        3  a restart cannot cure it: a missing privilege, a table out of reach
     ├── TransientError       4  it may pass by itself: a connection lost, a primary stepping down
-    └── GaveUp               4  it was retried as often as the options allow
+    ├── GaveUp               4  it was retried as often as the options allow
+    └── Stopped              0  somebody asked for it, before anything was started
 
-``describe`` and ``exit_code`` are the one place where an exception of any kind becomes a message and an
-exit code; the command line uses them, and so does the engine's status. Nothing heavy is imported for it
-before there is an error.
+``describe`` and ``exit_code`` are the one place where an exception of any kind becomes a class, a message, a next step
+and an exit code; the command line, the status, notifications and the log have them from here. Which condition an error
+is in is for `snapshotter.diagnosis`. Nothing heavy is imported for it before there is an error.
 
 Exit codes: 0 done, 1 different (``verify``), 2 configuration or usage, 3 and 4 as above, 130 interrupted.
 """
@@ -18,7 +19,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from snapshotter.failure_classes import CONDITIONS, FailureClass
+
+if TYPE_CHECKING:
+    from snapshotter.diagnosis import Diagnosis
+
+SESSION_LOST = CONDITIONS["spark-lost"].next_step
 EXIT_OK = 0
 EXIT_DIFFERENT = 1
 EXIT_CONFIGURATION = 2
@@ -47,10 +55,13 @@ class SnapshotterError(Exception):
 
     code = EXIT_DEFINITE
 
-    def __init__(self, message: str, next_step: str | None = None) -> None:
+    def __init__(self, message: str, next_step: str | None = None, *, condition: str | None = None) -> None:
+        """``condition`` names a state of `snapshotter.failure_classes` where the class of the error alone does not tell
+        it."""
         super().__init__(message)
         self.message = message
         self.next_step = next_step
+        self.condition = condition
 
 
 class ConfigurationError(SnapshotterError):
@@ -89,61 +100,43 @@ class GaveUp(SnapshotterError):
     code = EXIT_GAVE_UP
 
 
+class Stopped(SnapshotterError):
+    """Somebody asked for a stop before there was anything to end. It is no failure."""
+
+    code = EXIT_OK
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, condition="interrupted")
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An error for a person, and for the status: its class, one message, and what to do next."""
+    """An error for a person, for the status, for notifications and for the log. ``failure`` is its class and
+    ``condition`` the named state in that class (`snapshotter.failure_classes`); ``kind`` is the name of the exception.
+    ``retriable``: the same may go well later, so it is worth another attempt, or another start."""
 
     kind: str
     message: str
-    next_step: str | None
+    next_step: str
     exit_code: int
     expected: bool
     """False for an error nobody has foreseen: a traceback is worth showing."""
+    failure: FailureClass
+    condition: str
+    retriable: bool
+
+    def fields(self) -> dict[str, str]:
+        """As log lines and notifications have them, beside the error itself."""
+        retry = "true" if self.retriable else "false"
+        return {
+            "failure": self.failure.value,
+            "condition": self.condition,
+            "retriable": retry,
+            "next_step": self.next_step,
+        }
 
 
-# By kind of error at MongoDB (``streaming.mongo.errors.Kind``): exit code, and what to do next.
-_AT_MONGODB: dict[str, tuple[int, str | None]] = {
-    "transient": (
-        EXIT_GAVE_UP,
-        "check that the addresses in mongodb.connection.string can be reached from here, and start again",
-    ),
-    "interrupted": (
-        EXIT_GAVE_UP,
-        "see who ends operations at the server (killOp), or what limits their time there, and start again",
-    ),
-    "position-lost": (
-        EXIT_DEFINITE,
-        "start with engine.position.lost=heal: a new position, and each captured collection is compared with its table",
-    ),
-    "permission": (
-        EXIT_DEFINITE,
-        "check mongodb.user, mongodb.password, mongodb.authsource, and the privileges of that user",
-    ),
-    "configuration": (EXIT_CONFIGURATION, None),
-    "event-too-large": (EXIT_DEFINITE, "the change stream cannot deliver an event above 16 MB"),
-}
-
-# What Spark, the system or the storage say of what may pass, and what helps.
-_AROUND: tuple[tuple[str, str], ...] = (
-    # Spark gives a Python process ten seconds, fixed, to start and call back; half of one is usual.
-    (
-        "Python worker failed to connect back",
-        "check that the Python of PYSPARK_PYTHON can import pyspark, and that the machine has time to spare",
-    ),
-    (
-        "Python worker exited unexpectedly",
-        "where memory was short, give the machine more or lower engine.batch.max.events, and start again",
-    ),
-    (
-        "OutOfMemoryError",
-        "give Spark more memory (spark.driver.memory, spark.executor.memory), and start again",
-    ),
-    ("No space left on device", "make room on the disk, and start again"),
-)
-_AROUND_ELSE = "see that delta.warehouse can be written to and that Spark's executors live, and start again"
-SESSION_LOST = (
-    "Spark's JVM has ended, or its session was stopped: see why (memory, most often), and start again"
-)
+_DEFINITE_AT_SOURCE = frozenset({"position-lost", "source-denied", "event-too-large"})
 
 
 def exit_code(error: BaseException) -> int:
@@ -151,47 +144,47 @@ def exit_code(error: BaseException) -> int:
     return describe(error).exit_code
 
 
-_SAID_WHOLE = {"LockError", "MongoUnavailableError", "KafkaUnavailableError", "ServerStartError"}
-"""Errors that say themselves what to do: of the lock, and of the servers that the demo and the sandbox start."""
-_OF_A_TABLE = {"TableAltered", "TableOwned"}
-"""Errors of a table that is not what it was, or another engine's: they bring their next step."""
-
-
 def describe(error: BaseException) -> Description:
-    """Any exception for a person: class, message without credentials, next step, exit code."""
-    kind = type(error).__name__
+    """Any exception for a person: its class, message without credentials, next step, exit code. Never raises."""
+    # This needs the MongoDB driver, and only errors do.
+    from snapshotter.diagnosis import diagnose
+
+    found, kind = diagnose(error), type(error).__name__
     text = _without_marker(_text_of(error))
     message = cause_of(error) if _STACK.search(text) else redact(text)
+    ours = isinstance(error, SnapshotterError)
     if isinstance(error, KeyboardInterrupt):
-        return Description(kind, "interrupted", None, EXIT_INTERRUPTED, True)
-    if isinstance(error, SnapshotterError):
-        return Description(kind, message, error.next_step, error.code, True)
-    # Their modules are loaded wherever their errors are raised, and only there.
-    names = {c.__name__ for c in type(error).__mro__}
-    if "SignalError" in names:
-        return Description(kind, message, None, EXIT_CONFIGURATION, True)
-    if names & _OF_A_TABLE:
-        return Description(kind, message, str(getattr(error, "next_step", "")) or None, EXIT_DEFINITE, True)
-    if names & _SAID_WHOLE:
-        return Description(kind, message, None, EXIT_DEFINITE, True)
-    if "StorageError" in names:
-        next_step = "check delta.warehouse, and the permission to read and write there"
-        return Description(kind, message, next_step, EXIT_DEFINITE, True)
-    # These need the MongoDB driver, and only errors do.
-    from snapshotter import failures
-    from streaming.mongo.errors import classify
+        message = "interrupted"
+    elif not (ours or found.expected):
+        message = f"unexpected {kind}: {message}"
+    return Description(
+        kind=kind if ours else found.source_name or kind,
+        message=message,
+        next_step=str(getattr(error, "next_step", None) or found.condition.next_step),
+        exit_code=_code_of(error, found),
+        expected=ours or found.expected,
+        failure=found.failure,
+        condition=found.condition.name,
+        retriable=found.retriable,
+    )
 
-    found = classify(error)
-    if found.kind.value in _AT_MONGODB:
-        code, next_step_there = _AT_MONGODB[found.kind.value]
-        return Description(found.name or kind, message, next_step_there, code, True)
-    fault = failures.classify(error)
-    if fault is failures.Fault.SESSION_LOST:
-        return Description(kind, message, SESSION_LOST, EXIT_GAVE_UP, True)
-    around = next((helps for words, helps in _AROUND if words in text), None)
-    if around is not None or fault is failures.Fault.ENVIRONMENT:
-        return Description(kind, message, around or _AROUND_ELSE, EXIT_GAVE_UP, True)
-    return Description(kind, f"unexpected {kind}: {message}", None, EXIT_DEFINITE, False)
+
+def _code_of(error: BaseException, found: Diagnosis) -> int:
+    """Exit codes are about the process: whether another one, started as this one was, may go well."""
+    if isinstance(error, SnapshotterError):
+        return error.code
+    match found.condition.name:
+        case "interrupted":
+            return EXIT_INTERRUPTED
+        case "wrong-option" | "wrong-signal":
+            return EXIT_CONFIGURATION
+        case "storage-failing" if "StorageError" in {c.__name__ for c in type(error).__mro__}:
+            return EXIT_DEFINITE  # at a start, before anything was tried again: the place is wrong
+        case name if name in _DEFINITE_AT_SOURCE:
+            return EXIT_DEFINITE
+        case "source-unreachable" | "operation-ended":
+            return EXIT_GAVE_UP
+    return EXIT_GAVE_UP if found.retriable and found.expected else EXIT_DEFINITE
 
 
 def cause_of(error: BaseException) -> str:

@@ -99,6 +99,8 @@ _WORDS: tuple[tuple[str, Fault], ...] = (
     (r"No space left on device|Disk quota exceeded|Too many open files|File too large", Fault.ENVIRONMENT),
     (r"Read-only file system|Input/output error|Stale file handle", Fault.ENVIRONMENT),
     (r"cancelled because SparkContext|Job \d+ cancelled|\bSlow ?Down\b", Fault.ENVIRONMENT),
+    (r"(?i)throttl|too ?many ?requests|service ?unavailable|status code:? ?(?:429|503)\b", Fault.ENVIRONMENT),
+    (r"KafkaError\{code=_(?:ALL_BROKERS_DOWN|TRANSPORT|RESOLVE|TIMED_OUT|MSG_TIMED_OUT)", Fault.ENVIRONMENT),
 )
 
 _ENVIRONMENT = """
@@ -142,7 +144,7 @@ _CLASS_IN_WORDS = re.compile(
 
 def classify(error: BaseException) -> Fault:
     """Whether an error is worth another attempt. Never raises."""
-    return fault_in(_links(error))
+    return fault_in(links(error))
 
 
 def fault_in(chain: Iterable[Link]) -> Fault:
@@ -159,17 +161,21 @@ def _of_link(link: Link) -> Fault | None:
     for pattern, fault in _WORDS:
         if re.search(pattern, link.words):
             return fault
-    named = [match["java"] or match["python"] for match in _CLASS_IN_WORDS.finditer(link.words)]
-    faults = [_CLASSES[name] for name in named if name in _CLASSES]
+    faults = [_CLASSES[name] for name in named_in(link.words) if name in _CLASSES]
     # Spark reports a failed stage together with what the failure led to: a definite cause counts for more.
     return Fault.DEFINITE if Fault.DEFINITE in faults else next(iter(faults), None)
 
 
-def _links(error: BaseException) -> Iterator[Link]:
+def named_in(words: str) -> list[str]:
+    """The classes of errors that a text names, in its order."""
+    return [match["java"] or match["python"] for match in _CLASS_IN_WORDS.finditer(words)]
+
+
+def links(error: BaseException) -> Iterator[Link]:
     """The error and its causes. Text that came from an executor may hold a line of ours about MongoDB."""
     for link in mongo_errors.causes(error):
         if isinstance(link, mongo_errors.SourceError | PyMongoError):
-            yield Link(mongo_errors.classify(link).kind)
+            yield Link(mongo_errors.classify(link).kind, words=str(link)[:_WORDS_MAX])
             continue
         words = "\n".join([str(link), *_in_the_jvm(link)])[:_WORDS_MAX]
         said = mongo_errors.classify(words)

@@ -21,9 +21,10 @@ _NOISY = ("py4j", "pymongo", "asyncio")
 
 
 class LogFormat(StrEnum):
-    """``key-value`` for people, ``json`` for machines."""
+    """``key-value`` for people (``text`` is another name of it), ``json`` for machines."""
 
     KEY_VALUE = "key-value"
+    TEXT = "text"
     JSON = "json"
 
 

@@ -53,6 +53,7 @@ def check_workers(spark: SparkSession) -> None:
             f"Spark's Python workers run other code than the driver: {'; '.join(differing)}",
             "install the same release for the Python of the workers (PYSPARK_PYTHON), and keep the folder they are "
             "started in off their search path (PYTHONSAFEPATH=1, spark.executorEnv.PYTHONSAFEPATH = 1)",
+            condition="wrong-libraries",
         )
     _checked.add(application)
 

@@ -29,7 +29,10 @@ from signals.actions import (
     IdRange,
     Log,
     PauseSnapshot,
+    PauseStream,
+    Restart,
     ResumeSnapshot,
+    ResumeStream,
     SnapshotType,
     StopSnapshot,
     Write,
@@ -165,6 +168,18 @@ class SnapshotClient:
         """Go on with these requests (none named: with all that are paused). One that is named also goes on where it
         failed."""
         return self._send(ResumeSnapshot(id or str(ObjectId()), _ids(requests)))
+
+    def pause_stream(self, id: str | None = None) -> str:
+        """Land nothing more, also after a restart, until `resume_stream`. The engine still takes signals."""
+        return self._send(PauseStream(id or str(ObjectId())))
+
+    def resume_stream(self, id: str | None = None) -> str:
+        """Go on where `pause_stream` stopped."""
+        return self._send(ResumeStream(id or str(ObjectId())))
+
+    def restart(self, id: str | None = None) -> str:
+        """End the engine's run and begin another one, in its process."""
+        return self._send(Restart(id or str(ObjectId())))
 
     def log(self, message: str, id: str | None = None) -> str:
         """Write a message to the engine's log; ``{}`` in it stands for the position in the stream."""

@@ -21,11 +21,13 @@ from enum import StrEnum
 
 
 class Aggregate(StrEnum):
-    """What a notification is about. ``INITIAL`` stands for blocking snapshots too; ``POSITION`` is ours."""
+    """What a notification is about. ``INITIAL`` stands for blocking snapshots too; ``POSITION`` is ours, and so is
+    ``ENGINE``, for the health of the engine as a whole."""
 
     INITIAL = "Initial Snapshot"
     INCREMENTAL = "Incremental Snapshot"
     POSITION = "Position"
+    ENGINE = "Engine"
 
 
 class Kind(StrEnum):
@@ -191,3 +193,10 @@ class Subject:
     def _made(self, kind: Kind, at_ms: int, data: Mapping[str, str]) -> Notification:
         whole = {"connector_name": self.connector, **data}
         return Notification(self.id, self.aggregate.value, kind.value, whole, at_ms)
+
+
+def of_health(engine: str, health: str, connector: str, at_ms: int, data: Mapping[str, str]) -> Notification:
+    """At ``at_ms`` the ``health`` of an ``engine`` has become another: ``ACTIVE``, ``PAUSED`` or ``BROKEN`` is the
+    type, and ``data`` says more of it. ``connector`` is ``topic.prefix``."""
+    whole = {"connector_name": connector, "health": health, **data}
+    return Notification(engine, Aggregate.ENGINE.value, health.upper(), whole, at_ms)

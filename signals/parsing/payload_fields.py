@@ -62,7 +62,7 @@ def data_fields(where: str, data: object, *known: str) -> Mapping[str, Any]:
         )
     if unknown := [key for key in data if key not in known]:
         raise MalformedSignal(
-            f"{where}: data has the unknown field(s) {listed(unknown)}; known are {', '.join(known)}"
+            f"{where}: data has the unknown field(s) {listed(unknown)}; known are {', '.join(known) or '(none)'}"
         )
     return data
 

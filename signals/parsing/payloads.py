@@ -15,7 +15,10 @@ from signals.actions import (
     ExecuteSnapshot,
     Log,
     PauseSnapshot,
+    PauseStream,
+    Restart,
     ResumeSnapshot,
+    ResumeStream,
     SnapshotType,
     StopSnapshot,
 )
@@ -136,11 +139,24 @@ def _log(signal_id: str, data: object) -> Action:
     return Log(signal_id, message)
 
 
+def _of_stream(kind: Callable[[str], Action]) -> Callable[[str, object], Action]:
+    """The parser of a signal about the engine as a whole: it has no data."""
+
+    def parse(signal_id: str, data: object) -> Action:
+        data_fields(f"signal {signal_id!r}", data)
+        return kind(signal_id)
+
+    return parse
+
+
 PARSERS: Mapping[str, Callable[[str, object], Action]] = {
     "execute-snapshot": _execute,
     "stop-snapshot": _stop,
     "pause-snapshot": _pause,
     "resume-snapshot": _resume,
+    "pause-stream": _of_stream(PauseStream),
+    "resume-stream": _of_stream(ResumeStream),
+    "restart": _of_stream(Restart),
     "log": _log,
 }
 """By a signal's type: its id and data to its action. Each raises SignalError only."""

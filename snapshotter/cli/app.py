@@ -6,11 +6,22 @@ import traceback
 from importlib import metadata
 from typing import Annotated, Any
 
+import structlog
 import typer
 from typer.core import TyperGroup
 
-from snapshotter.cli import config, demo, run, sandbox, signal_commands, status, take_over, verify
-from snapshotter.cli.common import LogOptions, say
+from snapshotter.cli import (
+    config,
+    demo,
+    run,
+    sandbox,
+    signal_commands,
+    status,
+    stream_commands,
+    take_over,
+    verify,
+)
+from snapshotter.cli.common import LogOptions, checked_level, say
 from snapshotter.errors import describe
 from snapshotter.log import LogFormat
 
@@ -29,9 +40,13 @@ class Reporting(TyperGroup):
             found = describe(error)
             if not found.expected:
                 traceback.print_exception(error)
+            if isinstance(ctx.obj, LogOptions) and ctx.obj.format is LogFormat.JSON:
+                structlog.get_logger("snapshotter.cli").error(found.message, **found.fields())
+                raise typer.Exit(found.exit_code) from error
+            retry = "worth another attempt" if found.retriable else "not worth another attempt as it is"
             say(f"error: {found.message}")
-            if found.next_step:
-                say(f"next: {found.next_step}")
+            say(f"class: {found.failure} ({found.condition}), {retry}")
+            say(f"next: {found.next_step}")
             raise typer.Exit(found.exit_code) from error
 
 
@@ -66,11 +81,7 @@ def before(
     ] = LogFormat.KEY_VALUE,
 ) -> None:
     """Options before the command."""
-    if log_level is not None and log_level.lower() not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter(
-            f"{log_level!r} is none of debug, info, warning, error", param_hint="--log-level"
-        )
-    ctx.obj = LogOptions(log_level, log_format)
+    ctx.obj = LogOptions(checked_level(log_level), log_format)
 
 
 app.command("run")(run.run)
@@ -78,6 +89,9 @@ app.command("execute-snapshot")(signal_commands.execute_snapshot)
 app.command("stop-snapshot")(signal_commands.stop_snapshot)
 app.command("pause-snapshot")(signal_commands.pause_snapshot)
 app.command("resume-snapshot")(signal_commands.resume_snapshot)
+app.command("pause-stream")(stream_commands.pause_stream)
+app.command("resume-stream")(stream_commands.resume_stream)
+app.command("restart")(stream_commands.restart)
 app.command("log")(signal_commands.log)
 app.command("status")(status.status)
 app.command("take-over")(take_over.take_over)

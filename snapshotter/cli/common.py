@@ -28,6 +28,7 @@ ConfigFile = Annotated[
         metavar="FILE",
     ),
 ]
+LEVELS = ("debug", "info", "warning", "error")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -59,7 +60,15 @@ def load_settings(path: Path, *, warn: bool = True) -> Settings:
 def set_up_logging(ctx: typer.Context) -> None:
     """Set logging up as the options before the command say."""
     options = ctx.find_object(LogOptions) or LogOptions()
-    set_up(options.format, options.level or ("warning" if sys.stderr.isatty() else "info"))
+    display = sys.stderr.isatty() and options.format is not LogFormat.JSON
+    set_up(options.format, options.level or ("warning" if display else "info"))
+
+
+def checked_level(level: str | None) -> str | None:
+    """A level that there is. Raises BadParameter."""
+    if level is not None and level.lower() not in LEVELS:
+        raise typer.BadParameter(f"{level!r} is none of {', '.join(LEVELS)}", param_hint="--log-level")
+    return level
 
 
 def open_state(settings: Settings) -> Storage:

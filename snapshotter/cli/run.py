@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from snapshotter.cli.common import ConfigFile, load_settings, set_up_logging
+from snapshotter.cli.common import ConfigFile, LogOptions, checked_level, load_settings, set_up_logging
+from snapshotter.log import LogFormat
 
 
 def run(
@@ -15,13 +16,21 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Catch up, finish the queued snapshots, and end.")
     ] = False,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="How log lines look; json: every line is one object.")
+    ] = None,
 ) -> None:
     """Keep the tables equal to the collections."""
-    settings = load_settings(config, warn=False)
+    before = ctx.find_object(LogOptions) or LogOptions()
+    options = LogOptions(checked_level(log_level) or before.level, log_format or before.format)
+    ctx.obj = ctx.find_root().obj = options
     set_up_logging(ctx)
+    settings = load_settings(config, warn=False)
     from snapshotter.engine.engine_runner import run as run_engine
+    from snapshotter.reporting.log_view import LogView
     from snapshotter.reporting.progress_view import open_view
 
-    with open_view() as view:
+    with LogView() if options.format is LogFormat.JSON else open_view() as view:
         code = run_engine(settings, once=once, view=view)
     raise typer.Exit(code)

@@ -32,7 +32,7 @@ def status(config: ConfigFile, as_json: AsJson = False) -> None:
 
 def silent_seconds(found: Status, now: datetime) -> float | None:
     """For how long an engine that says it runs has said nothing, if that is too long."""
-    if found.state is not EngineState.RUNNING or found.updated_at is None:
+    if found.state not in (EngineState.RUNNING, EngineState.STOPPING) or found.updated_at is None:
         return None
     age = (now - found.updated_at).total_seconds()
     return age if age > STALE_SECONDS else None

@@ -11,6 +11,7 @@ __all__ = [
     "option_groups",
     "option_values",
     "options",
+    "patience",
     "settings",
     "settings_checks",
     "snapshot_decisions",

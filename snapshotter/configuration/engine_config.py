@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from snapshotter.configuration.channel_config import ChannelConfig
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.configuration.option_values import NewCollections, PositionLost
+from snapshotter.configuration.patience import Reconnects, RestartPolicy
 from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.memory import SECONDS
@@ -53,6 +54,8 @@ class EngineConfig:
     drain_seconds: float = 120.0
     retries_max: int = -1
     retry_wait_ms: int = 10_000
+    reconnects: Reconnects = field(default_factory=Reconnects)
+    restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
     allow_code: bool = False
     status_collection: bool = True
     requests_max: int = 1_000

@@ -16,6 +16,7 @@ from snapshotter.configuration.option_values import (
     FullUpdate,
     Group,
     Layout,
+    Limit,
     MatchMode,
     Names,
     NewCollections,
@@ -27,6 +28,14 @@ from snapshotter.configuration.option_values import (
     WholeNumber,
     choice,
     option,
+)
+from snapshotter.configuration.patience import (
+    INITIAL_MS,
+    MOST_MS,
+    RECONNECTS,
+    RESTARTS,
+    Reconnects,
+    RestartPolicy,
 )
 from snapshotter.core.values.watermark_ids import Strategy
 from streaming.scope.scope import Level
@@ -243,6 +252,26 @@ class RetryOptions(Group):
         ge=-1,
     )
     wait_ms: WholeNumber = option("retriable.restart.connector.wait.ms", "pause before a retry", 10_000, ge=0)
+    connect_attempts: WholeNumber = option(
+        "connect.max.attempts",
+        "attempts to reconnect to a MongoDB that is away at the start, before the start is given up",
+        RECONNECTS,
+        ge=1,
+    )
+    connect_initial_ms: WholeNumber = option(
+        "connect.backoff.initial.delay.ms",
+        "pause before the first of these attempts; each is twice the one before",
+        INITIAL_MS,
+        ge=1,
+    )
+    connect_most_ms: WholeNumber = option(
+        "connect.backoff.max.delay.ms", "longest pause between these attempts", MOST_MS, ge=1
+    )
+
+    @property
+    def reconnects(self) -> Reconnects:
+        """How a MongoDB that is away at the start is waited for."""
+        return Reconnects(self.connect_attempts, self.connect_initial_ms, self.connect_most_ms)
 
 
 class DeltaOptions(Group):
@@ -375,6 +404,24 @@ class EngineOptions(Group):
         "with capture.mode.full.update.type=post_image, switch post-images on (collMod) where a collection keeps none",
         False,
     )
+
+    auto_restart: Flag = option(
+        "engine.auto.restart.enabled",
+        "restart an engine that has failed by itself, where a restart may cure it, with growing pauses",
+        False,
+    )
+    auto_restart_most: Limit = option(
+        "engine.auto.restart.max.restarts",
+        "restarts in a row, each n² + n minutes after the failure before it; unlimited, or -1, is no bound",
+        RESTARTS,
+        ge=-1,
+    )
+
+    @property
+    def restart_policy(self) -> RestartPolicy:
+        """When a failed engine is restarted by itself."""
+        most = None if self.auto_restart_most < 0 else self.auto_restart_most
+        return RestartPolicy(self.auto_restart, most)
 
     @property
     def bytes_at_once(self) -> int:

@@ -121,7 +121,13 @@ def choice(kind: type[E], *, planned: tuple[str, ...] = (), **renamed: E) -> Any
     return BeforeValidator(read)
 
 
+def _limit(value: object) -> object:
+    """A whole number; ``unlimited`` is -1."""
+    return -1 if str(value).strip().lower() == "unlimited" else _whole_number(value)
+
+
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
+Limit = Annotated[int, BeforeValidator(_limit)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Text = Annotated[str, BeforeValidator(lambda value: str(value).strip())]

@@ -23,9 +23,6 @@ event.processing.failure.handling.mode     | fail | what happens to an event tha
 guardrail.collections.max                  | 0 | most collections that may be captured
 guardrail.collections.limit.action         | warn | what happens above that
 custom.metric.tags                         | | tags of metrics
-connect.max.attempts                       | 16 | attempts to connect
-connect.backoff.initial.delay.ms           | 1000 | first pause between attempts
-connect.backoff.max.delay.ms               | 120000 | longest pause between attempts
 heartbeat.action.query                     | | a statement run with each heartbeat
 offset.partition.name                      | | a new name for the position
 mongodb.ssl.keystore                       | | use tlsCertificateKeyFile (PEM) in mongodb.connection.string

@@ -55,6 +55,8 @@ def engine_config(settings: Settings) -> EngineConfig:
         poll_ms=min(settings.signal.poll_interval_ms, 1_000),
         retries_max=settings.retry.max_retries,
         retry_wait_ms=settings.retry.wait_ms,
+        reconnects=settings.retry.reconnects,
+        restart_policy=settings.engine.restart_policy,
         allow_code=settings.engine.filters_allow_code,
         status_collection=settings.engine.status_collection,
         requests_max=settings.engine.requests_max,

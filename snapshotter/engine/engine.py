@@ -17,7 +17,7 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import Action, ExecuteSnapshot
+from signals.actions import Action, ExecuteSnapshot, StreamAction
 from signals.channels.channel import SignalChannel
 from signals.channels.inbox_channel import InboxChannel
 from signals.channels.process_channel import InProcessChannel
@@ -30,12 +30,15 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.engine import preflight
 from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
+from snapshotter.engine.connecting import reach
 from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
 from snapshotter.engine.hints import scratch_hints
+from snapshotter.engine.idling import Idling, signals_taken
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.lost_positions import SourceWatch, gap_of, tell
 from snapshotter.engine.query import await_commit, drain, start_query
+from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.run_context import RunContext
@@ -43,7 +46,8 @@ from snapshotter.engine.session import Session
 from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.winding_up import all_of
-from snapshotter.failures import Fault, classify
+from snapshotter.errors import DefiniteError, describe
+from snapshotter.failures import Fault
 from snapshotter.intake.channels import Channels
 from snapshotter.intake.signal_documents import actions_in
 from snapshotter.intake.signal_handler import (
@@ -53,6 +57,7 @@ from snapshotter.intake.signal_handler import (
     take_command,
     take_request,
     take_signals,
+    take_stream_action,
 )
 from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.table_faults import Blame
@@ -128,7 +133,11 @@ class Engine:
         skipped = partial(self.announcer.announce, Announce(SKIPPED, NAME))
         self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, skipped)
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
-        self._prepared = False
+        announce = partial(self.notifier.engine_health, config.name)
+        self.recovery = Recovery(config.restart_policy, self.storage, announce, former=self.status.former)
+        looks = self._interrupted, self._kept.keep, self._look_at_channels, lambda: self.config.poll_ms / 1000
+        self._idling = Idling(self._stop, *looks)
+        self._prepared = self.rests = False
         self._app_id: str | None = None
         self._id: str | None = None
 
@@ -152,22 +161,29 @@ class Engine:
         with self._signals.one_at_a_time:
             take_command(self._signals, self._ledger, command)
 
+    def act(self, action: StreamAction) -> None:
+        """Pause or resume the stream, or restart, in process. Raises RequestRefused."""
+        with self._signals.one_at_a_time:
+            take_stream_action(self._signals, self._ledger, action)
+
     # The life of the engine
 
     def prepare(self) -> None:
         """Do what comes before the first run, in this order: preflight, the lock, the position from which on no change
         is missed, Spark. ``run`` does it if nobody has. Raises what keeps the engine from starting; it holds no lock
         then."""
-        preflight.check(self.client, self.config)
+        reach(partial(preflight.check, self.client, self.config), self.config.reconnects, self._stop)
         self._lock.acquire()
         try:
+            self.recovery.begin()
+            self._report(EngineState.STARTING)
             self.store = fitting_checkpoint(self.store, self.config.state_location) or self.store
             self.beginning.position(self.store)
             with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
                 check_workers(self.spark)
             self.tables, self._prepared = self._tables(), True
-        except BaseException:
-            all_of(self._lock.release)
+        except BaseException as error:
+            all_of(partial(self._report, EngineState.FAILED, error), self._lock.release)
             raise
 
     @property
@@ -184,7 +200,7 @@ class Engine:
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
             with self._catalogue:
-                self._live(once)
+                self.recovery.keep_going(partial(self._live, once), self._idling, self._report)
             self._report(EngineState.STOPPED)
         except BaseException as error:
             self._report(EngineState.FAILED, error)
@@ -207,11 +223,17 @@ class Engine:
     def _runs(self, once: bool, streams_at: float) -> None:
         restarts = Restarts(self.config.retries_max)
         while not self._stop.is_set():
+            if self._stream_paused:
+                self._rest(once)
+                continue
+            self._signals.restart_asked.clear()
             started, landed = time.monotonic(), self._progress.batch_id
             try:
-                self._one_run(once, streams_at)
-                return
+                if self._one_run(once, streams_at):
+                    return
+                continue
             except Exception as error:
+                self.recovery.failed(error)
                 if self._begins_anew(error):
                     continue
                 steady = time.monotonic() - started > STEADY_SECONDS and self._progress.batch_id > landed
@@ -222,7 +244,8 @@ class Engine:
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
                     raise enough from error
                 wait_ms, failure = self.config.retry_wait_ms, error
-                warn_of(_log, "the run failed and starts again", error, wait_ms=wait_ms)
+                said = describe(error).fields()
+                warn_of(_log, "the run failed and starts again", error, wait_ms=wait_ms, **said)
             # Outside of the handler, or an error in the pause would count as caused by this one, which may pass.
             self._idle(wait_ms / 1000, failure)
 
@@ -233,19 +256,32 @@ class Engine:
 
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Run nothing for so many seconds, or until a stop; the lock is kept, and signals are accepted."""
-        self._report(EngineState.RUNNING, failure)
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self._stop.wait(min(left, self.config.poll_ms / 1000)):
-                return
-            try:
-                self._kept.keep()
-                self._look_at_channels()
-            except Exception as error:
-                if not classify(error).may_pass:
-                    raise
-                warn_of(_log, "signals wait", error)
-            self._report(EngineState.RUNNING, failure)
+        self._idling.wait(seconds, partial(self._report, EngineState.RUNNING, failure))
+
+    def _rest(self, once: bool) -> None:
+        """Run nothing until the stream is resumed. What is inserted into the signal collection meanwhile is taken."""
+        if once:
+            raise DefiniteError(
+                "the stream is paused, so there is no end to wait for", condition="stream-paused"
+            )
+        position = (self.store.newest() or Progress()).position
+        _log.warning(
+            "the stream is paused: the oplog has to reach back to its position", position=str(position)
+        )
+        every = self.config.poll_ms / 1000
+        with signals_taken(self.client, self.config.signals, position, self._take_documents, every=every):
+            self.rests = True
+            self._idling.rest(lambda: self._stream_paused, partial(self._report, EngineState.RUNNING))
+            self.rests = False
+
+    @property
+    def _stream_paused(self) -> bool:
+        """Whether an operator has paused the stream: durable, and true for every process of this engine."""
+        return self.journal.controls.stream_paused
+
+    def _interrupted(self) -> bool:
+        """Whether an operator wants the run, or the wait, to end, and the engine to go on."""
+        return self._signals.restart_asked.is_set() or self._stream_paused
 
     def _begins_anew(self, error: BaseException) -> bool:
         """Whether the next run begins at a new position: the old one is lost, and `engine.position.lost` wants it so.
@@ -263,7 +299,8 @@ class Engine:
             self._app_id, self.tables = None, self._tables()
         return True
 
-    def _one_run(self, once: bool, streams_at: float) -> None:
+    def _one_run(self, once: bool, streams_at: float) -> bool:
+        """Whether the engine is to end with it; else the next run begins, now or once the stream is resumed."""
         clock, config = CausalClock(), self.config
         how = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*how, keep=config.watermarks_keep)
@@ -287,11 +324,12 @@ class Engine:
             run.pace_source()
             query = start_query(context, since, run.foreach_batch)
             self._look_ahead(run)
-            self._control(run, query, target)
+            ends = self._control(run, query, target)
         finally:
             all_of(lambda: self._wind_up(run, query), *([] if query is None else [query.stop]), run.close)
         if run.error is not None and not isinstance(run.error, StopRequested):
             raise run.error
+        return ends
 
     def _wind_up(self, run: Run, query: StreamingQuery | None) -> None:
         """In this order: no more signals, no more batches, and only then the wait for Spark's commit of the last one,
@@ -303,8 +341,9 @@ class Engine:
             await_commit(query, run.progress.batch_id, self._is_committed)
             self._announce()
 
-    def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> None:
-        """Go on until the query ends, a stop is asked for, or (``--once``) every request is done."""
+    def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> bool:
+        """Go on until the query ends, a stop is asked for, or (``--once``) every request is done; True then. False
+        where an operator wants this run to end, and the engine to go on."""
         while query.isActive:
             self._kept.keep()
             run.look_at_source(self.source)
@@ -314,14 +353,19 @@ class Engine:
             run.pace_source()
             self._report(EngineState.RUNNING)
             if target is not None and self._done(run, target):
-                return
-            if self._stop.wait(self.config.poll_ms / 1000):
-                meanwhile = self._hints.request_batch, partial(self._report, EngineState.RUNNING)
+                return True
+            if run.landed:
+                self.recovery.landed()
+            if self._stop.wait(self.config.poll_ms / 1000) or self._interrupted():
+                state = EngineState.STOPPING if self._stop.is_set() else EngineState.RUNNING
+                self._report(state)
+                meanwhile = self._hints.request_batch, partial(self._report, state)
                 drain(run, query, self.config.drain_seconds, meanwhile)
-                return
+                return self._stop.is_set()
         error = query.exception()
         if run.error is None and error is not None:
             raise error
+        return True
 
     def _done(self, run: Run, target: ClusterTime) -> bool:
         if not (run.started and run.progress.position >= target and run.machine.finished):
@@ -341,7 +385,8 @@ class Engine:
         warnings = *self.first_load.warnings(self._progress), *self._catalogue.warnings
         reports = self._channels.reports(), self.notifier.reports(), warnings
         refused = self.signal_outcomes.refused
-        self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports)
+        how = self.recovery.look(state, paused=self._stream_paused)
+        self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports, how)
 
     # Signals
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import structlog
 
@@ -19,6 +20,7 @@ from snapshotter.core.values.suspension import Suspension
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.core.values.window import Window
 from snapshotter.engine.gap_reports import gap_report
+from snapshotter.diagnosis import SUSPENDED, condition_of_text
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
 from snapshotter.log import warn_of
@@ -49,6 +51,7 @@ _WRITE_SECONDS = 1.0
 _SPEED_SECONDS = 20.0
 _SPEED_DOCUMENTS_MIN = 10_000
 _EVENTS = ("", "")
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class Speed:
@@ -99,8 +102,11 @@ class StatusWriter:
     storage: Storage
     view: View = field(default_factory=SilentView)
     speed: ReadingSpeed = field(default_factory=ReadingSpeed)
+    former: Status | None = None
+    """What an earlier life of the engine wrote last."""
     _written: float = 0.0
     _state: EngineState | None = None
+    _condition: Mapping[str, object] = field(default_factory=dict)
     _error: BaseException | None = None
     _last_error: ErrorReport | None = None
     _former: tuple[RequestReport, ...] = ()
@@ -118,7 +124,7 @@ class StatusWriter:
             return
         if former is None:
             return
-        self._former = former.requests
+        self.former, self._former = former, former.requests
         self.speed.newest = former.snapshot_speed
         self._accepted = {r.id: r.accepted_at for r in former.requests if r.accepted_at is not None}
         self._ended = {r.id: r.completed_at for r in former.requests if r.completed_at is not None}
@@ -133,20 +139,22 @@ class StatusWriter:
         channels: tuple[ChannelReport, ...] = (),
         notifications: tuple[NotificationReport, ...] = (),
         warnings: tuple[str, ...] = (),
+        condition: Mapping[str, object] = _NOTHING,
     ) -> None:
-        """Write and show the ``state``, unless that was done less than a second ago and neither it nor ``error`` is
-        new. ``run`` is the newest one, None before the first. ``waiting`` are the requests of the journal, of which
-        those that the run knows are left out. ``refused`` are pairs of a signal's id and the reason. ``error`` is what
-        ended the engine, or the run before, and stays in the status as the last one. ``channels``, ``notifications``
-        and ``warnings`` go into the status as they are. A status that cannot be written is only logged."""
+        """Write and show the ``state``, unless that was done less than a second ago and neither it nor ``error`` nor
+        ``condition`` is new. ``run`` is the newest one, None before the first. ``waiting`` are the requests of the
+        journal, of which those that the run knows are left out. ``refused`` are pairs of a signal's id and the reason.
+        ``error`` is what ended the engine, or the run before, and stays in the status as the last one. ``channels``,
+        ``notifications`` and ``warnings`` go into the status as they are, and so do the fields of ``condition``. A
+        status that cannot be written is only logged."""
         now = time.monotonic()
-        known = state is self._state and error is self._error
+        known = state is self._state and error is self._error and condition == self._condition
         if known and now - self._written < _WRITE_SECONDS:
             return
         status = self._gather(state, run, waiting, refused, error, now)
         reports = {"channels": channels, "notifications": notifications, "warnings": warnings}
-        status = status.model_copy(update=reports)
-        self._written, self._state = now, state
+        status = status.model_copy(update={**reports, **condition})
+        self._written, self._state, self._condition = now, state, condition
         self.view.update(status)
         try:
             self.storage.write_text(STATUS_FILE, status.to_json())
@@ -236,7 +244,9 @@ class StatusWriter:
             for task in request.tasks
         )
         paused = self._pauses.setdefault(request.id, Stopwatch())
-        errors = [f"{task.namespace}: {task.error}" for task in request.tasks if task.error]
+        failed = [(task.namespace, task.error) for task in request.tasks if task.error]
+        errors = [f"{namespace}: {error}" for namespace, error in failed]
+        condition = condition_of_text(failed[0][1]) if failed else None
         return RequestReport(
             id=request.id,
             type=type_of(request),
@@ -246,6 +256,8 @@ class StatusWriter:
             completed_at=self._ended.get(request.id),
             error="; ".join(errors) or None,
             next_step=after_failure(request) if errors else None,
+            failure=condition.failure.value if condition else None,
+            condition=condition.name if condition else None,
             priority=request.priority,
             paused_seconds=round(paused.at(now, runs=request.paused and not request.ended), 1),
             unknown=request.unknown,
@@ -309,6 +321,7 @@ def _tables(run: Run) -> tuple[TableReport, ...]:
 
 
 def _suspension(namespace: Namespace, suspension: Suspension) -> SuspensionReport:
+    found = condition_of_text(suspension.error, "table-owned" if suspension.cause == "owned" else SUSPENDED)
     return SuspensionReport(
         collection=str(namespace),
         cause=suspension.cause,
@@ -316,11 +329,19 @@ def _suspension(namespace: Namespace, suspension: Suspension) -> SuspensionRepor
         next_step=suspension.next_step,
         since=datetime.fromtimestamp(suspension.since.t, UTC),
         restored_by=suspension.restored_by,
+        failure=found.failure.value,
+        condition=found.name,
     )
 
 
 def _error_report(error: BaseException) -> ErrorReport:
     found = describe(error)
     return ErrorReport(
-        kind=found.kind, message=found.message, next_step=found.next_step, at=datetime.now(UTC)
+        kind=found.kind,
+        message=found.message,
+        next_step=found.next_step,
+        at=datetime.now(UTC),
+        failure=found.failure.value,
+        condition=found.condition,
+        retriable=found.retriable,
     )

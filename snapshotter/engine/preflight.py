@@ -100,6 +100,7 @@ def _check_privilege(client: MongoClient[Any], action: str, database: str, colle
     raise DefiniteError(
         f"the MongoDB user {user} lacks the privilege {action!r} on {where}, which {why} needs",
         f"grant it, for example by a role with actions [{action!r}] on that resource",
+        condition="source-denied",
     )
 
 

@@ -50,7 +50,8 @@ def gave_up(retries: int, error: BaseException, fault: Fault, *, by_option: bool
     one; ``by_option``: ``errors.max.retries`` was the bound, which the message says then."""
     found = describe(error)
     if fault is Fault.SESSION_LOST:
-        return GaveUp(f"Spark's session is gone: {found.message}", SESSION_LOST)
+        said = f"Spark's session is gone: {found.message}"
+        return GaveUp(said, SESSION_LOST, condition="spark-lost")
     option = " (errors.max.retries)" if by_option else ""
     return GaveUp(f"gave up after {retries} retries{option}: {found.message}", found.next_step)
 

@@ -296,6 +296,11 @@ class Run:
         return self.context.tables.written_by()
 
     @property
+    def landed(self) -> bool:
+        """Whether it has landed a batch, be it an empty one."""
+        return not self._first
+
+    @property
     def started(self) -> bool:
         return self._machine is not None
 

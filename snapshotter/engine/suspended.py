@@ -38,4 +38,5 @@ def refuse_suspended(progress: Progress) -> None:
     if suspended:
         why = [f"  - {namespace}: {suspension.error}" for namespace, suspension in suspended]
         steps = dict.fromkeys(suspension.next_step for _, suspension in suspended)
-        raise DefiniteError("\n".join(["suspended, so nothing lands of:", *why]), "; ".join(steps))
+        said = "\n".join(["suspended, so nothing lands of:", *why])
+        raise DefiniteError(said, "; ".join(steps), condition="table-unusable")

@@ -28,8 +28,12 @@ from signals.actions import (
     ExecuteSnapshot,
     Log,
     PauseSnapshot,
+    PauseStream,
+    Restart,
     ResumeSnapshot,
+    ResumeStream,
     StopSnapshot,
+    StreamAction,
 )
 from signals.errors import SignalError
 from signals.matching.selection import expand
@@ -64,6 +68,7 @@ SIZE_MAX = 16 << 20
 """Characters that the requests which have not ended may take in the journal."""
 _SHOWN = 20
 DRY_RUN = "dry-run"
+RESTART = TYPE_NAMES[Restart]
 _KINDS: dict[type[Command], str] = {
     Stop: TYPE_NAMES[StopSnapshot],
     Pause: TYPE_NAMES[PauseSnapshot],
@@ -145,6 +150,12 @@ def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> No
     _take(handler, ledger, lambda delivery: handler.command(command, delivery))
 
 
+def take_stream_action(handler: SignalHandler, ledger: Ledger, action: StreamAction) -> None:
+    """Carry out one ``action`` about the engine as a whole; ``handler`` and ``ledger`` are as in `take_signals`. Raises
+    RequestRefused, and nothing has changed then."""
+    _take(handler, ledger, lambda delivery: handler.carry_out(action, delivery))
+
+
 def _take(handler: SignalHandler, ledger: Ledger, decide: Callable[[Delivery], None]) -> None:
     """Decide, make it durable and let it take effect, report: all by one thread at a time."""
     with handler.one_at_a_time:
@@ -157,7 +168,8 @@ def _take(handler: SignalHandler, ledger: Ledger, decide: Callable[[Delivery], N
 
 class SignalHandler:
     """The one place where signals become requests and commands. They come on several threads: ``one_at_a_time`` is
-    held while they are decided and taken, and while a new run takes the place of the old one."""
+    held while they are decided and taken, and while a new run takes the place of the old one. ``restart_asked`` is set
+    by a restart that has been taken, for the control loop, which clears it."""
 
     def __init__(
         self,
@@ -173,6 +185,7 @@ class SignalHandler:
         Answers to dry runs go to ``storage``, and are estimated by ``speed``; what becomes of signals goes to
         ``outcomes``. ``captured`` asks the server for the collections that a request may name."""
         self.one_at_a_time = threading.RLock()
+        self.restart_asked = threading.Event()
         self._client, self._config, self._journal, self._storage = client, config, journal, storage
         self._speed, self._outcomes, self._captured = speed, outcomes, captured
         self._dry_runs = DryRuns()
@@ -207,6 +220,8 @@ class SignalHandler:
             _log.info("request accepted", id=request.id, collections=names[:_SHOWN], of=len(names))
         for outcome in delivery.outcomes:
             _say(outcome)
+            if outcome.kind == RESTART and not outcome.again:
+                self.restart_asked.set()
             if outcome.custom is None:
                 self._outcomes.report(outcome)
             elif not outcome.again:  # only the life that carried it out knew its outcome: none is said now
@@ -229,6 +244,8 @@ class SignalHandler:
                 self._accept(action, delivery)
             case StopSnapshot() | PauseSnapshot() | ResumeSnapshot():
                 self.command(self._command_of(action, delivery), delivery)
+            case PauseStream() | ResumeStream() | Restart():
+                self._stream(action, delivery)
             case Log():
                 self._log(action, delivery)
             case CustomAction():
@@ -266,6 +283,15 @@ class SignalHandler:
         affected = Affected() if again else delivery.signals.apply(command)
         unknown = () if again else delivery.signals.unknown(command)
         delivery.outcomes.append(SignalOutcome(command.id, _KINDS[type(command)], affected, unknown, again))
+
+    def _stream(self, action: StreamAction, delivery: Delivery) -> None:
+        digest = digest_of(action)
+        again = self._again(action.id, digest, delivery)
+        if not again:
+            delivery.signals.remember(action.id, digest)
+            if not isinstance(action, Restart):
+                delivery.signals.pause_stream(paused=isinstance(action, PauseStream))
+        delivery.outcomes.append(SignalOutcome(action.id, TYPE_NAMES[type(action)], again=again))
 
     def _log(self, action: Log, delivery: Delivery) -> None:
         again = self._remembered(action, delivery)

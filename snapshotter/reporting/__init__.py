@@ -5,6 +5,8 @@ __all__ = [
     "answers",
     "estimates",
     "gap_table",
+    "health",
+    "log_view",
     "notices",
     "notification_channels",
     "outcomes",

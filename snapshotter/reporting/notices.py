@@ -29,6 +29,7 @@ from signals.notifications.notification import (
     Notification,
     ScanStatus,
     Subject,
+    of_health,
 )
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.core.rules.announcements import GAP_CLOSED, GAP_OPENED, SKIPPED
@@ -37,6 +38,7 @@ from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.diagnosis import SUSPENDED, condition_of_text
 from snapshotter.errors import redact
 from snapshotter.reporting.delivery_queue import DeliveryQueue
 from snapshotter.reporting.status import NotificationReport
@@ -108,15 +110,23 @@ def _documented(
             return subject.table_scan_completed(now_ms, collection, ScanStatus(announced.detail), rows=rows)
         case Kind.FAILED:
             error = announced.detail or "; ".join(f"{t.namespace}: {t.error}" for t in tasks if t.error)
-            return subject.failed(now_ms, redact(error), collection or None)
+            return _classed(subject.failed(now_ms, redact(error), collection or None), error)
         case Kind.SUSPENDED:
-            return subject.suspended(now_ms, collection, redact(announced.detail))
+            suspended = subject.suspended(now_ms, collection, redact(announced.detail))
+            return _classed(suspended, announced.detail, SUSPENDED)
         case Kind.GAP_OPENED | Kind.GAP_CLOSED as kind:
             return subject.gap(kind, now_ms, redact(announced.detail))
         case Kind.ABORTED:
             return subject.aborted(now_ms, _ended_early(tasks, data))
         case Kind.STOPPED:
             return subject.stopped(now_ms, _ended_early(tasks, data))
+
+
+def _classed(notification: Notification, error: str, otherwise: str | None = None) -> Notification:
+    """With the class and the named state of its ``error``; ``otherwise`` names the state where that says nothing."""
+    found = condition_of_text(error, otherwise)
+    more = {"failure": found.failure.value, "condition": found.name}
+    return replace(notification, additional_data={**notification.additional_data, **more})
 
 
 def _ended_early(tasks: Iterable[TaskProgress], data: Mapping[str, str]) -> list[str]:
@@ -178,6 +188,10 @@ class Notifier:
             self.send(notification_of(announced, request, self._config.connector, self._moment(), data))
         except Exception:  # noqa: BLE001 - what cannot be sent must not stop what happens
             _log.exception("an announcement became no notification", announced=str(announced))
+
+    def engine_health(self, engine: str, health: str, data: Mapping[str, str]) -> None:
+        """Send that the ``health`` of the ``engine`` has changed; ``data`` says more. Neither waits nor raises."""
+        self.send(of_health(engine, health, self._config.connector, self._moment(), data))
 
     def send(self, notification: Notification) -> None:
         """Put it in the queue of every channel."""

@@ -18,6 +18,7 @@ from signals.notifications.kafka import KafkaNotifications
 from signals.notifications.notification import Kind, Notification
 from snapshotter.configuration.notification_config import DELTA, ENTRY_POINTS, LOG, SINK, NotificationConfig
 from snapshotter.errors import ConfigurationError
+from snapshotter.reporting.health import Health
 from snapshotter.reporting.notification_table import FOLDER, NotificationTable
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from snapshotter.configuration.engine_config import EngineConfig
 
 _log = structlog.get_logger("snapshotter.notifications")
-_BAD_NEWS = (Kind.FAILED.value, Kind.ABORTED.value)
+_BAD_NEWS = (Kind.FAILED.value, Kind.ABORTED.value, Health.BROKEN.upper())
 
 
 class LogChannel(NotificationChannel):

@@ -24,9 +24,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from snapshotter.reporting.health import Health
 from snapshotter.reporting.status import (
     CollectionReport,
     EngineState,
+    ErrorReport,
     NotificationReport,
     RequestReport,
     RequestState,
@@ -122,7 +124,7 @@ class LineView:
             self._say(self._held_back)
 
     def update(self, status: Status) -> None:
-        states = (status.state, tuple((r.id, r.state) for r in status.requests))
+        states = states_of(status)
         due = self._said_at is None or self._now() - self._said_at >= self._every
         self._held_back = status
         if due or states != self._said_states:
@@ -159,11 +161,28 @@ class SilentView:
         """Nothing."""
 
 
+def states_of(status: Status) -> object:
+    """What is worth a line at once when it has changed."""
+    return status.state, status.health, tuple((r.id, r.state) for r in status.requests)
+
+
+def health_text(status: Status) -> str:
+    """State and health in a few words, and when a restart is due."""
+    text = f"{status.name} {status.state}"
+    if status.health in (None, Health.ACTIVE) or status.state is EngineState.STOPPED:
+        return text
+    restarts = status.restarts
+    if restarts is None or restarts.next_at is None:
+        return f"{text}, {str(status.health).lower()}"
+    most = "" if restarts.most is None else f" of {restarts.most}"
+    return f"{text}, broken, restarts at {restarts.next_at:%H:%M:%S} UTC ({restarts.count}{most} so far)"
+
+
 def line(status: Status) -> str:
     """A status in one line: the stream, then each collection that is being read or whose request just
     ended.
     """
-    parts = [f"{status.name} {status.state}", stream_text(status)]
+    parts = [health_text(status), stream_text(status)]
     for request in _shown_requests(status):
         for c in request.collections:
             total = f"/{c.estimated_total}" if c.estimated_total is not None else ""
@@ -195,7 +214,7 @@ def render(status: Status) -> Group:
         for collection in request.collections:
             table.add_row(*_cells(collection))
     lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
-    lines.append(Text(f"{status.name} {status.state} · {stream_text(status)}", style="bold"))
+    lines.append(Text(f"{health_text(status)} · {stream_text(status)}", style="bold"))
     lines += [line for request in requests for line in _request_lines(request)]
     lines += [
         Text(text, style="dim") for text in [*_more(status), *_window_texts(status), *_table_texts(status)]
@@ -217,14 +236,18 @@ def render(status: Status) -> Group:
 def _error_text(status: Status) -> str | None:
     """What is wrong, or what was: an engine that fails now and then, and goes on, should be noticed in between too."""
     if status.error is not None:
-        return f"{status.error.kind}: {status.error.message}"
+        return f"{_class_of(status.error)}{status.error.kind}: {status.error.message}"
     if (last := status.last_error) is None or status.state is not EngineState.RUNNING:
         return None
     since = f" at {last.at:%Y-%m-%d %H:%M:%S} UTC" if last.at is not None else ""
     first = (last.message.splitlines() or [""])[0][
         :_LAST_ERROR_CHARACTERS
     ]  # shown for as long as the engine runs
-    return f"the engine goes on after an error{since}: {last.kind}: {first}"
+    return f"the engine goes on after an error{since}: {_class_of(last)}{last.kind}: {first}"
+
+
+def _class_of(error: ErrorReport) -> str:
+    return f"{error.failure} ({error.condition}): " if error.failure else ""
 
 
 def _channel_texts(status: Status) -> list[str]:

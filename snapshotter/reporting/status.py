@@ -21,9 +21,11 @@ STATUS_FILE = "status.json"
 
 
 class EngineState(StrEnum):
-    """The state of the engine as a whole."""
+    """Where the engine is in its life. How it is, is its health (`snapshotter.reporting.health`)."""
 
+    STARTING = "starting"
     RUNNING = "running"
+    STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"
 
@@ -49,12 +51,16 @@ class _Report(BaseModel):
 
 
 class ErrorReport(_Report):
-    """An error for a person. ``kind`` is ``class`` in the file."""
+    """An error for a person. ``kind`` is ``class`` in the file: the exception's. ``failure`` is the class of what is
+    wrong, ``condition`` its named state (`snapshotter.failure_classes`); ``retriable``: the same may go well later."""
 
     kind: str
     message: str
     next_step: str | None = None
     at: datetime | None = None
+    failure: str | None = None
+    condition: str | None = None
+    retriable: bool | None = None
 
     model_config = ConfigDict(
         frozen=True,
@@ -62,6 +68,18 @@ class ErrorReport(_Report):
         populate_by_name=True,
         alias_generator=lambda name: "class" if name == "kind" else name,
     )
+
+
+class RestartReport(_Report):
+    """Automatic restarts: whether they are on; how many there were since the engine was last healthy for long enough,
+    of how many at most (None: unlimited), the newest one's time; and when the next one is due, while one is waited
+    for."""
+
+    enabled: bool = False
+    count: int = 0
+    most: int | None = None
+    last_at: datetime | None = None
+    next_at: datetime | None = None
 
 
 class Position(_Report):
@@ -93,8 +111,9 @@ class CollectionReport(_Report):
 
 class RequestReport(_Report):
     """One snapshot request, by the id of its signal. ``completed_at`` is when it ended, however it did; ``next_step``
-    what to do about its error; ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown``
-    names in its signal that match no captured collection."""
+    what to do about its error, of which ``failure`` and ``condition`` are the class and the named state;
+    ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown`` names in its signal that
+    match no captured collection."""
 
     id: str
     type: str = "incremental"
@@ -104,6 +123,8 @@ class RequestReport(_Report):
     completed_at: datetime | None = None
     error: str | None = None
     next_step: str | None = None
+    failure: str | None = None
+    condition: str | None = None
     priority: int = 0
     paused_seconds: float = 0.0
     unknown: tuple[str, ...] = ()
@@ -138,7 +159,7 @@ class NotificationReport(_Report):
 class SuspensionReport(_Report):
     """A collection that is suspended, so that nothing of it lands: why (``cause`` is a name for programs), since which
     moment of the stream, and what to do next. ``restored_by``: the request that is reading it again, while its events
-    land."""
+    land. ``failure`` and ``condition`` are the class and the named state."""
 
     collection: str
     cause: str
@@ -146,6 +167,8 @@ class SuspensionReport(_Report):
     next_step: str
     since: datetime
     restored_by: str | None = None
+    failure: str | None = None
+    condition: str | None = None
 
 
 class TableReport(_Report):
@@ -174,14 +197,18 @@ class GapReport(_Report):
 
 
 class Status(_Report):
-    """The whole file. ``position`` is the end of what has been landed; ``lag_seconds`` how far that is
-    behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong in this life of the engine.
-    ``snapshot_speed``: documents a second of the newest snapshot that was large enough to measure it, also in an
-    earlier life. ``warnings`` are about what is captured, each with what to do.
+    """The whole file. ``health`` is `Active`, `Paused` or `Broken`, ``stream_paused`` whether an operator has paused
+    the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
+    ``lag_seconds`` how far that is behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
+    in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
+    measure it, also in an earlier life. ``warnings`` are about what is captured, each with what to do.
     """
 
     name: str
     state: EngineState
+    health: str | None = None
+    stream_paused: bool = False
+    restarts: RestartReport | None = None
     error: ErrorReport | None = None
     last_error: ErrorReport | None = None
     pid: int | None = None

@@ -1,3 +1,13 @@
 """What outlives a process: small files beside the checkpoint, and who may write them."""
 
-__all__ = ["generation", "identity", "journal", "lock", "process", "progress_store", "storage", "storages"]
+__all__ = [
+    "generation",
+    "identity",
+    "journal",
+    "lock",
+    "process",
+    "progress_store",
+    "restart_count",
+    "storage",
+    "storages",
+]

@@ -6,9 +6,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,11 @@ from snapshotter.cli.app import app
 from snapshotter.configuration.settings import Settings
 from snapshotter.engine import preflight
 from snapshotter.engine.assembly import engine_config
+from snapshotter.engine.connecting import reach
 from snapshotter.engine.preflight import covers
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
-from snapshotter.testing.processes import free_port
+from snapshotter.testing.processes import free_port, wait_until
+from streaming.mongo.deployment import connect
 
 Privilege = tuple[str, str, list[str]]
 
@@ -123,13 +128,81 @@ def test_threads_of_python_that_are_not_threads_of_the_jvm(
 
 
 def test_an_unreachable_address(tmp_path: Path) -> None:
-    """Exit 4, for it may come back: the address is in the message, its password is not."""
+    """It is waited for, and each attempt is said; once they are used up, exit 4, for it may come back. The address is
+    in the messages, its password is not."""
     address = f"mongodb://me:secret-word@127.0.0.1:{free_port()}/?replicaSet=rs&serverSelectionTimeoutMS=300"
-    code, said = run(tmp_path, address)
+    pauses = {"connect__max__attempts": 2, "connect__backoff__initial__delay__ms": 1}
+    code, said = run(tmp_path, address, **pauses)
     assert code == 4
     assert "127.0.0.1" in said
+    assert "attempt 1 of 2 in 0.001 s" in said
+    assert "attempt 2 of 2 in 0.002 s" in said
+    assert "gave up after 2 attempts to reconnect (connect.max.attempts)" in said
+    assert "class: connection (source-unreachable), worth another attempt" in said
     assert "mongodb.connection.string" in said
     assert "secret-word" not in said
+
+
+def test_a_mongodb_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
+    """An engine that is started before its MongoDB says so at once, and runs once that is there."""
+    said: list[str] = []
+    # One of its own, which a test may take away: the parameter asks for nothing else.
+    with start_mongodb(set_parameters={"periodicNoopIntervalSecs": 10}) as deployment:
+        node = deployment.kill(0)
+
+        def say(text: str) -> None:
+            said.append(text)
+            if len(said) == 2:  # only now
+                deployment.restart(node)
+
+        options = {
+            "name": "shop",
+            "mongodb.connection.string": f"{deployment.uri}&serverSelectionTimeoutMS=200",
+            "delta.warehouse": str(tmp_path / "lake"),
+            "connect.backoff.initial.delay.ms": "50",
+            "connect.backoff.max.delay.ms": "100",
+            "connect.max.attempts": "10000",
+        }
+        config = engine_config(Settings.from_options(options, {}))
+        check = partial(preflight.check, connect(config.uri), config)
+        reach(check, config.reconnects, threading.Event(), say)
+    assert len(said) >= 2
+    assert all("MongoDB cannot be reached, and is waited for: attempt" in text for text in said)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_for_mongodb(tmp_path: Path, kind: signal.Signals) -> None:
+    """Ctrl+C, and SIGTERM: the process ends with 0 before it has touched anything, in the midst of an attempt, too."""
+    config = tmp_path / "shop.json"
+    address = f"mongodb://127.0.0.1:{free_port()}/?replicaSet=rs&serverSelectionTimeoutMS=600000"
+    options = {
+        "name": "shop",
+        "mongodb.connection.string": address,
+        "delta.warehouse": str(tmp_path / "lake"),
+    }
+    config.write_text(json.dumps(options), encoding="utf-8")
+    command = "import sys; from snapshotter.cli import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, "--log-level", "debug", "run", "-c", str(config)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        wait_until(lambda: catches(process.pid, kind), "its handlers to be set", seconds=120)
+        process.send_signal(kind)
+        said = process.stderr.read()
+        assert process.wait(60) == 0, said
+    assert "Traceback" not in said
+    assert not (tmp_path / "lake").exists()
+
+
+def catches(pid: int, kind: signal.Signals) -> bool:
+    """Whether the process has a handler of its own for both signals, as the kernel knows."""
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and all(
+        int(caught[1], 16) >> (one - 1) & 1 for one in (signal.SIGTERM, signal.SIGINT)
+    )
 
 
 def test_a_wrong_password(tmp_path: Path, guarded: MongoDeployment) -> None:

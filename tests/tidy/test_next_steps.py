@@ -96,7 +96,7 @@ def test_enough_is_found() -> None:
         ('"start with snapshot.mode=whenever"', "snapshot.mode=whenever"),
         ('f"{path}: set capture.scope to the moon"', "capture.scope=the"),
         ('"run snapshotter execute-snapshot --retry"', "snapshotter execute-snapshot has no --retry"),
-        ('"do it with snapshotter restart"', "snapshotter has no command restart"),
+        ('"do it with snapshotter reboot"', "snapshotter has no command reboot"),
         ('"add --forever to it"', "no command has --forever"),
         ('"pip install snapshotter[rabbit]"', "there is no extra rabbit"),
     ],

@@ -87,6 +87,9 @@ integration/test_cli_engine.py::test_giving_up_after_the_retries_allowed
     errors.max.retries
 integration/test_engine_options.py::test_the_pause_before_a_retry_is_as_long_as_asked
     retriable.restart.connector.wait.ms
+unit/test_settings.py::test_how_long_an_engine_waits_for_what_is_away
+    connect.max.attempts connect.backoff.initial.delay.ms connect.backoff.max.delay.ms
+    engine.auto.restart.enabled engine.auto.restart.max.restarts
 integration/test_cli_engine.py::test_an_unwritable_warehouse
     delta.warehouse
 unit/test_settings.py::test_one_problem

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from signals.actions import (
+    TYPE_NAMES,
     Condition,
     ExecuteSnapshot,
     IdRange,
@@ -284,6 +285,41 @@ def test_a_silent_engine_is_doubted(config: Path, state: LocalStorage) -> None:
     assert silent_seconds(old, now) == 90
     assert silent_seconds(old.model_copy(update={"state": EngineState.STOPPED}), now) is None
     assert "it may be gone (process 5 on h)" in invoke("status", "-c", config).stderr
+
+
+@pytest.mark.parametrize("kind", ["pause-stream", "resume-stream", "restart"])
+def test_commands_about_the_stream_go_by_the_inbox(config: Path, state: LocalStorage, kind: str) -> None:
+    """Also while MongoDB is away, as it is here."""
+    sent = invoke(kind, "-c", config, "--id", "one")
+    assert sent.exit_code == 0, sent.output
+    assert sent.stdout == "one\n"
+    (received,) = InboxChannel(state).poll()
+    assert received.action is not None
+    assert TYPE_NAMES[type(received.action)] == kind
+    again = invoke(kind, "-c", config, "--id", "one")
+    assert again.exit_code == 2
+    assert "waits already" in again.stderr
+
+
+def test_an_error_says_its_class(config: Path, state: LocalStorage) -> None:
+    """Message, class and named state, next step: a line each. As JSON where that is asked for."""
+    options = json.loads(config.read_text())
+    config.write_text(
+        json.dumps({**options, "connect.max.attempts": 1, "connect.backoff.initial.delay.ms": 1})
+    )
+    away = invoke("run", "-c", config, "--once")
+    assert away.exit_code == 4
+    assert "\nclass: connection (source-unreachable), worth another attempt\nnext: " in away.stderr
+    told = invoke("run", "-c", config, "--once", "--log-format", "json")
+    assert told.exit_code == 4
+    lines = [json.loads(line) for line in told.stderr.splitlines()]
+    assert lines[-1]["level"] == "error"
+    assert (lines[-1]["failure"], lines[-1]["condition"]) == ("connection", "source-unreachable")
+    assert "mongodb.connection.string" in lines[-1]["next_step"]
+    assert any("attempt 1 of 1" in line["event"] for line in lines)
+    quiet = invoke("run", "-c", config, "--once", "--log-format", "json", "--log-level", "error")
+    assert [json.loads(line)["level"] for line in quiet.stderr.splitlines()] == ["error"]
+    assert invoke("run", "-c", config, "--log-level", "loud").exit_code == 2
 
 
 def test_a_broken_status_exits_3(config: Path, state: LocalStorage) -> None:

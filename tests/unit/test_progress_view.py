@@ -25,6 +25,7 @@ from snapshotter.reporting.status import (
     NotificationReport,
     RequestReport,
     RequestState,
+    RestartReport,
     Status,
     TableReport,
     WindowReport,
@@ -281,3 +282,21 @@ def test_a_long_queue_is_cut_short() -> None:
     assert "q900" not in text
     assert "and 981 more requests wait" in text
     assert "and 981 more requests wait" in line(status)
+
+
+def test_health_is_shown_where_it_is_not_active() -> None:
+    """A pause, and a breakdown with the time of the restart, how many there were, and the class of the error."""
+    assert "shop running ·" in drawn(RUNNING.model_copy(update={"health": "Active"}))
+    assert "shop running, paused ·" in drawn(RUNNING.model_copy(update={"health": "Paused"}))
+    due = datetime(2026, 11, 23, 14, 5, 1, tzinfo=UTC)
+    error = ErrorReport(kind="GaveUp", message="no room", failure="resource", condition="disk-full")
+    broken = {
+        "state": EngineState.FAILED,
+        "health": "Broken",
+        "error": error,
+        "restarts": RestartReport(enabled=True, count=2, most=7, next_at=due),
+    }
+    failed = RUNNING.model_copy(update=broken)
+    for text in (drawn(failed), line(failed)):
+        assert "shop failed, broken, restarts at 14:05:01 UTC (2 of 7 so far)" in text
+        assert "resource (disk-full): GaveUp: no room" in text

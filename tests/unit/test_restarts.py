@@ -25,6 +25,8 @@ def tries(restarts: Restarts, error: Exception, most: int = 100) -> int:
     [
         (Fault.TRANSIENT, -1, None),
         (Fault.TRANSIENT, 5, 5),
+        (Fault.TRANSIENT, 0, 0),
+        (Fault.ENVIRONMENT, 0, 0),
         (Fault.ENVIRONMENT, -1, ENVIRONMENT_RETRIES),
         (Fault.ENVIRONMENT, 2, 2),
         (Fault.INTERRUPTED, 1_000, ENVIRONMENT_RETRIES),

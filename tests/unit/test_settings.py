@@ -9,6 +9,7 @@ import pytest
 
 from snapshotter.configuration.option_values import CaptureMode, FullUpdate, SnapshotMode
 from snapshotter.configuration.options import Status, catalogue, find, nearest
+from snapshotter.configuration.patience import Reconnects, RestartPolicy
 from snapshotter.configuration.settings import Settings
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.engine.assembly import engine_config
@@ -372,3 +373,24 @@ def test_waits_reach_the_engine() -> None:
     assert (config.retry_wait_ms, config.retries_max) == (25_000, 4)
     assert (config.snapshot_delay_ms, config.streaming_delay_ms) == (5, 6)
     assert engine_config(made()).retry_wait_ms == 10_000
+
+
+def test_how_long_an_engine_waits_for_what_is_away() -> None:
+    """connect.max.attempts and its pauses, engine.auto.restart.enabled and engine.auto.restart.max.restarts reach the
+    engine; the defaults are those that Debezium and Strimzi document, and restarts are off."""
+    plain = engine_config(made())
+    assert plain.reconnects == Reconnects(16, 1_000, 120_000)
+    assert plain.restart_policy == RestartPolicy(enabled=False, most=7, minute_ms=60_000)
+    config = engine_config(
+        made(
+            connect_max_attempts="3",
+            connect_backoff_initial_delay_ms="5",
+            connect_backoff_max_delay_ms="20",
+            engine_auto_restart_enabled="true",
+            engine_auto_restart_max_restarts="2",
+        )
+    )
+    assert config.reconnects == Reconnects(3, 5, 20)
+    assert config.restart_policy == RestartPolicy(enabled=True, most=2)
+    for text in ("unlimited", "-1"):
+        assert engine_config(made(engine_auto_restart_max_restarts=text)).restart_policy.most is None

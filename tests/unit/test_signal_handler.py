@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from signals.actions import ExecuteSnapshot, Log, PauseSnapshot, ResumeSnapshot, StopSnapshot
+from signals.actions import (
+    ExecuteSnapshot,
+    Log,
+    PauseSnapshot,
+    PauseStream,
+    Restart,
+    ResumeSnapshot,
+    ResumeStream,
+    StopSnapshot,
+)
 from snapshotter.core.rules.signal_batch import Affected
 from snapshotter.core.values.memory import ROOM
 from snapshotter.core.values.progress import Progress
@@ -91,6 +100,41 @@ def test_pause_resume_and_stop(around: Around, handling: Handling) -> None:
     handling.take(StopSnapshot("all"))
     assert states(around) == [(False, ["stopped", "stopped"])]
     assert around.refused == {}
+
+
+def test_the_stream_is_paused_durably_and_once(around: Around, handling: Handling) -> None:
+    """The newest word counts, whoever starts the engine next; delivered again, an older one does not."""
+    handling.take(PauseStream("p"))
+    assert Journal(around.storage).controls.stream_paused
+    handling.take(ResumeStream("r"))
+    handling.take(PauseStream("p"))
+    assert not Journal(around.storage).controls.stream_paused
+    assert [(o.id, o.kind, o.again) for o in around.outcomes] == [
+        ("p", "pause-stream", False),
+        ("r", "resume-stream", False),
+        ("p", "pause-stream", True),
+    ]
+    handling.take(ResumeStream("r2"), PauseStream("p2"))
+    assert Journal(around.storage).controls.stream_paused
+    assert states(around) == [(False, ["waiting", "waiting"])]
+
+
+def test_a_restart_is_asked_for_once_it_is_durable(around: Around, handling: Handling) -> None:
+    """Delivered again, as after a crash, it restarts nothing."""
+    asked = handling.handler.restart_asked
+    handling.take(Restart("again"))
+    assert asked.is_set()
+    asked.clear()
+    handling.take(Restart("again"))
+    assert not asked.is_set()
+
+
+def test_another_signal_under_the_id_of_a_pause_is_refused(around: Around, handling: Handling) -> None:
+    """It says something else, and nothing is changed."""
+    handling.take(PauseStream("p"))
+    handling.take(ResumeStream("p"))
+    assert Journal(around.storage).controls.stream_paused
+    assert "another signal with this id" in around.refused["p"]
 
 
 def test_commands_about_named_requests(around: Around, handling: Handling) -> None:

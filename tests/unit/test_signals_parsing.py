@@ -12,7 +12,10 @@ from signals.actions import (
     ExecuteSnapshot,
     Log,
     PauseSnapshot,
+    PauseStream,
+    Restart,
     ResumeSnapshot,
+    ResumeStream,
     SnapshotType,
     StopSnapshot,
     fields_of,
@@ -95,6 +98,14 @@ def test_stop_means_everything_unless_collections_are_named() -> None:
     assert parse_signal("7", "stop-snapshot", None) == StopSnapshot("7")
     assert parse_signal("7", "stop-snapshot", {"data-collections": []}) == StopSnapshot("7")
     assert parse_signal("7", "stop-snapshot", ORDERS) == StopSnapshot("7", ("shop.orders",))
+
+
+@pytest.mark.parametrize("kind", ["pause-stream", "resume-stream", "restart"])
+def test_what_is_about_the_engine_as_a_whole_has_no_data(kind: str) -> None:
+    """A field in it is somebody's mistake."""
+    assert parse_signal("7", kind, {}) == parse_signal("7", kind)
+    with pytest.raises(MalformedSignal, match=r"unknown field\(s\) 'requests'; known are \(none\)"):
+        parse_signal("7", kind, {"requests": ["x"]})
 
 
 def test_log_has_a_message() -> None:
@@ -222,6 +233,9 @@ def test_long_values_are_cut_in_messages() -> None:
         StopSnapshot("2"),
         StopSnapshot("2", ("shop.orders",)),
         PauseSnapshot("3"),
+        PauseStream("7"),
+        ResumeStream("8"),
+        Restart("9"),
         ResumeSnapshot("4"),
         Log("5", "hello {}"),
     ],

@@ -111,6 +111,10 @@ class SignalBatch:
         """A signal whose id is new, and that decides nothing about requests."""
         self._taken[signal_id] = digest
 
+    def pause_stream(self, *, paused: bool) -> None:
+        """Whether the stream is paused from now on: the newest word counts."""
+        self._controls = replace(self._controls, stream_paused=paused)
+
     def unknown(self, command: Command) -> tuple[str, ...]:
         """The ids that the command names and that no request has."""
         return tuple(sorted(i for i in command.requests or () if i not in self._known))

@@ -31,12 +31,14 @@ _FINAL = (TaskState.DONE, TaskState.STOPPED)
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """``resumed``: of each task how often it was resumed after a failure."""
+    """``resumed``: of each task how often it was resumed after a failure. ``stream_paused``: an operator has paused the
+    stream as a whole; the machine knows nothing of it, for it has no batches then."""
 
     paused: frozenset[str] = frozenset()
     stopped: frozenset[TaskId] = frozenset()
     resumed: Mapping[TaskId, int] = field(default_factory=dict)
     taken: Memory = field(default_factory=Memory)
+    stream_paused: bool = False
 
     def deciding(self, command: Command, requests: Iterable[RequestProgress]) -> Controls:
         """What holds once the command is applied, for the requests that exist now; the command is not remembered
@@ -103,6 +105,7 @@ class Controls:
             "stopped": [[request_id, str(namespace)] for request_id, namespace in sorted(self.stopped)],
             "resumed": [[i, str(n), count] for (i, n), count in sorted(self.resumed.items())],
             "taken": self.taken.to_json(),
+            "stream_paused": self.stream_paused,
         }
 
     @classmethod
@@ -112,6 +115,7 @@ class Controls:
             stopped=frozenset((i, Namespace.parse(n)) for i, n in value["stopped"]),
             resumed={(i, Namespace.parse(n)): count for i, n, count in value["resumed"]},
             taken=Memory.from_json(value["taken"]),
+            stream_paused=bool(value.get("stream_paused", False)),
         )
 
 

@@ -1,0 +1,94 @@
+"""Waiting between runs: the lock is kept, signals are accepted, and the status is written.
+
+An engine waits before a retry, before a start that is to be delayed, before a restart, and while its stream is paused.
+In none of these does it let go of its name, and whatever ends a wait is seen within a poll.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+
+from snapshotter.failures import classify
+from snapshotter.intake.signals_ahead import SignalsAhead
+from snapshotter.log import warn_of
+from streaming.namespaces import Namespace
+from streaming.positions import ORIGIN, ClusterTime
+
+_log = structlog.get_logger("snapshotter.engine")
+
+
+@dataclass(slots=True)
+class Idling:
+    """``stop`` ends every wait, and so does ``woken`` where it says so. ``keep`` renews the lock, ``look`` takes the
+    signals that have come, and ``poll`` says every how many seconds."""
+
+    stop: threading.Event
+    woken: Callable[[], bool]
+    keep: Callable[[], object]
+    look: Callable[[], object]
+    poll: Callable[[], float]
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def wait(self, seconds: float, report: Callable[[], object]) -> None:
+        """Wait for so many ``seconds``, or until something ends it. ``report`` is called now and then. An error of the
+        lock or of a channel that will not pass is raised."""
+        until = self.clock() + seconds
+        self._attend(lambda: 0.0 if self.woken() else until - self.clock(), report)
+
+    def rest(self, while_: Callable[[], bool], report: Callable[[], object]) -> None:
+        """Wait for as long as ``while_`` says so, or until a stop; otherwise as `wait`."""
+        self._attend(lambda: self.poll() if while_() else 0.0, report)
+
+    def _attend(self, left: Callable[[], float], report: Callable[[], object]) -> None:
+        report()
+        while (seconds := left()) > 0:
+            if self.stop.wait(min(seconds, self.poll())):
+                return
+            try:
+                self.keep()
+                self.look()
+            except Exception as error:
+                if not classify(error).may_pass:
+                    raise
+                warn_of(_log, "signals wait", error)
+            report()
+
+
+@dataclass(slots=True)
+class StandingStream:
+    """A stream that is paused, as those who look for signals ahead of it see it: it stands at its ``position``, and is
+    waited for."""
+
+    position: ClusterTime
+    known_head: ClusterTime = ORIGIN
+    holding: bool = True
+
+
+@contextmanager
+def signals_taken(
+    client: MongoClient[Any],
+    signals: Namespace | None,
+    position: ClusterTime,
+    take: Callable[[Sequence[bytes]], None],
+    *,
+    every: float,
+) -> Iterator[None]:
+    """While the block runs, take what is inserted into the collection ``signals`` (None: there is none) behind
+    ``position``. ``take`` gets it as BSON, at most ``every`` so many seconds."""
+    if signals is None:
+        yield
+        return
+    ahead = SignalsAhead(client, signals, StandingStream(position), take, every=every)
+    ahead.start()
+    try:
+        yield
+    finally:
+        ahead.close()

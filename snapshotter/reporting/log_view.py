@@ -1,0 +1,54 @@
+"""Progress as log lines: for `--log-format json`, where every line of standard error is one JSON object."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from snapshotter.reporting.progress_view import LINE_SECONDS, states_of
+from snapshotter.reporting.status import Status
+
+_log = structlog.get_logger("snapshotter.progress")
+
+
+class LogView:
+    """A line at most every ``every_seconds``, and at once where the state of the engine, its health, or a request's
+    state changes. ``now`` gives seconds, from any origin."""
+
+    def __init__(
+        self, every_seconds: float = LINE_SECONDS, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._every, self._now = every_seconds, now
+        self._said_at: float | None = None
+        self._said: object = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def update(self, status: Status) -> None:
+        states, now = states_of(status), self._now()
+        if self._said_at is not None and now - self._said_at < self._every and states == self._said:
+            return
+        self._said_at, self._said = now, states
+        _log.info(
+            "progress",
+            engine=status.name,
+            state=status.state.value,
+            health=status.health,
+            lag_seconds=status.lag_seconds,
+            events=status.events_total,
+            events_per_second=round(status.events_per_second, 1),
+            requests={r.id: r.state.value for r in status.requests if not r.state.ended},
+        )
+
+    def message(self, text: str) -> None:
+        _log.warning(text)
