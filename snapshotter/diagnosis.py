@@ -130,11 +130,19 @@ _WORDS = tuple(
         (_KAFKA + r"(?:BROKER_|LEADER_|COORDINATOR_|NETWORK_|REQUEST_TIMED_OUT|NOT_)", "kafka-unreachable"),
         (_KAFKA + r"\w*(?:SASL|AUTHENTICATION|AUTHORIZATION|_SSL|CREDENTIAL)", "kafka-denied"),
         (_KAFKA, "kafka-failing"),
+        # As librdkafka says them in words: of the client itself, or of the broker.
+        (r"(?:Local|Broker): .*(?i:authenti|authori|sasl|ssl)", "kafka-denied"),
+        (
+            r"(?:Local|Broker): .*(?i:are down|transport|resolution|timed out|not available)",
+            "kafka-unreachable",
+        ),
+        (r"\b(?:Local|Broker): [A-Z]", "kafka-failing"),
         (r"kafka\.common\.errors\.(?:Sasl|Ssl)?(?:\w*Authentication|\w*Authorization)", "kafka-denied"),
         (r"kafka\.common\.errors\.\w*(?:Timeout|Disconnect|Network|NotAvailable)", "kafka-unreachable"),
         (r"kafka\.common\.errors\.", "kafka-failing"),
         (r"Permission denied|Access Denied|AccessDenied\b|\b403\b.{0,20}Forbidden", "storage-denied"),
         (r"Read-only file system|Input/output error|Stale file handle", "storage-failing"),
+        (r"Kafka at \S+: ", "kafka-unreachable"),
         (r"not authorized on|requires authentication|AuthenticationFailed", "source-denied"),
     )
 )
@@ -176,12 +184,12 @@ def diagnose(error: BaseException) -> Diagnosis:
     while len(chain) > 1 and _gave_up(chain):
         chain = chain[1:]
     found = diagnosis_of(chain)
-    named = CONDITIONS.get(str(getattr(error, "condition", None)))
-    if named is not None and named.name == _BY_FAULT[Fault.SESSION_LOST]:
+    told = CONDITIONS.get(str(getattr(error, "condition", None)))
+    if told is not None and told.name == _BY_FAULT[Fault.SESSION_LOST]:
         found = replace(found, fault=Fault.SESSION_LOST)
     said = classify(error)
-    at_source = named is None and _AT_SOURCE.get(said.kind) == found.condition.name
-    return replace(found, condition=named or found.condition, source_name=said.name if at_source else "")
+    at_source = told is None and _AT_SOURCE.get(said.kind) == found.condition.name
+    return replace(found, condition=told or found.condition, source_name=said.name if at_source else "")
 
 
 def diagnosis_of(chain: Iterable[Link]) -> Diagnosis:
@@ -196,6 +204,14 @@ def condition_of_text(text: str, otherwise: str | None = None) -> Condition:
     ``otherwise`` names the one where the text does not tell."""
     found = diagnosis_of([Link(words=text)]).condition
     return CONDITIONS[otherwise] if otherwise is not None and found.name in UNEXPECTED else found
+
+
+def named(trouble: str | None) -> dict[str, str]:
+    """Class and named state of what keeps a channel from working, as reports have them; {} where nothing does."""
+    if trouble is None:
+        return {}
+    found = condition_of_text(trouble)
+    return {"failure": found.failure.value, "condition": found.name}
 
 
 def condition_in(chain: Iterable[Link], fault: Fault) -> str:

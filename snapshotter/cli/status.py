@@ -32,7 +32,9 @@ def status(config: ConfigFile, as_json: AsJson = False) -> None:
 
 def silent_seconds(found: Status, now: datetime) -> float | None:
     """For how long an engine that says it runs has said nothing, if that is too long."""
-    if found.state not in (EngineState.RUNNING, EngineState.STOPPING) or found.updated_at is None:
+    waits = found.restarts is not None and found.restarts.next_at is not None
+    lives = waits or found.state in (EngineState.RUNNING, EngineState.STOPPING)
+    if not lives or found.updated_at is None:
         return None
     age = (now - found.updated_at).total_seconds()
     return age if age > STALE_SECONDS else None

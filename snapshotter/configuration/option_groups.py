@@ -16,7 +16,6 @@ from snapshotter.configuration.option_values import (
     FullUpdate,
     Group,
     Layout,
-    Limit,
     MatchMode,
     Names,
     NewCollections,
@@ -29,14 +28,7 @@ from snapshotter.configuration.option_values import (
     choice,
     option,
 )
-from snapshotter.configuration.patience import (
-    INITIAL_MS,
-    MOST_MS,
-    RECONNECTS,
-    RESTARTS,
-    Reconnects,
-    RestartPolicy,
-)
+from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.core.values.watermark_ids import Strategy
 from streaming.scope.scope import Level
 from streaming.source.change_options import BATCH_BYTES
@@ -241,39 +233,6 @@ class NotificationOptions(Group):
     custom: Passed = option("notification.custom.*", "what custom channels are given", {}, secret=True)
 
 
-class RetryOptions(Group):
-    """What happens after an error that may pass."""
-
-    max_retries: WholeNumber = option(
-        "errors.max.retries",
-        "retries in a row before giving up; -1 is for ever while MongoDB is out of reach, 30 where an operation is "
-        "ended, a worker lost or storage refuses, 3 for what nobody knows",
-        -1,
-        ge=-1,
-    )
-    wait_ms: WholeNumber = option("retriable.restart.connector.wait.ms", "pause before a retry", 10_000, ge=0)
-    connect_attempts: WholeNumber = option(
-        "connect.max.attempts",
-        "attempts to reconnect to a MongoDB that is away at the start, before the start is given up",
-        RECONNECTS,
-        ge=1,
-    )
-    connect_initial_ms: WholeNumber = option(
-        "connect.backoff.initial.delay.ms",
-        "pause before the first of these attempts; each is twice the one before",
-        INITIAL_MS,
-        ge=1,
-    )
-    connect_most_ms: WholeNumber = option(
-        "connect.backoff.max.delay.ms", "longest pause between these attempts", MOST_MS, ge=1
-    )
-
-    @property
-    def reconnects(self) -> Reconnects:
-        """How a MongoDB that is away at the start is waited for."""
-        return Reconnects(self.connect_attempts, self.connect_initial_ms, self.connect_most_ms)
-
-
 class DeltaOptions(Group):
     """Where tables lie, and in what form."""
 
@@ -404,24 +363,6 @@ class EngineOptions(Group):
         "with capture.mode.full.update.type=post_image, switch post-images on (collMod) where a collection keeps none",
         False,
     )
-
-    auto_restart: Flag = option(
-        "engine.auto.restart.enabled",
-        "restart an engine that has failed by itself, where a restart may cure it, with growing pauses",
-        False,
-    )
-    auto_restart_most: Limit = option(
-        "engine.auto.restart.max.restarts",
-        "restarts in a row, each n² + n minutes after the failure before it; unlimited, or -1, is no bound",
-        RESTARTS,
-        ge=-1,
-    )
-
-    @property
-    def restart_policy(self) -> RestartPolicy:
-        """When a failed engine is restarted by itself."""
-        most = None if self.auto_restart_most < 0 else self.auto_restart_most
-        return RestartPolicy(self.auto_restart, most)
 
     @property
     def bytes_at_once(self) -> int:

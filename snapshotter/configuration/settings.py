@@ -32,12 +32,12 @@ from snapshotter.configuration.option_groups import (
     MongodbOptions,
     NamingOptions,
     NotificationOptions,
-    RetryOptions,
     SignalOptions,
     SnapshotOptions,
 )
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import as_option_text
+from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.core.values.limits import Limits

@@ -56,7 +56,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         retries_max=settings.retry.max_retries,
         retry_wait_ms=settings.retry.wait_ms,
         reconnects=settings.retry.reconnects,
-        restart_policy=settings.engine.restart_policy,
+        restart_policy=settings.retry.restart_policy,
         allow_code=settings.engine.filters_allow_code,
         status_collection=settings.engine.status_collection,
         requests_max=settings.engine.requests_max,

@@ -135,7 +135,12 @@ class Engine:
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
         announce = partial(self.notifier.engine_health, config.name)
         self.recovery = Recovery(config.restart_policy, self.storage, announce, former=self.status.former)
-        looks = self._interrupted, self._kept.keep, self._look_at_channels, lambda: self.config.poll_ms / 1000
+        looks = (
+            self._signals.interrupting,
+            self._kept.keep,
+            self._look_at_channels,
+            lambda: self.config.poll_ms / 1000,
+        )
         self._idling = Idling(self._stop, *looks)
         self._prepared = self.rests = False
         self._app_id: str | None = None
@@ -223,7 +228,7 @@ class Engine:
     def _runs(self, once: bool, streams_at: float) -> None:
         restarts = Restarts(self.config.retries_max)
         while not self._stop.is_set():
-            if self._stream_paused:
+            if self._signals.stream_paused:
                 self._rest(once)
                 continue
             self._signals.restart_asked.clear()
@@ -271,17 +276,8 @@ class Engine:
         every = self.config.poll_ms / 1000
         with signals_taken(self.client, self.config.signals, position, self._take_documents, every=every):
             self.rests = True
-            self._idling.rest(lambda: self._stream_paused, partial(self._report, EngineState.RUNNING))
+            self._idling.rest(lambda: self._signals.stream_paused, partial(self._report, EngineState.RUNNING))
             self.rests = False
-
-    @property
-    def _stream_paused(self) -> bool:
-        """Whether an operator has paused the stream: durable, and true for every process of this engine."""
-        return self.journal.controls.stream_paused
-
-    def _interrupted(self) -> bool:
-        """Whether an operator wants the run, or the wait, to end, and the engine to go on."""
-        return self._signals.restart_asked.is_set() or self._stream_paused
 
     def _begins_anew(self, error: BaseException) -> bool:
         """Whether the next run begins at a new position: the old one is lost, and `engine.position.lost` wants it so.
@@ -356,7 +352,7 @@ class Engine:
                 return True
             if run.landed:
                 self.recovery.landed()
-            if self._stop.wait(self.config.poll_ms / 1000) or self._interrupted():
+            if self._stop.wait(self.config.poll_ms / 1000) or self._signals.interrupting():
                 state = EngineState.STOPPING if self._stop.is_set() else EngineState.RUNNING
                 self._report(state)
                 meanwhile = self._hints.request_batch, partial(self._report, state)
@@ -385,7 +381,7 @@ class Engine:
         warnings = *self.first_load.warnings(self._progress), *self._catalogue.warnings
         reports = self._channels.reports(), self.notifier.reports(), warnings
         refused = self.signal_outcomes.refused
-        how = self.recovery.look(state, paused=self._stream_paused)
+        how = self.recovery.look(state, paused=self._signals.stream_paused)
         self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports, how)
 
     # Signals

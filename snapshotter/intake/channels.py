@@ -23,6 +23,7 @@ from signals.channels.channel import (
     DistantChannel,
     SignalChannel,
 )
+from snapshotter.diagnosis import named
 from snapshotter.errors import redact
 from snapshotter.reporting.outcomes import Refusal
 from snapshotter.reporting.status import ChannelReport
@@ -77,7 +78,9 @@ class Channels:
 
     def reports(self) -> tuple[ChannelReport, ...]:
         """As the last look found them."""
-        return tuple(ChannelReport(name=w.channel.name, trouble=w.trouble) for w in self._watched)
+        return tuple(
+            ChannelReport(name=w.channel.name, trouble=w.trouble, **named(w.trouble)) for w in self._watched
+        )
 
     def close(self) -> None:
         """Let go of them all."""

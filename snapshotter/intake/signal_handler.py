@@ -191,6 +191,15 @@ class SignalHandler:
         self._dry_runs = DryRuns()
         self._custom_actions = CustomActions()
 
+    @property
+    def stream_paused(self) -> bool:
+        """Whether an operator has paused the stream: durable, and true for every process of this engine."""
+        return self._journal.controls.stream_paused
+
+    def interrupting(self) -> bool:
+        """Whether an operator wants the run, or a wait, to end, and the engine to go on."""
+        return self.restart_asked.is_set() or self.stream_paused
+
     def begin(self, standing: Standing) -> Delivery:
         """Nothing is decided yet."""
         journal = self._journal

@@ -38,7 +38,7 @@ from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
-from snapshotter.diagnosis import SUSPENDED, condition_of_text
+from snapshotter.diagnosis import SUSPENDED, condition_of_text, named
 from snapshotter.errors import redact
 from snapshotter.reporting.delivery_queue import DeliveryQueue
 from snapshotter.reporting.status import NotificationReport
@@ -216,7 +216,9 @@ class Notifier:
     def reports(self) -> tuple[NotificationReport, ...]:
         """As the status shows them."""
         return tuple(
-            NotificationReport(name=o.name, waiting=o.left, dropped=o.dropped, trouble=o.error)
+            NotificationReport(
+                name=o.name, waiting=o.left, dropped=o.dropped, trouble=o.error, **named(o.error)
+            )
             for o in self._queues
         )
 

@@ -140,10 +140,13 @@ class WindowReport(_Report):
 
 
 class ChannelReport(_Report):
-    """A signal channel. ``trouble`` says what keeps it from working, and what to do; None while nothing does."""
+    """A signal channel. ``trouble`` says what keeps it from working, and what to do; None while nothing does.
+    ``failure`` and ``condition`` are the class and the named state of that, here and below."""
 
     name: str
     trouble: str | None = None
+    failure: str | None = None
+    condition: str | None = None
 
 
 class NotificationReport(_Report):
@@ -154,6 +157,8 @@ class NotificationReport(_Report):
     waiting: int = 0
     dropped: int = 0
     trouble: str | None = None
+    failure: str | None = None
+    condition: str | None = None
 
 
 class SuspensionReport(_Report):

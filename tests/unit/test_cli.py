@@ -36,6 +36,7 @@ from snapshotter.reporting.status import (
     ErrorReport,
     RequestReport,
     RequestState,
+    RestartReport,
     Status,
 )
 from snapshotter.state.storage import LocalStorage
@@ -284,6 +285,10 @@ def test_a_silent_engine_is_doubted(config: Path, state: LocalStorage) -> None:
     old = report(state, updated_at=now - timedelta(seconds=90), pid=5, host="h")
     assert silent_seconds(old, now) == 90
     assert silent_seconds(old.model_copy(update={"state": EngineState.STOPPED}), now) is None
+    failed = old.model_copy(update={"state": EngineState.FAILED, "restarts": RestartReport(enabled=True)})
+    assert silent_seconds(failed, now) is None
+    waits = failed.model_copy(update={"restarts": RestartReport(enabled=True, next_at=now)})
+    assert silent_seconds(waits, now) is not None
     assert "it may be gone (process 5 on h)" in invoke("status", "-c", config).stderr
 
 

@@ -6,7 +6,7 @@ import pytest
 from pymongo import errors as driver
 
 from signals.errors import MalformedSignal
-from snapshotter.diagnosis import SUSPENDED, condition_of_text, diagnose
+from snapshotter.diagnosis import SUSPENDED, condition_of_text, diagnose, named
 from snapshotter.errors import (
     EXIT_CONFIGURATION,
     EXIT_DEFINITE,
@@ -290,3 +290,20 @@ def test_a_text_that_was_kept_tells_as_much() -> None:
     assert condition_of_text("IOException: No space left on device").name == "disk-full"
     assert condition_of_text("somebody has changed its rows", SUSPENDED).name == "table-altered"
     assert condition_of_text("somebody has changed its rows").name == "unforeseen"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "condition"),
+    [
+        ("Kafka at k1:9092: no answer yet", "kafka-unreachable"),
+        ("Kafka at k1:9092: Local: All broker connections are down", "kafka-unreachable"),
+        ("NotSent: topic t: 3 not delivered: Local: Message timed out", "kafka-unreachable"),
+        ("Kafka at k1:9092: Broker: Topic authorization failed", "kafka-denied"),
+        ("Kafka at k1:9092: Broker: Unknown topic or partition", "kafka-failing"),
+        ("OSError: [Errno 28] No space left on device", "disk-full"),
+    ],
+)
+def test_what_keeps_a_channel_from_working_is_a_named_state(trouble: str, condition: str) -> None:
+    """As the status reports it of channels of signals and of notifications; where all is well there is none."""
+    assert named(trouble)["condition"] == condition
+    assert named(None) == {}
