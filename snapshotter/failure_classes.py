@@ -159,7 +159,7 @@ _ALL = (
     Condition(
         "position-lost",
         FailureClass.POSITION_LOST,
-        "the position is lost: start with engine.position.lost=heal, which compares every captured collection with its table",
+        "the position is lost: with engine.position.lost=heal each captured collection is compared with its table",
     ),
     Condition(
         "wrong-option",

@@ -77,14 +77,13 @@ from snapshotter.reporting.signal_outcomes import SignalOutcomes
 from snapshotter.reporting.status import EngineState
 from snapshotter.reporting.status_collection import StatusCollection
 from snapshotter.reporting.window_log import WindowLog
-from snapshotter.state.identity import application_id, engine_id
+from snapshotter.state.identity import EngineIdentity
 from snapshotter.state.journal import Journal
 from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.worker_code import check_workers
-from streaming.delta.table_identity import Owner
 from streaming.mongo.deployment import connect, majority_time
 from streaming.positions import ClusterTime
 from streaming.source.change_options import ChangeOptions
@@ -109,6 +108,7 @@ class Engine:
         self.beginning = Beginning(self.storage, self.client, config.source_options, early)
         self.source = SourceWatch(self.storage, self.client)
         self.store = ProgressStore(self.storage)
+        self.identity = EngineIdentity(self.storage, config.name, lambda: self._checkpoint)
         self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox = InboxChannel(self.storage)
         self.in_process = InProcessChannel()
@@ -119,7 +119,7 @@ class Engine:
         self.announcer.listeners.append(gaps.on_announcement)
         self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
         reported_in = config.scope.status if config.status_collection else None
-        self.outcomes = StatusCollection(self.client, reported_in, config.name, self._application_id)
+        self.outcomes = StatusCollection(self.client, reported_in, config.name, self.identity.application_id)
         self.signal_outcomes = SignalOutcomes(self.outcomes)
         captured = partial(captured_collections, self.client, config.captures_data)
         known = self.client, config, self.journal, self.storage, self.status.speed
@@ -143,8 +143,6 @@ class Engine:
         )
         self._idling = Idling(self._stop, *looks)
         self._prepared = self.rests = False
-        self._app_id: str | None = None
-        self._id: str | None = None
 
     # From outside, from any thread
 
@@ -292,7 +290,7 @@ class Engine:
             self.run_state = None
             self.store = self.store.next_generation(gap=gap)
             self.source.accept()
-            self._app_id, self.tables = None, self._tables()
+            self.tables = self._tables()
         return True
 
     def _one_run(self, once: bool, streams_at: float) -> bool:
@@ -301,10 +299,7 @@ class Engine:
         how = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*how, keep=config.watermarks_keep)
         newest = self.store.newest()
-        landed = None if newest is None or newest.batch_id < 0 else newest.position
-        self.source.check_deployment(landed)
-        if landed is not None:
-            self.source.await_head(landed, self._stop.wait)
+        self.source.check(None if newest is None or newest.batch_id < 0 else newest.position, self._stop.wait)
         since, context = self.beginning.confirmed(self.store), self._context()
         blame = Blame(self._suspects.found)
         event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
@@ -438,16 +433,5 @@ class Engine:
     def _tables(self) -> Tables:
         config, layout = self.config, self.config.layout
         sample = partial(sample_plan, layout, self.client)
-        return Tables(self.spark, config.warehouse, self._application_id, layout, sample, self._owner)
-
-    def _owner(self) -> Owner:
-        """This engine, as its tables know it; asked under the lock."""
-        if self._id is None:
-            self._id = engine_id(self.storage)
-        return Owner(self.config.name, self._id)
-
-    def _application_id(self) -> str:
-        """Names this checkpoint in every table: a new checkpoint under an old name counts batches from 0 again."""
-        if self._app_id is None:
-            self._app_id = application_id(self.storage, self._checkpoint, self.config.name)
-        return self._app_id
+        mine = self.identity
+        return Tables(self.spark, config.warehouse, mine.application_id, layout, sample, mine.owner)

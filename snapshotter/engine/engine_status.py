@@ -19,8 +19,8 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import Suspension
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.core.values.window import Window
-from snapshotter.engine.gap_reports import gap_report
 from snapshotter.diagnosis import SUSPENDED, condition_of_text
+from snapshotter.engine.gap_reports import gap_report
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
 from snapshotter.log import warn_of

@@ -50,9 +50,17 @@ class SourceWatch:
     client: MongoClient[Any]
     _behind: int = 0
 
-    def check_deployment(self, position: ClusterTime | None) -> None:
+    def check(self, position: ClusterTime | None, pause: Callable[[float], bool]) -> None:
         """Before a run that goes on at ``position`` (None: nothing has landed yet): whether this is the deployment of
-        before. One that does not tell its id is known by the name of its replica set."""
+        before, and has come as far. ``pause`` waits for so many seconds, and returns whether the engine is to stop."""
+        self._check_deployment(position)
+        while position is not None and (newest := newest_time(self.client)) < position:
+            self.check_head(newest, position)
+            if pause(_LOOK_SECONDS):
+                return
+
+    def _check_deployment(self, position: ClusterTime | None) -> None:
+        """One that does not tell its id is known by the name of its replica set."""
         found, known = deployment_id(self.client), self._known()
         differs = [name for name, value in found.items() if known.get(name, value) != value]
         if position is not None and differs:
@@ -68,14 +76,6 @@ class SourceWatch:
     def accept(self) -> None:
         """The deployment that is there now is the one that counts."""
         self._write(deployment_id(self.client))
-
-    def await_head(self, position: ClusterTime, pause: Callable[[float], bool]) -> None:
-        """Before a run that goes on at ``position``: whether the source has come as far. ``pause`` waits for so many
-        seconds, and returns whether the engine is to stop."""
-        while (newest := newest_time(self.client)) < position:
-            self.check_head(newest, position)
-            if pause(_LOOK_SECONDS):
-                return
 
     def check_head(self, head: ClusterTime, position: ClusterTime) -> None:
         """``head`` is the newest majority-committed time that the source has told. Behind ``position`` it is looked at

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from snapshotter.state.storage import Storage, StorageError
+from streaming.delta.table_identity import Owner
 
 _FILE = "engine.json"
 _FORMAT = 1
@@ -42,3 +45,28 @@ def application_id(storage: Storage, checkpoint: str, engine: str) -> str:
     if text is None:
         raise FileNotFoundError(f"{storage.location}/{name} is not there")
     return f"snapshotter:{engine}:{json.loads(text)['id']}"
+
+
+@dataclass(slots=True)
+class EngineIdentity:
+    """How the tables know the engine ``name``, whose state lies in ``storage``. ``checkpoint`` is the folder of the
+    one in force."""
+
+    storage: Storage
+    name: str
+    checkpoint: Callable[[], str]
+    _id: str | None = None
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def owner(self) -> Owner:
+        """As the owner of tables; asked under the lock."""
+        if self._id is None:
+            self._id = engine_id(self.storage)
+        return Owner(self.name, self._id)
+
+    def application_id(self) -> str:
+        """As `application_id`, of the checkpoint that is in force."""
+        checkpoint = self.checkpoint()
+        if checkpoint not in self._names:
+            self._names[checkpoint] = application_id(self.storage, checkpoint, self.name)
+        return self._names[checkpoint]

@@ -100,7 +100,7 @@ def of_another_engine(lab: Lab, table: Path) -> None:
 
 def taken_back(lab: Lab, table: Path) -> None:
     """As `snapshotter take-over` does it."""
-    mine = lab.engine().engine._owner()
+    mine = lab.engine().engine.identity.owner()
     columns_table(lab.spark, str(table), lab.namespace(table.name), "somebody", owner=mine).take_over()
 
 
