@@ -1,12 +1,14 @@
 """From a user's options, in whatever form they come, to settings that are checked; and what an engine needs of them.
 
-`settings` reads and checks; `engine_config`, `channel_config` and `notification_config` do not know where it came from.
+`settings` reads and checks; `engine_config`, `channel_config`, `metrics_config` and `notification_config` do not know
+where it came from.
 """
 
 __all__ = [
     "channel_checks",
     "channel_config",
     "engine_config",
+    "metrics_config",
     "notification_config",
     "option_groups",
     "option_values",

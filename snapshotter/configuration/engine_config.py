@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from snapshotter.configuration.channel_config import ChannelConfig
+from snapshotter.configuration.metrics_config import MetricsConfig
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.configuration.option_values import NewCollections, PositionLost
 from snapshotter.configuration.patience import Reconnects, RestartPolicy
@@ -66,6 +67,7 @@ class EngineConfig:
     post_images_enable: bool = False
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
 
     @property
     def state_location(self) -> str:

@@ -22,7 +22,6 @@ cursor.oversize.skip.threshold             | 0 | size over which events are skip
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 guardrail.collections.max                  | 0 | most collections that may be captured
 guardrail.collections.limit.action         | warn | what happens above that
-custom.metric.tags                         | | tags of metrics
 heartbeat.action.query                     | | a statement run with each heartbeat
 offset.partition.name                      | | a new name for the position
 mongodb.ssl.keystore                       | | use tlsCertificateKeyFile (PEM) in mongodb.connection.string
@@ -36,7 +35,6 @@ internal.mongodb.allow.offset.invalidation | false | joining the positions of sh
 delta.catalog.*                            | | tables registered in a catalogue
 delta.changelog.*                          | | changelog tables
 delta.deletes.*                            | | soft deletes
-metrics.*                                  | | metrics for a monitoring system
 """
 
 MEANINGLESS = """
@@ -92,7 +90,7 @@ schema.name.adjustment.mode                | none | there is no Kafka schema
 field.name.adjustment.mode                 | none | there is no Kafka schema
 extended.headers.enabled                   | true | there are no headers
 custom.sanitize.pattern                    | | secrets are always masked
-statistics.metrics.enabled                 | true | status shows lag and speed
+statistics.metrics.enabled                 | true | metrics always tell the percentiles of the lag
 executor.shutdown.timeout.ms               | 4000 | the engine ends between two batches
 connection.validation.timeout.ms           | 60000 | mongodb.server.selection.timeout.ms does this
 signal.emit.failure.max.retries            | 0 | errors.max.retries does this

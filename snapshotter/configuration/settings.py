@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from snapshotter.configuration import channel_checks, notification_checks
+from snapshotter.configuration import channel_checks, metrics_checks, notification_checks
 from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file, substitute
 from snapshotter.configuration.connection_uri import connection_uri
@@ -29,6 +29,7 @@ from snapshotter.configuration.option_groups import (
     CaptureOptions,
     DeltaOptions,
     EngineOptions,
+    MetricsOptions,
     MongodbOptions,
     NamingOptions,
     NotificationOptions,
@@ -62,6 +63,7 @@ class Settings(BaseModel):
     snapshot: SnapshotOptions
     signal: SignalOptions
     notification: NotificationOptions
+    metrics: MetricsOptions
     retry: RetryOptions
     delta: DeltaOptions
     engine: EngineOptions
@@ -104,6 +106,7 @@ class Settings(BaseModel):
         warnings.extend(checks.without_effect(*asked))
         warnings.extend(channel_checks.warnings(whole["signal"], _prefix(naming)))
         warnings.extend(notification_checks.warnings(whole["notification"]))
+        warnings.extend(metrics_checks.warnings(whole["metrics"]))
         return cls(
             name=naming.name or naming.topic_prefix,
             topic_prefix=_prefix(naming),
@@ -212,6 +215,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["notification"]:
         case NotificationOptions() as notification:
             yield from notification_checks.check(notification, installed())
+    match groups["metrics"]:
+        case MetricsOptions() as metrics:
+            yield from metrics_checks.check(metrics)
     match groups["snapshot"], groups["engine"]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:
             yield from checks.check_bytes(engine)

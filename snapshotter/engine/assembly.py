@@ -11,6 +11,7 @@ from signals.notifications.kafka import KafkaNotificationOptions
 from snapshotter.configuration.channel_checks import channel_config
 from snapshotter.configuration.channel_config import check_options
 from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.configuration.metrics_config import NAME, SERVER, MetricsConfig, tags_of
 from snapshotter.configuration.notification_config import SINK, NotificationConfig
 from snapshotter.configuration.option_values import TableAltered
 from snapshotter.configuration.settings import Settings
@@ -67,6 +68,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         post_images_enable=settings.engine.post_images_enable,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
+        metrics=metrics_config(settings),
     )
 
 
@@ -78,6 +80,13 @@ def notification_config(settings: Settings) -> NotificationConfig:
         client = f"{settings.name}-notifications"
         sink = KafkaNotificationOptions(given.topic, given.bootstrap_servers, client, given.producer)
     return NotificationConfig(settings.topic_prefix, given.channels, sink, given.custom)
+
+
+def metrics_config(settings: Settings) -> MetricsConfig:
+    """Where metrics are shown. Every series says which engine's it is, and has the tags that were given."""
+    given = settings.metrics
+    labels = {NAME: settings.name, SERVER: settings.topic_prefix, **tags_of(given.tags)}
+    return MetricsConfig(given.host, given.port, labels)
 
 
 def spark_session(settings: Settings) -> SparkSession:

@@ -63,6 +63,8 @@ from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
+from snapshotter.metrics.endpoint import Endpoint
+from snapshotter.metrics.tally import Tally
 from snapshotter.reading.catalogue import captured_collections, sample_plan
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
 from snapshotter.reporting.announcer import Announcer
@@ -84,7 +86,7 @@ from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.worker_code import check_workers
-from streaming.mongo.deployment import connect, majority_time
+from streaming.mongo.deployment import connect, connection_of, majority_time
 from streaming.positions import ClusterTime
 from streaming.source.change_options import ChangeOptions
 
@@ -117,7 +119,14 @@ class Engine:
         self.announcer = Announcer(self.notifier, lambda: self.store)
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
         self.announcer.listeners.append(gaps.on_announcement)
-        self.status = StatusWriter(config.name, this_process(), self.storage, view or SilentView())
+        self.tally, before = Tally(), connection_of(self.client)
+        self.tally.put("bytes_max", config.limits.bytes_in_flight)
+        self.status = StatusWriter(
+            *(config.name, this_process(), self.storage, view or SilentView()),
+            tally=self.tally,
+            connection=lambda: connection_of(self.client).since(before),
+        )
+        self.endpoint = Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, reported_in, config.name, self.identity.application_id)
         self.signal_outcomes = SignalOutcomes(self.outcomes)
@@ -130,8 +139,7 @@ class Engine:
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept, self._stop = KeptLock(self._lock), threading.Event()
         self.tables: Tables
-        skipped = partial(self.announcer.announce, Announce(SKIPPED, NAME))
-        self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, skipped)
+        self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, self._skipped)
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
         announce = partial(self.notifier.engine_health, config.name)
         self.recovery = Recovery(config.restart_policy, self.storage, announce, former=self.status.former)
@@ -172,11 +180,16 @@ class Engine:
     # The life of the engine
 
     def prepare(self) -> None:
-        """Do what comes before the first run, in this order: preflight, the lock, the position from which on no change
-        is missed, Spark. ``run`` does it if nobody has. Raises what keeps the engine from starting; it holds no lock
-        then."""
+        """Do what comes before the first run, in this order: preflight, the metrics' port, the lock, the position from
+        which on no change is missed, Spark. ``run`` does it if nobody has. Raises what keeps the engine from starting;
+        it holds no lock then."""
         reach(partial(preflight.check, self.client, self.config), self.config.reconnects, self._stop)
-        self._lock.acquire()
+        self.endpoint.open()
+        try:
+            self._lock.acquire()
+        except BaseException:
+            all_of(self.endpoint.close)
+            raise
         try:
             self.recovery.begin()
             self._report(EngineState.STARTING)
@@ -186,7 +199,7 @@ class Engine:
                 check_workers(self.spark)
             self.tables, self._prepared = self._tables(), True
         except BaseException as error:
-            all_of(partial(self._report, EngineState.FAILED, error), self._lock.release)
+            all_of(partial(self._report, EngineState.FAILED, error), self._lock.release, self.endpoint.close)
             raise
 
     @property
@@ -209,7 +222,8 @@ class Engine:
             self._report(EngineState.FAILED, error)
             raise
         finally:
-            all_of(self._channels.close, self._lock.release, self.outcomes.close, self.notifier.close)
+            ends = self._channels.close, self._lock.release, self.outcomes.close, self.notifier.close
+            all_of(*ends, self.endpoint.close)
 
     def _live(self, once: bool) -> None:
         progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
@@ -246,6 +260,7 @@ class Engine:
                     raise
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
                     raise enough from error
+                self.tally.add("retries", part="run")
                 wait_ms, failure = self.config.retry_wait_ms, error
                 said = describe(error).fields()
                 warn_of(_log, "the run failed and starts again", error, wait_ms=wait_ms, **said)
@@ -364,6 +379,10 @@ class Engine:
         known = {request.id for request in run.progress.requests}
         return all(request.id in known for request in self.journal.requests) and self._channels.quiet()
 
+    def _skipped(self) -> None:
+        self.tally.put("loads_skipped", 1)
+        self.announcer.announce(Announce(SKIPPED, NAME))
+
     def _announce(self) -> None:
         batch = self.announcer.waits_for
         if batch is not None and self._is_committed(batch):
@@ -424,6 +443,7 @@ class Engine:
             outcomes=self.outcomes,
             tables=self.tables,
             windows=self.windows,
+            tally=self.tally,
         )
 
     @property

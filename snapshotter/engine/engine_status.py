@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -24,6 +24,9 @@ from snapshotter.engine.gap_reports import gap_report
 from snapshotter.engine.run import Run
 from snapshotter.errors import describe, redact
 from snapshotter.log import warn_of
+from snapshotter.metrics.catalogue import measured
+from snapshotter.metrics.figures import Look
+from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.estimates import ReadingSpeed
 from snapshotter.reporting.progress_view import SilentView, View
 from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
@@ -44,6 +47,7 @@ from snapshotter.reporting.status import (
 )
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import Storage
+from streaming.mongo.connection_watch import Connection
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.status")
@@ -95,7 +99,8 @@ class Stopwatch:
 @dataclass(slots=True)
 class StatusWriter:
     """Gathers, writes at most once a second (changes of state at once), and shows. It begins with the times and speeds
-    that an earlier life of the engine wrote."""
+    that an earlier life of the engine wrote. ``tally`` is what has been counted for the metrics, ``connection`` tells
+    how the connection fares. ``newest``: the newest status, written or not."""
 
     name: str
     owner: Owner
@@ -104,6 +109,9 @@ class StatusWriter:
     speed: ReadingSpeed = field(default_factory=ReadingSpeed)
     former: Status | None = None
     """What an earlier life of the engine wrote last."""
+    tally: Tally = field(default_factory=Tally)
+    connection: Callable[[], Connection] = Connection
+    newest: Status | None = None
     _written: float = 0.0
     _state: EngineState | None = None
     _condition: Mapping[str, object] = field(default_factory=dict)
@@ -153,7 +161,8 @@ class StatusWriter:
             return
         status = self._gather(state, run, waiting, refused, error, now)
         reports = {"channels": channels, "notifications": notifications, "warnings": warnings}
-        status = status.model_copy(update={**reports, **condition})
+        status = self._with_metrics(status.model_copy(update={**reports, **condition}), run)
+        self.newest = status
         self._written, self._state, self._condition = now, state, condition
         self.view.update(status)
         try:
@@ -162,6 +171,12 @@ class StatusWriter:
             # A report that cannot be written must not stop the data; the checkpoint's own writes will fail if
             # the storage is really gone.
             warn_of(_log, "the status cannot be written", failure)
+
+    def _with_metrics(self, status: Status, run: Run | None) -> Status:
+        lag = self.tally.looked(None if status.lag_seconds is None else 1000 * status.lag_seconds)
+        tables = len(run.progress.tables) if run is not None else 0
+        look = Look(status, self.tally.counts(), lag, self.connection(), tables)
+        return status.model_copy(update={"metrics": measured(look)})
 
     def _gather(
         self,

@@ -16,6 +16,7 @@ from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.settings_checks import FILTERS
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import ConfigurationError, DefiniteError
+from snapshotter.metrics.endpoint import check_port
 from snapshotter.reading.catalogue import why_refused
 from snapshotter.reading.name_checks import Readings
 from streaming.keys.shard_keys import CATALOGUE as SHARD_KEYS
@@ -36,6 +37,7 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
             f"table's landing with the settings of another's",
             f"unset {_PIN_THREAD}",
         )
+    check_port(config.metrics)
     if check_deployment(client) == "sharded":
         _check_privilege(
             client, "find", SHARD_KEYS.database, SHARD_KEYS.collection, "a sharded cluster (its shard keys)"

@@ -53,6 +53,7 @@ from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import Landed, Target
 from snapshotter.landing.targets.transactions import FOLDER, TransactionTable
 from snapshotter.log import warn_of
+from snapshotter.metrics.tally import Phases
 from snapshotter.reading.catalogue import captured_collections
 from snapshotter.reading.post_images import PostImages
 from snapshotter.reading.request_lane import Lane
@@ -126,6 +127,7 @@ class Run:
         self.lander = Lander(context.spark, state, self._targets())
         if config.needs_post_images:
             self._images = PostImages(context.client, config.post_images_enable)
+        context.tally.run_begins()
         self.lane.start()
 
     # What Spark calls
@@ -138,20 +140,27 @@ class Run:
                 self._begin(batch_id)
             self.context.announcer.committed(batch_id - 1)  # or Spark would not bring this one
             self.pacing.times.begin()
+            phases = Phases()
             if self._first:
                 for_batches(frame.sparkSession)
             with opened(frame, batch_id, self._scope) as batch:
+                phases.end("read")
+                self.context.tally.batch_arrived(batch.trailer)
                 self.pacing.streams = batch.streams
                 # Before the first effect: an engine that has lost its lock must leave nothing behind.
                 token = self.context.lock.check()
                 self._take_signals(batch)
                 found = self._survey(batch)
                 landing = _landing_in(self.step(self._arrived(batch, found)))
+                phases.end("survey")
                 landing, landed = self._land(batch, landing, token)
+                phases.end("land")
                 outcomes, marks = landed.outcomes(landing), landed.marks(landing)
                 self.step(BatchLanded(batch_id, outcomes, self.pacing.times.land(), marks))
+                phases.end("save")
             self._first = False
             self._learn(batch)
+            self._count(batch, landed, phases)
 
     @contextmanager
     def _turn(self, batch_id: int) -> Iterator[None]:
@@ -229,6 +238,12 @@ class Run:
             captures = self.context.config.scope.captures
             self._images.look(n for n, count in trailer.namespaces.items() if count and captures(n))
         self.pacing.learn(trailer)
+
+    def _count(self, batch: BatchContents, landed: Landed, phases: Phases) -> None:
+        tally = self.context.tally
+        tally.batch_landed(batch.trailer, self._scope.signals, landed, phases)
+        if self.context.config.tells_transactions:
+            tally.add("transactions", self.lander.transactions)
 
     def _forget_keys(self) -> None:
         """Keep only those streamed keys that a window in flight may ask for."""
@@ -315,6 +330,7 @@ class Run:
             for effect in effects:
                 self._carry_out(effect)
             self.context.windows.note(happened, effects)
+            self.context.tally.note(happened, effects)
             self.pace_source()
         return effects
 

@@ -14,6 +14,7 @@ from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.kept_lock import KeptLock
 from snapshotter.intake.signal_handler import SignalHandler
 from snapshotter.landing.tables import Tables
+from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.status_collection import StatusCollection
 from snapshotter.reporting.window_log import WindowLog
@@ -38,3 +39,4 @@ class RunContext:
     outcomes: StatusCollection
     tables: Tables
     windows: WindowLog
+    tally: Tally

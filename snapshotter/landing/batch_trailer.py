@@ -15,7 +15,7 @@ from streaming.positions import ClusterTime
 class BatchTrailer:
     """``token`` is the resume token behind the batch, in base64; ``transactional`` are events of transactions, where
     the source was asked about them; ``splits``: in how many the batch was read. ``sizes``: bytes of what came
-    as rows of each collection."""
+    as rows of each collection. ``operations``: events of each collection by ``op`` ("c", "u", "d")."""
 
     end: ClusterTime
     token: str | None
@@ -25,6 +25,7 @@ class BatchTrailer:
     transactional: int = 0
     splits: int = 1
     sizes: Mapping[Namespace, int] = field(default_factory=dict)
+    operations: Mapping[Namespace, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], batch_id: int) -> BatchTrailer:
@@ -38,9 +39,12 @@ class BatchTrailer:
             )
         namespaces: Counter[Namespace] = Counter()
         sizes: Counter[Namespace] = Counter()
+        operations: dict[Namespace, Counter[str]] = {}
         for value in found:
             namespaces.update({Namespace.parse(name): n for name, n in value["namespaces"].items()})
             sizes.update({Namespace.parse(name): n for name, n in value["sizes"].items()})
+            for name, counts in value["operations"].items():
+                operations.setdefault(Namespace.parse(name), Counter()).update(counts)
         return cls(
             end=ClusterTime.from_json(found[-1]["end"]),
             token=found[-1]["token"],
@@ -50,4 +54,5 @@ class BatchTrailer:
             transactional=sum(value["transactional"] for value in found),
             splits=splits,
             sizes=sizes,
+            operations=operations,
         )

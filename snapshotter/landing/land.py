@@ -34,12 +34,14 @@ Buffers = Mapping[WindowId, Buffer]
 @dataclass(slots=True)
 class Lander:
     """Lands the batches of one query: in ``state``, the state tables, and in ``others``. ``keys``: what has streamed
-    into each table, for as long as a window that is still open may need it."""
+    into each table, for as long as a window that is still open may need it. ``transactions``: how many the others
+    have told of in the newest batch."""
 
     spark: SparkSession
     state: Target
     others: Sequence[Target] = ()
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
+    transactions: int = 0
 
     def land(
         self,
@@ -76,8 +78,7 @@ class Lander:
         ) as pool:
             landing = [pool.submit(target.land, contents) for target in self.others]
             yield
-        for landed in landing:
-            landed.result()
+        self.transactions = sum(landed.result().transactions for landed in landing)
 
     def keep(self, landing: LandBatch, landed: Landed) -> None:
         """Remember the keys that windows may ask for."""

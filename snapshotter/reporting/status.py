@@ -13,11 +13,14 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from snapshotter.errors import DefiniteError
 
 STATUS_FILE = "status.json"
+
+Metrics = dict[str, dict[str, int | float | dict[str, int | float]]]
+"""Figures by context and name; one that has a label by the label's values (docs/metrics.md)."""
 
 
 class EngineState(StrEnum):
@@ -206,7 +209,8 @@ class Status(_Report):
     the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
     ``lag_seconds`` how far that is behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
     in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
-    measure it, also in an earlier life. ``warnings`` are about what is captured, each with what to do.
+    measure it, also in an earlier life. ``warnings`` are about what is captured, each with what to do. ``metrics`` are
+    the figures that Prometheus is shown.
     """
 
     name: str
@@ -234,6 +238,7 @@ class Status(_Report):
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
     notifications: tuple[NotificationReport, ...] = ()
+    metrics: Metrics = Field(default_factory=dict)
 
     def request(self, request_id: str) -> RequestReport | None:
         """The request of this id, if the engine knows it."""

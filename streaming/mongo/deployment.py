@@ -20,6 +20,7 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
+from streaming.mongo.connection_watch import Connection, ConnectionWatch
 from streaming.mongo.errors import (
     AccessDeniedError,
     ConfigurationError,
@@ -54,6 +55,7 @@ __all__ = [
     "check_deployment",
     "classify",
     "connect",
+    "connection_of",
     "deployment_id",
     "majority_time",
     "new_client",
@@ -72,6 +74,8 @@ DeploymentKind = Literal["replica_set", "sharded"]
 RawClient = MongoClient[dict[str, Any]]
 
 _clients: dict[tuple[int, str, str], RawClient] = {}
+_watches: dict[int, ConnectionWatch] = {}
+"""By the identity of the clients: two of one address are equal, and these live as long as the process."""
 _clients_lock = threading.Lock()
 
 
@@ -83,7 +87,9 @@ def connect(uri: str, **options: Any) -> RawClient:
     key = (os.getpid(), uri, repr(sorted(options.items())))
     with _clients_lock:
         if key not in _clients:
-            _clients[key] = _made(_Shared, uri, options)
+            watch = ConnectionWatch()
+            client = _clients[key] = _made(_Shared, uri, {**options, "event_listeners": [watch]})
+            _watches[id(client)] = watch
         return _clients[key]
 
 
@@ -92,6 +98,11 @@ class _Shared(MongoClient[dict[str, Any]]):
 
     def __del__(self) -> None:
         """The driver's reminder to close a client is no news here, and would follow the last line of the output."""
+
+
+def connection_of(client: RawClient) -> Connection:
+    """How the connection of a client that ``connect`` gave has fared since it was made. Asks no server."""
+    return _watches[id(client)].seen
 
 
 def new_client(uri: str, **options: Any) -> RawClient:

@@ -113,7 +113,7 @@ class RowBuilder:
         self._wide = wide
         self._sharded = sharded
         self._places: dict[bytes | None, _Place] = {}
-        self._counts: Counter[bytes | None] = Counter()
+        self._counts: Counter[tuple[bytes | None, bytes]] = Counter()
         self._sizes: Counter[bytes | None] = Counter()
         self._clear()
 
@@ -130,7 +130,7 @@ class RowBuilder:
                 continue
             number = first + self.events
             self.events += 1
-            counts[place] += 1
+            counts[place, event[0]] += 1
             if self._transactions and b"txnNumber" in fields:
                 self._transactional += 1
             yield number, event
@@ -159,14 +159,19 @@ class RowBuilder:
 
     def trailer(self, end: ClusterTime, token: bytes | None, splits: int = 1) -> pa.RecordBatch:
         """The last row: how far the split reached, and what was in it: ``{"end", "token", "events", "bytes",
-        "namespaces", "sizes", "transactional", "split", "splits"}``. ``token`` is a raw resume token. Events are
-        counted as they came, bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
+        "namespaces", "operations", "sizes", "transactional", "split", "splits"}``. ``token`` is a raw resume token.
+        Events are counted as they came (in all, in ``namespaces`` by namespace, in ``operations`` by namespace and
+        ``op``), bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
+        places: Counter[bytes | None] = Counter()
+        for (place, _), count in self._counts.items():
+            places[place] += count
         content = {
             "end": end.to_json(),
             "token": None if token is None else base64.b64encode(token).decode(),
             "events": self.events,
             "bytes": self.bytes,
-            "namespaces": self._by_name(self._counts),
+            "namespaces": self._by_name(places),
+            "operations": self._operations(),
             "sizes": self._by_name(self._sizes),
             "transactional": self._transactional,
             "split": self._split,
@@ -182,6 +187,16 @@ class RowBuilder:
             database, collection, _, _ = self._places[place]
             names[f"{database}.{collection}"] += count
         return dict(sorted(names.items()))
+
+    def _operations(self) -> dict[str, dict[str, int]]:
+        """Events by namespace and ``op``; drops and renames, which have none, are left out."""
+        found: dict[str, Counter[str]] = {}
+        for (place, operation), count in self._counts.items():
+            op, _ = _OPERATIONS[operation]
+            if op is not None:
+                database, collection, _, _ = self._places[place]
+                found.setdefault(f"{database}.{collection}", Counter())[op] += count
+        return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
 
     def _append(self, number: int, event: Event) -> None:
         operation, time, size, fields = event

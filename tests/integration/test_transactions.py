@@ -11,6 +11,7 @@ import pytest
 from pymongo.client_session import ClientSession
 from pymongo.errors import AutoReconnect
 
+from snapshotter.engine.engine_status import StatusWriter
 from snapshotter.landing.targets import state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from tests.support.engines import SECONDS, Lab, lab
@@ -58,6 +59,12 @@ def change(lab: Lab, session: ClientSession) -> None:
     hidden.insert_one({"_id": "d"}, session=session)
 
 
+def told_of(status: StatusWriter) -> object:
+    """How many transactions the metrics count."""
+    found = status.newest.metrics if status.newest is not None else {}
+    return found.get("streaming", {}).get("number_of_committed_transactions")
+
+
 def test_transactions_are_recorded_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has one BEGIN and one END with its counts, though the batch fails once and is landed again; END waits for
     nothing. What was rolled back, changed no captured collection, or was no transaction (retryable writes have
@@ -98,6 +105,8 @@ def test_transactions_are_recorded_once(lab: Lab, monkeypatch: pytest.MonkeyPatc
         begin, end, second_begin, second_end = first = told(lab)
         lab.collection("orders").insert_many([{"_id": f"later {n}"} for n in range(3)])
         engine.catch_up(SECONDS)
+        status = engine.engine.status
+        engine.until("the status to tell it", lambda: told_of(status) == 2, SECONDS)
     assert told(lab) == first
 
     assert [row["status"] for row in first] == ["BEGIN", "END"] * 2

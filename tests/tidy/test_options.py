@@ -83,6 +83,12 @@ integration/test_notifications.py::test_every_channel_is_notified_of_a_backfill_
     notification.enabled.channels notification.sink.topic.name notification.sink.bootstrap.servers
 unit/test_notification_options.py::test_the_sink_knows_its_topic_and_its_brokers
     notification.producer.*
+integration/test_metrics_prometheus.py::test_prometheus_finds_what_the_status_says
+    custom.metric.tags
+integration/test_metrics_prometheus.py::test_a_taken_port_keeps_an_engine_from_starting
+    metrics.port
+unit/test_metrics_options.py::test_the_address_and_the_labels_reach_the_engine
+    metrics.host
 integration/test_cli_engine.py::test_giving_up_after_the_retries_allowed
     errors.max.retries
 integration/test_engine_options.py::test_the_pause_before_a_retry_is_as_long_as_asked

@@ -21,6 +21,7 @@ def text(split: int, splits: int, seconds: int, **namespaces: int) -> str:
             "events": sum(namespaces.values()),
             "bytes": 10 * sum(namespaces.values()),
             "namespaces": {f"shop.{name}": count for name, count in namespaces.items()},
+            "operations": {f"shop.{name}": {"c": 1, "u": count - 1} for name, count in namespaces.items()},
             "sizes": {f"shop.{name}": 10 * count for name, count in namespaces.items()},
             "transactional": 2 + split,
             "split": split,
@@ -36,6 +37,7 @@ def test_splits_add_up_to_the_batch() -> None:
     assert (found.events, found.size_bytes, found.transactional) == (7, 70, 5)
     assert found.namespaces == {ITEMS: 6, ORDERS: 1}
     assert found.sizes == {ITEMS: 60, ORDERS: 10}
+    assert found.operations == {ITEMS: {"c": 2, "u": 4}, ORDERS: {"c": 1, "u": 0}}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ has an event row in this batch is superseded, or (an event at or before the low 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import reduce
@@ -79,9 +80,12 @@ def land_table(
     table records under ``identity`` already is decoded and counted, not written. Raises ReadBuffersLost before any
     READ is written.
     """
+    began = time.monotonic()
     with ExitStack() as held_frames:
         try:
-            return _land(spark, opened, batch, identity, held_frames)
+            landed = _land(spark, opened, batch, identity, held_frames)
+            landed.write_seconds = time.monotonic() - began - landed.decode_seconds
+            return landed
         except Exception as error:
             if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
                 raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
@@ -96,6 +100,7 @@ def _land(
     held_frames: ExitStack,
 ) -> LandedCollection:
     """``held_frames`` frees what is checkpointed on the way, once it is written."""
+    began = time.monotonic()
     rows: DataFrame | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     events = events_to_land(batch)
@@ -105,6 +110,7 @@ def _land(
     landed = LandedCollection(
         batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
     )
+    landed.decode_seconds = time.monotonic() - began
     # Only now: windows that close later need the keys, also of a batch that the table has already.
     recorded = opened.table.recorded_batch()
     if recorded is not None and recorded >= identity.batch_id:

@@ -106,17 +106,21 @@ class LandedCollection:
     deletes: int = 0
     size_bytes: int = 0
     wrote: bool = False
+    decode_seconds: float = 0.0
+    write_seconds: float = 0.0
     mark: TableMark | None = None
 
 
 @dataclass(slots=True)
 class Landed:
     """What has landed by collection; and what could not: windows whose READs are ``lost``, and ``faults`` of single
-    collections. A target that does not distinguish collections leaves it empty."""
+    collections. A target that does not distinguish collections leaves it empty. ``transactions``: how many were
+    told."""
 
     collections: dict[Namespace, LandedCollection] = field(default_factory=dict)
     lost: frozenset[WindowId] = frozenset()
     faults: tuple[TableUnusable, ...] = ()
+    transactions: int = 0
 
     @property
     def complete(self) -> bool:

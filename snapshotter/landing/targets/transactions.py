@@ -114,7 +114,7 @@ class TransactionTable:
             frame = frame_of(self._session, pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
             batch, metadata = contents.identity.batch_id, json.dumps(contents.identity.metadata)
             append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, metadata)
-        return Landed()
+        return Landed(transactions=len(rows) // 2)
 
 
 def _collection_events(events: DataFrame) -> Iterator[CollectionEvents]:
