@@ -68,7 +68,7 @@ class Endpoint:
         serve = self._server.run
         self._thread = threading.Thread(target=serve, args=([listening],), name="metrics", daemon=True)
         self._thread.start()
-        _log.info("metrics", url=f"http://{self._config.host}:{self.port}/metrics")
+        _log.info("metrics are shown", host=self._config.host, port=self.port)
 
     def close(self) -> None:
         """Answer nothing from here on; the port is free."""

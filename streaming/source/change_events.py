@@ -32,7 +32,7 @@ stream may hold a million events, but never all of them at once.
 from __future__ import annotations
 
 import base64
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -86,8 +86,8 @@ _OPERATIONS = {
 }
 
 
-_Place = tuple[str | None, str | None, bool, bool]
-"""Database, collection, captured, sharded by more than `_id`."""
+_Place = tuple[str | None, str | None, bool, bool, dict[bytes, int]]
+"""Database, collection, captured, sharded by more than `_id`, events by operation."""
 
 
 class RowBuilder:
@@ -113,24 +113,24 @@ class RowBuilder:
         self._wide = wide
         self._sharded = sharded
         self._places: dict[bytes | None, _Place] = {}
-        self._counts: Counter[tuple[bytes | None, bytes]] = Counter()
         self._sizes: Counter[bytes | None] = Counter()
         self._clear()
 
     def numbered(self, events: Iterable[Event]) -> Iterator[Numbered]:
         """Those of captured collections, counted, each with its place in the stream."""
-        first, places, counts = self._split << SPLIT_BITS, self._places, self._counts
+        first, places = self._split << SPLIT_BITS, self._places
         for event in events:
-            fields = event[3]
-            place = fields.get(b"ns")
-            captured = (places.get(place) or self._place(place))[2]
-            if event[0] == b"rename":
+            operation, _, _, fields = event
+            raw = fields.get(b"ns")
+            place = places.get(raw) or self._place(raw)
+            captured = place[2]
+            if operation == b"rename":
                 captured = self._place(fields[b"to"])[2] or captured
             if not captured:
                 continue
             number = first + self.events
             self.events += 1
-            counts[place, event[0]] += 1
+            place[4][operation] += 1
             if self._transactions and b"txnNumber" in fields:
                 self._transactional += 1
             yield number, event
@@ -162,15 +162,13 @@ class RowBuilder:
         "namespaces", "operations", "sizes", "transactional", "split", "splits"}``. ``token`` is a raw resume token.
         Events are counted as they came (in all, in ``namespaces`` by namespace, in ``operations`` by namespace and
         ``op``), bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
-        places: Counter[bytes | None] = Counter()
-        for (place, _), count in self._counts.items():
-            places[place] += count
+        counts = Counter({raw: sum(place[4].values()) for raw, place in self._places.items() if place[4]})
         content = {
             "end": end.to_json(),
             "token": None if token is None else base64.b64encode(token).decode(),
             "events": self.events,
             "bytes": self.bytes,
-            "namespaces": self._by_name(places),
+            "namespaces": self._by_name(counts),
             "operations": self._operations(),
             "sizes": self._by_name(self._sizes),
             "transactional": self._transactional,
@@ -184,28 +182,28 @@ class RowBuilder:
     def _by_name(self, counts: Counter[bytes | None]) -> dict[str, int]:
         names: Counter[str] = Counter()
         for place, count in counts.items():
-            database, collection, _, _ = self._places[place]
+            database, collection = self._places[place][:2]
             names[f"{database}.{collection}"] += count
         return dict(sorted(names.items()))
 
     def _operations(self) -> dict[str, dict[str, int]]:
         """Events by namespace and ``op``; drops and renames, which have none, are left out."""
         found: dict[str, Counter[str]] = {}
-        for (place, operation), count in self._counts.items():
-            op, _ = _OPERATIONS[operation]
-            if op is not None:
-                database, collection, _, _ = self._places[place]
-                found.setdefault(f"{database}.{collection}", Counter())[op] += count
+        for database, collection, _, _, operations in self._places.values():
+            for operation, count in operations.items():
+                op, _ = _OPERATIONS[operation]
+                if op is not None:
+                    found.setdefault(f"{database}.{collection}", Counter())[op] += count
         return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
 
     def _append(self, number: int, event: Event) -> None:
         operation, time, size, fields = event
         get = fields.get
         place = get(b"ns")
-        database, collection, _, sharded = self._places.get(place) or self._place(place)
+        database, collection, _, sharded, _ = self._places.get(place) or self._place(place)
         renamed_to = None
         if operation == b"rename":
-            to_database, to_collection, _, _ = self._place(fields[b"to"])
+            to_database, to_collection = self._place(fields[b"to"])[:2]
             renamed_to = f"{to_database}.{to_collection}"
         op, word = _OPERATIONS[operation]
         self._ord.append(number)
@@ -235,13 +233,15 @@ class RowBuilder:
 
     def _place(self, place: bytes | None) -> _Place:
         """What is known of the namespace whose raw ``ns`` this is; worked out once for each."""
+        if place in self._places:
+            return self._places[place]
         fields = {} if place is None else fields_of(place)
         database = string_of(fields[b"db"]) if b"db" in fields else None
         collection = string_of(fields[b"coll"]) if b"coll" in fields else None
         namespace = Namespace(database, collection) if database and collection else None
         captured = namespace is not None and self._captures(namespace)
         sharded = captured and namespace is not None and self._sharded(namespace)
-        self._places[place] = database, collection, captured, sharded
+        self._places[place] = database, collection, captured, sharded, defaultdict(int)
         return self._places[place]
 
     def _flush(self) -> pa.RecordBatch:
