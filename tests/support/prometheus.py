@@ -3,7 +3,7 @@
 1. `SNAPSHOTTER_TEST_PROMETHEUS`: the folder of `prometheus` and `promtool`;
 2. both on PATH;
 3. Debian's package, downloaded and unpacked into a folder that is kept. It needs `apt-get` and the package registry,
-   neither root nor an installation: nothing of the system's is touched.
+   but neither root nor an installation: nothing of the system's is touched.
 
 Where there is none a test is skipped, with the reason; in continuous integration, which has them, that is a failure.
 """
