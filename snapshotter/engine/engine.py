@@ -31,7 +31,7 @@ from snapshotter.engine import preflight
 from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.connecting import reach
-from snapshotter.engine.engine_status import StatusWriter
+from snapshotter.engine.engine_status import status_writer
 from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.idling import Idling, signals_taken
@@ -64,7 +64,6 @@ from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
 from snapshotter.metrics.endpoint import Endpoint
-from snapshotter.metrics.tally import Tally
 from snapshotter.reading.catalogue import captured_collections, sample_plan
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
 from snapshotter.reporting.announcer import Announcer
@@ -86,7 +85,7 @@ from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.worker_code import check_workers
-from streaming.mongo.deployment import connect, connection_of, majority_time
+from streaming.mongo.deployment import connect, majority_time
 from streaming.positions import ClusterTime
 from streaming.source.change_options import ChangeOptions
 
@@ -119,14 +118,8 @@ class Engine:
         self.announcer = Announcer(self.notifier, lambda: self.store)
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
         self.announcer.listeners.append(gaps.on_announcement)
-        self.tally, before = Tally(), connection_of(self.client)
-        self.tally.put("bytes_max", config.limits.bytes_in_flight)
-        self.status = StatusWriter(
-            *(config.name, this_process(), self.storage, view or SilentView()),
-            tally=self.tally,
-            connection=lambda: connection_of(self.client).since(before),
-        )
-        self.endpoint = Endpoint(config.metrics, lambda: self.status.newest)
+        self.status = status_writer(config, self.storage, self.client, view or SilentView())
+        self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, reported_in, config.name, self.identity.application_id)
         self.signal_outcomes = SignalOutcomes(self.outcomes)

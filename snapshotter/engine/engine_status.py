@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Any
 
 import structlog
+from pymongo import MongoClient
 
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import Suspension
@@ -45,9 +48,10 @@ from snapshotter.reporting.status import (
     TableReport,
     WindowReport,
 )
-from snapshotter.state.process import Owner
+from snapshotter.state.process import Owner, this_process
 from snapshotter.state.storage import Storage
 from streaming.mongo.connection_watch import Connection
+from streaming.mongo.deployment import connection_of
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.status")
@@ -318,6 +322,20 @@ class StatusWriter:
 
     def _speed(self, what: tuple[str, str], now: float, value: int) -> float:
         return self._speeds.setdefault(what, Speed()).at(now, value)
+
+
+def status_writer(
+    config: EngineConfig, storage: Storage, client: MongoClient[Any], view: View
+) -> StatusWriter:
+    """The writer of an engine of this ``config``, into its ``storage``, which shows ``view`` each status. Connections
+    of ``client`` are counted from here on."""
+    tally, before = Tally(), connection_of(client)
+    tally.put("bytes_max", config.limits.bytes_in_flight)
+    return StatusWriter(
+        *(config.name, this_process(), storage, view),
+        tally=tally,
+        connection=lambda: connection_of(client).since(before),
+    )
 
 
 def _window(window: Window) -> WindowReport:
