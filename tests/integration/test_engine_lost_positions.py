@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bson import Int64, Timestamp
 from deltalake import DeltaTable
 
 from signals.notifications.notification import Notification
@@ -15,6 +16,7 @@ from snapshotter.core.values.gaps import Cause
 from snapshotter.engine.lost_positions import PositionGone
 from snapshotter.errors import EXIT_DEFINITE, EXIT_OK, exit_code
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
+from streaming.mongo.deployment import newest_time
 from tests.support.engine_process import EngineProcess
 from tests.support.engines import SECONDS, Lab, lab, limits
 from tests.support.oplogs import forget, short_oplog
@@ -156,8 +158,8 @@ def test_another_deployment_is_no_silent_start(lab: Lab, forgetful: MongoDeploym
 
 
 def test_an_older_copy_is_no_silent_wait(tmp_path: Path) -> None:
-    """The source's newest change lies before the position: a data directory was put back. Each engine is a process of
-    its own, for a client that remembers the later time would tell the server of it."""
+    """The source's newest change lies before the position: a data directory was put back, of a server whose clock was
+    an hour ahead. Each engine is a process of its own, for a client that remembers the later time would tell it."""
     with start_mongodb() as deployment:
         options = {
             "name": "shop",
@@ -166,9 +168,16 @@ def test_an_older_copy_is_no_silent_wait(tmp_path: Path) -> None:
         }
         engine = EngineProcess(tmp_path, options)
 
-        def once(first: int) -> int:
-            with deployment.client() as client:
-                client["shop"]["orders"].insert_many([{"_id": first + n} for n in range(5)])
+        def once(first: int, ahead: int = 0) -> int:
+            with deployment.client() as client, client.start_session() as session:
+                # A server without access control takes the time that a client tells: its clock is ahead from then on.
+                now = newest_time(client)
+                told = {"hash": bytes(20), "keyId": Int64(0)}
+                session.advance_cluster_time(
+                    {"clusterTime": Timestamp(now.t + ahead, now.i), "signature": told}
+                )
+                documents = [{"_id": first + n} for n in range(5)]
+                client["shop"]["orders"].insert_many(documents, session=session)
             return engine.start("--once").wait()
 
         node = deployment.node(0)
@@ -177,7 +186,7 @@ def test_an_older_copy_is_no_silent_wait(tmp_path: Path) -> None:
         node.stop()
         shutil.copytree(data, tmp_path / "copy")
         deployment.restart(node)
-        assert once(100) == EXIT_OK
+        assert once(100, ahead=3_600) == EXIT_OK
         node.stop()
         shutil.rmtree(data)
         shutil.copytree(tmp_path / "copy", data)
