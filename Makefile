@@ -8,7 +8,7 @@ PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints clean
+.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints options clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -53,6 +53,10 @@ constraints: .venv/.installed ## write constraints.txt from what is installed
 	@sed -n '/^#/p' constraints.txt > constraints.new
 	@.venv/bin/python -m pip freeze --exclude-editable >> constraints.new
 	@mv constraints.new constraints.txt && touch .venv/.installed
+
+options: .venv/.installed ## write docs/options.md, the page of all options, from the code
+	@.venv/bin/snapshotter config --options --markdown > docs/options.new
+	@mv docs/options.new docs/options.md
 
 clean: ## remove the environment and everything that was built
 	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

@@ -23,7 +23,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="The configuration: .json (Kafka Connect), .properties (Debezium) or .toml.",
+        help="The configuration: .json (Kafka Connect), .properties (Debezium), .yaml (Strimzi) or .toml.",
         envvar="SNAPSHOTTER_CONFIG",
         metavar="FILE",
     ),

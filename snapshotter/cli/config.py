@@ -22,8 +22,16 @@ def config(
     options: Annotated[
         bool, typer.Option("--options", help="List all options instead, with defaults.")
     ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="With --options: the page of the manual.")
+    ] = False,
 ) -> None:
     """Check a configuration, and print the settings in force with secrets masked."""
+    if options and markdown:
+        from snapshotter.configuration.options_page import page
+
+        typer.echo(page(), nl=False)
+        return
     if options:
         _print_catalogue(as_json)
         return

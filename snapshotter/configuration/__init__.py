@@ -13,6 +13,7 @@ __all__ = [
     "option_groups",
     "option_values",
     "options",
+    "options_page",
     "patience",
     "settings",
     "settings_checks",

@@ -1,15 +1,16 @@
 """Configuration files as maps from option names to text, whatever their form.
 
-Three forms, told apart by the file's suffix:
+Four forms, told apart by the file's suffix:
 
 - ``.json``: a Kafka Connect request ``{"name": …, "config": {…}}``, or the bare map;
 - ``.properties``: Java's format, each name with or without the prefix ``debezium.source.``;
+- ``.yaml``, ``.yml``: Strimzi's resource ``kind: KafkaConnector`` (`connector_resource`);
 - ``.toml``: dotted names in quotes, since ``capture.mode`` and ``capture.mode.full.update.type`` cannot
 both be tables.
 
 All values become text, as Kafka Connect has them: lists are joined by commas (commas within an item
-escaped), and a null means that the option isn't set. ``${env:NAME}`` is replaced by an environment
-variable.
+escaped), and a null means that the option isn't set. References in values (``${env:NAME}``) are left as they are:
+`config_providers` looks them up.
 
 Raises ConfigurationError that names the file, and the line where there is one.
 """
@@ -20,23 +21,38 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from snapshotter.errors import ConfigurationError, Problem
+from snapshotter.configuration.connector_resource import connector_options
+from snapshotter.errors import ConfigurationError
 
 DEBEZIUM_SERVER_PREFIX = "debezium.source."
+_DEBEZIUM_SERVER = "debezium."
 
 _V = TypeVar("_V")
-_REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read_file(path: Path) -> dict[str, str]:
-    """The options of a file as written: ``${env:…}`` is still there, and the prefix of Debezium Server is
-    gone.
-    """
-    readers = {".json": parse_json, ".properties": parse_properties, ".toml": parse_toml}
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The options of a file as written. ``expressions``: it is one of Debezium Server, where ``${NAME}`` stands for
+    something."""
+
+    options: dict[str, str] = field(repr=False)
+    expressions: bool = False
+
+
+def read_file(path: Path) -> ConfigFile:
+    """The options of a file: references are still there, and the prefix of Debezium Server is gone."""
+    readers = {
+        ".json": parse_json,
+        ".properties": parse_properties,
+        ".toml": parse_toml,
+        ".yaml": parse_yaml,
+        ".yml": parse_yaml,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise ConfigurationError(
@@ -48,9 +64,14 @@ def read_file(path: Path) -> dict[str, str]:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError(f"cannot read the configuration {str(path)!r}: {reason}") from error
     try:
-        return reader(text)
+        return ConfigFile(reader(text), expressions=reader is parse_properties and is_debezium_server(text))
     except ValueError as error:
         raise ConfigurationError(f"cannot read {path.name}: {error}") from error
+
+
+def is_debezium_server(text: str) -> bool:
+    """Whether properties are those of Debezium Server: its names begin with ``debezium.``."""
+    return any(name.startswith(_DEBEZIUM_SERVER) for name, _ in property_pairs(text))
 
 
 def parse_json(text: str) -> dict[str, str]:
@@ -74,8 +95,18 @@ def parse_properties(text: str) -> dict[str, str]:
     """Java's format: comments, ``=`` or ``:`` or a space between, escapes, continued lines. Raises
     ValueError.
     """
-    pairs = [_pair(line) for line in _logical_lines(text)]
+    pairs = property_pairs(text)
     return _once_each((name.removeprefix(DEBEZIUM_SERVER_PREFIX), value.rstrip()) for name, value in pairs)
+
+
+def parse_yaml(text: str) -> dict[str, str]:
+    """Strimzi's resource of a connector. Raises ValueError."""
+    return as_text(connector_options(text))
+
+
+def property_pairs(text: str) -> list[tuple[str, str]]:
+    """Names and values of Java's format in their order, just as they are there. Raises ValueError."""
+    return [_pair(line) for line in _logical_lines(text)]
 
 
 def as_text(values: Mapping[str, object]) -> dict[str, str]:
@@ -83,30 +114,6 @@ def as_text(values: Mapping[str, object]) -> dict[str, str]:
     one.
     """
     return {name: _text(name, value) for name, value in values.items() if value is not None}
-
-
-def substitute(values: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], list[Problem]]:
-    """Values with every ``${env:NAME}`` replaced, and the problems: a variable that isn't set, another
-    provider.
-    """
-    problems: list[Problem] = []
-    result: dict[str, str] = {}
-    for name, value in values.items():
-
-        def replace(found: re.Match[str], name: str = name) -> str:
-            provider, key = found.groups()
-            if provider != "env":
-                problems.append(
-                    Problem(name, f"only ${{env:NAME}} is replaced here, not {found.group()}; use that")
-                )
-            elif key not in environ:
-                problems.append(Problem(name, f"the environment variable {key} is not set"))
-            else:
-                return environ[key]
-            return found.group()
-
-        result[name] = _REFERENCE.sub(replace, value)
-    return result, problems
 
 
 def _unwrapped(value: Mapping[str, object]) -> Mapping[str, object]:
@@ -154,8 +161,8 @@ def _logical_lines(text: str) -> Iterable[str]:
     """Lines without comments and blanks, with continued ones joined. A line that ends in an odd number of
     backslashes goes on in the next."""
     pending = ""
-    for line in text.splitlines():
-        stripped = line.lstrip()
+    for line in re.split(r"\r\n|\r|\n", text):
+        stripped = line.lstrip(_BLANKS)
         if not pending and (not stripped or stripped[0] in "#!"):
             continue
         pending += stripped
@@ -168,7 +175,8 @@ def _logical_lines(text: str) -> Iterable[str]:
         yield pending
 
 
-_SEPARATOR = re.compile(r"(?P<name>(?:\\.|[^\\=:\s])*)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
+_BLANKS = " \t\f"
+_SEPARATOR = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from snapshotter.configuration.metrics_config import MetricsConfig
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.configuration.option_values import NewCollections, PositionLost
 from snapshotter.configuration.patience import Reconnects, RestartPolicy
-from snapshotter.configuration.snapshot_modes import MODES, SnapshotPolicy
+from snapshotter.configuration.snapshot_modes import EVERYTHING, MODES, SnapshotPolicy
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.memory import SECONDS
 from snapshotter.core.values.watermark_ids import Strategy
@@ -38,6 +38,8 @@ class EngineConfig:
     source_options: Mapping[str, str] = field(repr=False)
     scope: CaptureScope
     strategy: Strategy
+    collections_max: int = 0
+    collections_fail: bool = False
     signals: Namespace | None = None
     layout: AnyLayout = LAYOUT
     policy: SnapshotPolicy = MODES["initial"]
@@ -89,5 +91,18 @@ class EngineConfig:
         return full and self.source_options.get("capture.mode.full.update.type") == "post_image"
 
     def loads_initially(self, namespace: Namespace) -> bool:
-        """``snapshot.include.collection.list`` narrows the initial load, not the stream."""
-        return self.initial_collections is None or self.initial_collections.admits(str(namespace))
+        """``snapshot.include.collection.list`` narrows the initial load, not the stream; so may a mode of one's own."""
+        listed = self.initial_collections is None or self.initial_collections.admits(str(namespace))
+        return listed and self._query_of(namespace) is not None
+
+    def initial_filter(self, namespace: Namespace) -> str | None:
+        """The query document of what an initial load reads of a collection; None is everything. A filter override goes
+        before what the mode says."""
+        query = self._query_of(namespace)
+        return None if query == EVERYTHING else query
+
+    def _query_of(self, namespace: Namespace) -> str | None:
+        name = str(namespace)
+        return (
+            self.initial_filters[name] if name in self.initial_filters else self.policy.snapshot_query(name)
+        )

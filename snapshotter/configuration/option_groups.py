@@ -17,6 +17,7 @@ from snapshotter.configuration.option_values import (
     FullUpdate,
     Group,
     Layout,
+    LimitAction,
     MatchMode,
     Names,
     NewCollections,
@@ -44,6 +45,19 @@ class NamingOptions(Group):
 
     name: Text = option("name", "names the position and the state; unset is topic.prefix", "")
     topic_prefix: Text = option("topic.prefix", "names the source in events; unset is name", "")
+
+
+class ProviderOptions(Group):
+    """Where values come from that are not in the configuration itself (`config_providers`)."""
+
+    names: Names = option(
+        "config.providers",
+        "names of providers of values, besides file, dir and env, which there always are",
+        (),
+    )
+    each: Passed = option(
+        "config.providers.*", "the class of one, and what it may read (.class, .param.*)", {}
+    )
 
 
 class MongodbOptions(Group):
@@ -131,6 +145,19 @@ class CaptureOptions(Group):
     )
 
 
+class GuardrailOptions(Group):
+    """How much may be captured, before somebody is told or nothing is started."""
+
+    collections_max: WholeNumber = option(
+        "guardrail.collections.max", "most collections that may be captured; 0 is any number", 0, ge=0
+    )
+    limit_action: Annotated[LimitAction, choice(LimitAction)] = option(
+        "guardrail.collections.limit.action",
+        "what happens above that: warn, or fail, which refuses to start",
+        LimitAction.WARN,
+    )
+
+
 class SnapshotOptions(Group):
     """What is read when, and in what pieces."""
 
@@ -138,13 +165,25 @@ class SnapshotOptions(Group):
         "snapshot.mode", "what a start reads, and whether changes stream", SnapshotMode.INITIAL
     )
     custom_name: Text | None = option(
-        "snapshot.mode.custom.name", "with custom: the entry point of a snapshot mode of one's own", None
+        "snapshot.mode.custom.name",
+        "with custom: the entry point of a snapshot mode of one's own, or what its class says to name()",
+        None,
     )
     based_data: Flag = option(f"{_BASED}.snapshot.data", "with configuration_based: every start reads", False)
     based_stream: Flag = option(f"{_BASED}.start.stream", "with configuration_based: changes stream", False)
     based_on_data_error: Flag = option(
         f"{_BASED}.snapshot.on.data.error",
         "with configuration_based: a lost position leads to a new one, and all is read again",
+        False,
+    )
+    based_schema: Flag = option(
+        f"{_BASED}.snapshot.schema",
+        "with configuration_based: a start makes missing tables before it reads, also those of empty collections",
+        False,
+    )
+    based_on_schema_error: Flag = option(
+        f"{_BASED}.snapshot.on.schema.error",
+        "with configuration_based: a table that somebody else has changed, or removed, is read again at once",
         False,
     )
     include: Names = option(
@@ -257,7 +296,10 @@ class DeltaOptions(Group):
     """Where tables lie, and in what form."""
 
     warehouse: Text = option(
-        "delta.warehouse", "folder or URI under which all tables and all state lie", min_length=1
+        "delta.warehouse",
+        "folder or URI under which all tables and all state lie; for a file without it, the environment variable "
+        "SNAPSHOTTER_DELTA_WAREHOUSE",
+        min_length=1,
     )
     layout: Annotated[Layout, choice(Layout, planned=("document", "json"))] = option(
         "delta.table.layout", "how documents lie in tables", Layout.COLUMNS
@@ -392,8 +434,10 @@ class EngineOptions(Group):
 
 GROUPS: dict[str, type[Group]] = {
     "naming": NamingOptions,
+    "providers": ProviderOptions,
     "mongodb": MongodbOptions,
     "capture": CaptureOptions,
+    "guardrail": GuardrailOptions,
     "snapshot": SnapshotOptions,
     "signal": SignalOptions,
     "notification": NotificationOptions,

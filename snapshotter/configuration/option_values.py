@@ -39,6 +39,13 @@ class MatchMode(StrEnum):
     LITERAL = "literal"
 
 
+class LimitAction(StrEnum):
+    """What is done where more is captured than ``guardrail.collections.max``."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
 class SnapshotMode(StrEnum):
     """What a start of the engine reads (`snapshotter.configuration.snapshot_modes`)."""
 

@@ -30,6 +30,7 @@ class Status(StrEnum):
     SUPPORTED = "supported"
     PLANNED = "planned"
     MEANINGLESS = "meaningless"
+    RENAMED = "renamed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,17 @@ class Option:
 
 @cache
 def catalogue() -> Mapping[str, Option]:
-    """Every option by name, in order: supported, planned, meaningless. Names may end in ``.*``."""
+    """Every option by name, in order: supported, planned, meaningless, renamed. Names may end in ``.*``."""
     supported = [
         _of_field(field) for group in GROUPS.values() for field in group.model_fields.values() if field.alias
     ]
     spark = Option(SPARK_PREFIX + "*", None, Status.SUPPORTED, "passed through to the Spark session")
     rest = [*_of_table(PLANNED, Status.PLANNED), *_of_table(MEANINGLESS, Status.MEANINGLESS)]
-    return {option.name: option for option in [*supported, spark, *rest]}
+    old = [Option(name, None, Status.RENAMED, f"is called {new} now") for name, new in RENAMED.items()]
+    found: dict[str, Option] = {}
+    for option in (*supported, spark, *rest, *old):
+        found.setdefault(option.name, option)
+    return found
 
 
 def find(name: str) -> Option | None:
@@ -83,7 +88,7 @@ def nearest(name: str) -> str | None:
     # Options that work come first: of two equally near, the more useful one.
     names = [option for option in catalogue() if not option.endswith("*")]
     matches = difflib.get_close_matches(name.lower(), names, n=1, cutoff=_NEAR_ENOUGH)
-    return matches[0] if matches else None
+    return RENAMED.get(matches[0], matches[0]) if matches else None
 
 
 def is_secret(name: str) -> bool:

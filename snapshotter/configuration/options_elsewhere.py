@@ -3,7 +3,8 @@ table, old names.
 
 A configuration pasted from Debezium has many of these. One that is still to come is an error unless its
 value is Debezium's default, which asks for nothing (of a class name, the last part counts). One that means
-nothing is named in a warning. Names that end in ``.*`` stand for all that begin so.
+nothing is named in a warning, and one under an old name is taken as what it is called now. Names that end in ``.*``
+stand for all that begin so.
 
 Each line: name | Debezium's default(s), further ones after a slash | what it is, or what does its work here.
 """
@@ -20,8 +21,6 @@ cursor.pipeline.order                      | internal_first | order of these sta
 cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
 cursor.oversize.skip.threshold             | 0 | size over which events are skipped
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
-guardrail.collections.max                  | 0 | most collections that may be captured
-guardrail.collections.limit.action         | warn | what happens above that
 heartbeat.action.query                     | | a statement run with each heartbeat
 offset.partition.name                      | | a new name for the position
 mongodb.ssl.keystore                       | | use tlsCertificateKeyFile (PEM) in mongodb.connection.string
@@ -48,10 +47,10 @@ header.converter                           | | there are no headers
 header.converter.*                         | | there are no headers
 converters                                 | | documents go straight into tables
 post.processors                            | | documents go straight into tables
-transforms                                 | | documents go straight into tables
-transforms.*                               | | documents go straight into tables
-predicates                                 | | documents go straight into tables
-predicates.*                               | | documents go straight into tables
+transforms                                 | | each is named in a warning: none is carried out yet
+transforms.*                               | | named with the one that they belong to
+predicates                                 | | each is named in a warning: none is carried out yet
+predicates.*                               | | named with the one that they belong to
 topic.creation.*                           | | there are no topics
 topic.naming.strategy                      | DefaultTopicNamingStrategy | there are no topics
 topic.delimiter                            | . | there are no topics
@@ -69,8 +68,6 @@ poll.dispatch.interval.ms                  | 0 | there is no queue
 query.fetch.size                           | 0 | it is for relational databases
 snapshot.max.threads.multiplier            | 1 | it is for relational databases
 legacy.snapshot.max.threads                | false | it is for relational databases
-snapshot.mode.configuration.based.snapshot.schema | false | collections have no schema
-snapshot.mode.configuration.based.snapshot.on.schema.error | false | collections have no schema
 snapshot.query.mode                        | select_all | it is for relational databases
 snapshot.query.mode.custom.name            | | it is for relational databases
 snapshot.locking.mode                      | none | it is for relational databases
@@ -95,6 +92,9 @@ executor.shutdown.timeout.ms               | 4000 | the engine ends between two 
 connection.validation.timeout.ms           | 60000 | mongodb.server.selection.timeout.ms does this
 signal.emit.failure.max.retries            | 0 | errors.max.retries does this
 signal.emit.failure.backoff.ms             | 10000 | retriable.restart.connector.wait.ms does this
+mongodb.connection.mode                    | replica_set | there is one way to connect, by mongodb.connection.string
+mongodb.members.auto.discover              | true | the driver always does
+mongodb.change.stream.full.document        | | no option of Debezium's, though often seen: capture.mode does this
 mongodb.poll.interval.ms                   | 30000 | nothing reads it
 poll.interval.ms                           | 500 | engine.trigger.interval.ms does this
 mongodb.task.id                            | 0 | Spark spreads the work
@@ -120,10 +120,10 @@ consumer.override.*                        | | it is for Kafka Connect
 internal.*                                 | | it is internal to Debezium
 debezium.sink.*                            | | the sink is Delta
 debezium.format.*                          | | the sink is Delta
-debezium.transforms                        | | documents go straight into tables
-debezium.transforms.*                      | | documents go straight into tables
-debezium.predicates                        | | documents go straight into tables
-debezium.predicates.*                      | | documents go straight into tables
+debezium.transforms                        | | each is named in a warning: none is carried out yet
+debezium.transforms.*                      | | named with the one that they belong to
+debezium.predicates                        | | each is named in a warning: none is carried out yet
+debezium.predicates.*                      | | named with the one that they belong to
 debezium.api.*                             | | it is for Debezium Server
 quarkus.*                                  | | it is for Debezium Server
 array.encoding                             | array | tables keep arrays and structs
@@ -140,8 +140,6 @@ RENAMED = {
     "collection.whitelist": "collection.include.list",
     "collection.blacklist": "collection.exclude.list",
     "field.blacklist": "field.exclude.list",
-    "mongodb.connection.mode": "mongodb.connection.string",
-    "mongodb.members.auto.discover": "mongodb.connection.string",
     "snapshot.collection.include.list": "snapshot.include.collection.list",
 }
-"""Names that Debezium had once, and what took their place."""
+"""Names that Debezium had once, and what took their place (`old_names`)."""

@@ -1,9 +1,9 @@
 """The configuration of one engine: read, checked as a whole, frozen.
 
-From text to values in five steps: the file's form (``config_files``), environment variables, names
-(``options``: unknown ones are errors, unsupported ones too unless they ask for nothing, meaningless ones
-are warnings), values (``option_groups``), and rules that span options (``settings_checks``). The problems
-of all steps are reported together, in one ConfigurationError.
+From text to values in six steps: the file's form (``config_files``), references to what stands elsewhere
+(``config_providers``), old names (``old_names``), names (``options``: unknown ones are errors, unsupported ones too
+unless they ask for nothing, meaningless ones are warnings), values (``option_groups``), and rules that span options
+(``settings_checks``). The problems of all steps are reported together, in one ConfigurationError.
 
 Secrets are in the values, since clients need them. ``masked`` and the messages never show them.
 """
@@ -20,37 +20,47 @@ from pydantic import BaseModel, ConfigDict
 
 from snapshotter.configuration import channel_checks, metrics_checks, notification_checks
 from snapshotter.configuration import settings_checks as checks
-from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file, substitute
+from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
+from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
 from snapshotter.configuration.notification_config import installed
+from snapshotter.configuration.old_names import renamed
 from snapshotter.configuration.option_groups import (
     GROUPS,
     POSITION_LOST,
     CaptureOptions,
     DeltaOptions,
     EngineOptions,
+    GuardrailOptions,
     MetricsOptions,
     MongodbOptions,
     NamingOptions,
     NotificationOptions,
+    ProviderOptions,
     SignalOptions,
     SnapshotOptions,
 )
 from snapshotter.configuration.option_values import Group
-from snapshotter.configuration.options import as_option_text
+from snapshotter.configuration.options import as_option_text, catalogue
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
-from snapshotter.errors import ConfigurationError, Problem, redact
+from snapshotter.errors import MASK, ConfigurationError, Problem, redact
 from streaming.delta.table_paths import encode_name, engine_path, under
+
+WAREHOUSE = "delta.warehouse"
+WAREHOUSE_VARIABLE = "SNAPSHOTTER_DELTA_WAREHOUSE"
+"""Says where tables lie for a file that does not: the one option that is required and that no configuration of
+Debezium has."""
 
 
 class Settings(BaseModel):
     """All options of one engine. Make one with ``load`` or ``from_options``.
 
-    ``name`` names the position and the state; ``warnings`` are for the operator, one sentence each.
+    ``name`` names the position and the state; ``warnings`` are for the operator, one sentence each. ``out_of_sight``:
+    options that were read from files of secrets, and that nobody else says whether to show.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,8 +68,10 @@ class Settings(BaseModel):
     name: str
     topic_prefix: str
     naming: NamingOptions
+    providers: ProviderOptions
     mongodb: MongodbOptions
     capture: CaptureOptions
+    guardrail: GuardrailOptions
     snapshot: SnapshotOptions
     signal: SignalOptions
     notification: NotificationOptions
@@ -69,12 +81,16 @@ class Settings(BaseModel):
     engine: EngineOptions
     spark: dict[str, str]
     warnings: tuple[str, ...] = ()
+    out_of_sight: frozenset[str] = frozenset()
 
     @classmethod
     def load(cls, path: Path | str, environ: Mapping[str, str] | None = None) -> Settings:
-        """Settings from a file (.json, .properties, .toml). Raises ConfigurationError with all problems."""
-        file = Path(path)
-        return cls.from_options(read_file(file), environ, source=str(path))
+        """Settings from a file (.json, .properties, .toml, .yaml). Raises ConfigurationError with all problems."""
+        file, variables = read_file(Path(path)), os.environ if environ is None else environ
+        options = file.options
+        if WAREHOUSE not in options and (where := variables.get(WAREHOUSE_VARIABLE)):
+            options = {**options, WAREHOUSE: where}
+        return cls.from_options(options, variables, source=str(path), expressions=file.expressions)
 
     @classmethod
     def from_options(
@@ -82,9 +98,11 @@ class Settings(BaseModel):
         options: Mapping[str, object],
         environ: Mapping[str, str] | None = None,
         source: str = "the options",
+        *,
+        expressions: bool = False,
     ) -> Settings:
         """Settings from dotted names and values (text, numbers, booleans, lists). ``environ`` is the
-        process's if None.
+        process's if None. ``expressions``: whether ``${NAME}`` is a reference, as in files of Debezium Server.
 
         Raises ConfigurationError with all problems; ``source`` says in it where the options came from.
         """
@@ -92,27 +110,24 @@ class Settings(BaseModel):
             texts = as_text({k.removeprefix(DEBEZIUM_SERVER_PREFIX): v for k, v in options.items()})
         except ValueError as error:
             raise ConfigurationError(f"{source}: {error}") from error
-        values, problems = substitute(texts, os.environ if environ is None else environ)
+        resolved = resolve(texts, os.environ if environ is None else environ, expressions=expressions)
+        old, problems = renamed(resolved), resolved.problems
         broken = {problem.option for problem in problems}
-        known, spark, warnings = sorted_out(values, problems)
+        known, spark, warnings = sorted_out(resolved.values, problems)
         groups = {attribute: read_group(kind, known, broken, problems) for attribute, kind in GROUPS.items()}
         problems.extend(_spanning(groups))
         if problems:
-            raise ConfigurationError.of(source, problems)
+            raise ConfigurationError.of(source, [old.told(resolved.told(problem)) for problem in problems])
         whole: dict[str, Any] = groups
         naming: NamingOptions = whole["naming"]
-        warnings.extend(checks.warnings(whole["signal"], whole["capture"]))
-        asked = (whole[group] for group in ("mongodb", "capture", "snapshot", "signal", "engine"))
-        warnings.extend(checks.without_effect(*asked))
-        warnings.extend(channel_checks.warnings(whole["signal"], _prefix(naming)))
-        warnings.extend(notification_checks.warnings(whole["notification"]))
-        warnings.extend(metrics_checks.warnings(whole["metrics"]))
+        said = [*resolved.warnings, *old.warnings, *warnings, *_warnings(whole)]
         return cls(
             name=naming.name or naming.topic_prefix,
             topic_prefix=_prefix(naming),
             **whole,
             spark=spark,
-            warnings=tuple(warnings),
+            warnings=tuple(resolved.hidden(warning) for warning in said),
+            out_of_sight=_out_of_sight(resolved),
         )
 
     @property
@@ -189,13 +204,30 @@ class Settings(BaseModel):
         }
         result[checks.STRATEGY] = self.watermark_strategy.value
         result[POSITION_LOST] = (self.engine.position_lost or by_mode(policy(self.snapshot))).value
-        return result | {name: shown(name, value) for name, value in sorted(self.spark.items())}
+        result |= {name: shown(name, value) for name, value in sorted(self.spark.items())}
+        return result | {name: MASK for name in self.out_of_sight if name in result}
 
 
 def _fields(group: Group) -> Iterator[tuple[str, str, object]]:
     """(attribute, option, value) of every field of a group."""
     for attribute, field in type(group).model_fields.items():
         yield attribute, field.alias or attribute, getattr(group, attribute)
+
+
+def _out_of_sight(resolved: Resolved) -> frozenset[str]:
+    """Options that are passed on as they are, with values from files: nobody here knows which of them are secrets."""
+    own = catalogue()
+    return frozenset(name for name, drawn in resolved.drawn.items() if drawn.secret and name not in own)
+
+
+def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
+    """What works, but perhaps not as it was meant; and what changes nothing."""
+    yield from checks.warnings(groups["signal"], groups["capture"])
+    asked = (groups[group] for group in ("mongodb", "capture", "snapshot", "signal", "engine"))
+    yield from checks.without_effect(*asked)
+    yield from channel_checks.warnings(groups["signal"], _prefix(groups["naming"]))
+    yield from notification_checks.warnings(groups["notification"])
+    yield from metrics_checks.warnings(groups["metrics"])
 
 
 def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:

@@ -235,6 +235,8 @@ def without_effect(
             ("snapshot.data", snapshot.based_data),
             ("start.stream", snapshot.based_stream),
             ("snapshot.on.data.error", snapshot.based_on_data_error),
+            ("snapshot.schema", snapshot.based_schema),
+            ("snapshot.on.schema.error", snapshot.based_on_schema_error),
         ):
             if given:
                 yield f"{_BASED}.{option} has no effect: snapshot.mode is not configuration_based"

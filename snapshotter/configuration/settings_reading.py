@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from snapshotter.configuration import transforms
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import SPARK_PREFIX, Status, find, is_secret, nearest
 from snapshotter.errors import MASK, Problem, redact
@@ -43,7 +44,7 @@ def sorted_out(
             problems.append(Problem(name, f"is no option{hint}", visible))
         elif option.status is Status.SUPPORTED:
             known[name] = value
-        elif option.asks_for_nothing(value):
+        elif option.asks_for_nothing(value) or transforms.is_of_one(name):
             continue
         elif option.status is Status.PLANNED:
             way_out = "remove it" + (f" or set it to {option.default}" if option.default else "")
@@ -51,7 +52,7 @@ def sorted_out(
             problems.append(Problem(name, message, shown(name, value)))
         else:
             warnings.append(f"{name} has no effect here: {option.doc}")
-    return known, spark, warnings
+    return known, spark, [*warnings, *transforms.warnings(values)]
 
 
 def read_group(

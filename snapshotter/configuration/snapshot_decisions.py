@@ -17,6 +17,8 @@ def policy(snapshot: SnapshotOptions) -> SnapshotPolicy:
                 snapshot_data=snapshot.based_data,
                 start_stream=snapshot.based_stream,
                 on_data_error=snapshot.based_on_data_error,
+                schema=snapshot.based_schema,
+                on_schema_error=snapshot.based_on_schema_error,
             )
         case _:
             return MODES[snapshot.mode]

@@ -13,7 +13,7 @@ from snapshotter.configuration.channel_config import check_options
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.metrics_config import NAME, SERVER, MetricsConfig, tags_of
 from snapshotter.configuration.notification_config import SINK, NotificationConfig
-from snapshotter.configuration.option_values import TableAltered
+from snapshotter.configuration.option_values import LimitAction, TableAltered
 from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.engine.engine import Engine
@@ -32,7 +32,7 @@ def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
     options = settings.source_options()
     signals = settings.signal_collection if settings.signals_reach_stream else None
-    included, mode = settings.snapshot.include, policy(settings.snapshot)
+    included, decides = settings.snapshot.include, policy(settings.snapshot)
     return EngineConfig(
         name=settings.name,
         uri=settings.connection_uri(),
@@ -41,7 +41,9 @@ def engine_config(settings: Settings) -> EngineConfig:
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
-        policy=mode,
+        policy=decides,
+        collections_max=settings.guardrail.collections_max,
+        collections_fail=settings.guardrail.limit_action is LimitAction.FAIL,
         initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
         if included
         else None,
@@ -63,8 +65,9 @@ def engine_config(settings: Settings) -> EngineConfig:
         requests_max=settings.engine.requests_max,
         remember_seconds=settings.engine.signals_remember_ms // 1_000,
         watermarks_keep=settings.engine.watermarks_keep,
-        repairs_tables=settings.engine.table_altered is TableAltered.REPAIR,
-        position_lost=settings.engine.position_lost or by_mode(mode),
+        repairs_tables=settings.engine.table_altered is TableAltered.REPAIR
+        or decides.should_snapshot_on_schema_error(),
+        position_lost=settings.engine.position_lost or by_mode(decides),
         post_images_enable=settings.engine.post_images_enable,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),

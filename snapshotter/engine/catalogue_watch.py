@@ -2,8 +2,8 @@
 lives.
 
 A name that the server and the engine read differently ends the engine: what streams and what is loaded would differ.
-Include lists that match nothing are reported. The watch has a thread of its own, for thousands of collections take the
-server a while.
+Include lists that match nothing are reported, and so is more than may be captured (`guardrail`). The watch has a thread
+of its own, for thousands of collections take the server a while.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.engine.guardrail import Guardrail
 from snapshotter.reading.name_checks import Readings
 from streaming.mongo.errors import classify
 
@@ -32,12 +33,13 @@ class CatalogueWatch:
         initial = config.initial_collections
         others = {} if initial is None else {"snapshot.include.collection.list": initial}
         self._readings, self._every = Readings(client, config.scope, others), every
+        self._guardrail = Guardrail(config)
         self._error: Exception | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="catalogue", daemon=True)
 
     def __enter__(self) -> Self:
-        self._readings.look()
+        self._look()
         self._thread.start()
         return self
 
@@ -49,17 +51,20 @@ class CatalogueWatch:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return self._readings.warnings
+        return *self._readings.warnings, *self._guardrail.warnings
 
     def check(self) -> None:
         """Raise what a look in the background has found."""
         if self._error is not None:
             raise self._error
 
+    def _look(self) -> None:
+        self._guardrail.look(self._readings.look())
+
     def _look_on(self) -> None:
         while not self._stopped.wait(self._every):
             try:
-                self._readings.look()
+                self._look()
             except Exception as error:  # noqa: BLE001 - the engine's own thread raises it
                 if isinstance(error, PyMongoError) and not classify(error).kind.definite:
                     _log.warning("the catalogue cannot be looked at", error=str(error)[:200])

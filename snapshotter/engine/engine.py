@@ -37,6 +37,7 @@ from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.idling import Idling, signals_taken
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.lost_positions import SourceWatch, gap_of, tell
+from snapshotter.engine.mode_hooks import tell_end
 from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
@@ -115,7 +116,7 @@ class Engine:
         self.in_process = InProcessChannel()
         self._channels = self._watch([])
         self.notifier = Notifier(config.notifications)
-        self.announcer = Announcer(self.notifier, lambda: self.store)
+        self.announcer = Announcer(self.notifier, lambda: self.store, partial(tell_end, config.policy))
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
         self.announcer.listeners.append(gaps.on_announcement)
         self.status = status_writer(config, self.storage, self.client, view or SilentView())

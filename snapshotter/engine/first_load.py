@@ -134,6 +134,15 @@ class FirstLoad:
             self.journal.add(load)
         return progress.covering(decision.coverage), [load]
 
+    def tables_to_make(self, progress: Progress, found: Found) -> tuple[Namespace, ...]:
+        """The captured collections whose tables this start makes before it reads, where the mode says so. Asked before
+        `begin`, with the same arguments; later runs of a start make none."""
+        exists = progress.batch_id >= 0
+        if self._asked and exists:
+            return ()
+        wanted = self.config.policy.should_snapshot_schema(exists, self._loading(progress))
+        return found.there if wanted else ()
+
     def warnings(self, progress: Progress) -> tuple[str, ...]:
         """What to do about collections that are unread in this state."""
         unread = progress.coverage.unread if progress.coverage is not None else frozenset()
@@ -214,7 +223,7 @@ class FirstLoad:
 
     def _wanted(self, namespace: Namespace, unbelieved: bool) -> Wanted:
         """``unbelieved``: its table holds rows that the stream has not followed."""
-        query = self.config.initial_filters.get(str(namespace))
+        query = self.config.initial_filter(namespace)
         if unbelieved and query is not None:
             _log.warning(
                 "a filter leaves documents out, so rows that were deleted meanwhile cannot be told and stay",

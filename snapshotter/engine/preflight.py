@@ -12,9 +12,11 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
+from signals.parsing.filters import refuse_code
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.settings_checks import FILTERS
 from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.engine.guardrail import Guardrail
 from snapshotter.errors import ConfigurationError, DefiniteError
 from snapshotter.metrics.endpoint import check_port
 from snapshotter.reading.catalogue import why_refused
@@ -52,24 +54,35 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
     for action, database, collection, why in needed(config):
         _check_privilege(client, action, database, collection, why)
     for name, query in config.initial_filters.items():
-        _check_filter(client, name, query)
+        _check_filter(client, name, query, f"{FILTERS}.{name}")
     try:
-        Readings(client, config.scope).check()
+        there = Readings(client, config.scope).check()
     except PyMongoError as error:
         raise as_source_error(
             error, "cannot ask MongoDB how it reads the lists of what is captured"
         ) from error
+    Guardrail(config).check(there)
+    for namespace in filter(config.captures_data, there):
+        _check_query(client, config, namespace)
 
 
-def _check_filter(client: MongoClient[Any], name: str, query: str) -> None:
+def _check_filter(client: MongoClient[Any], name: str, query: str, whose: str) -> None:
     try:
         why = why_refused(client, Namespace.parse(name), query)
     except PyMongoError as error:
         raise as_source_error(error, "cannot ask MongoDB whether it understands a filter") from error
     if why:
-        raise ConfigurationError(
-            f"{FILTERS}.{name} = {query}: MongoDB refuses it: {why}", "correct the filter"
-        )
+        raise ConfigurationError(f"{whose} = {query}: MongoDB refuses it: {why}", "correct the filter")
+
+
+def _check_query(client: MongoClient[Any], config: EngineConfig, namespace: Namespace) -> None:
+    """What a mode of one's own would have read of a collection."""
+    name = str(namespace)
+    query = None if name in config.initial_filters else config.initial_filter(namespace)
+    if query is not None:
+        whose = f"the query of the snapshot mode {config.policy.name()} for {name}"
+        refuse_code(query, allowed=config.allow_code, where=whose)
+        _check_filter(client, name, query, whose)
 
 
 def needed(config: EngineConfig) -> Iterable[tuple[str, str, str, str]]:

@@ -262,6 +262,7 @@ class Run:
             _log.info("removed watermark documents of earlier runs", count=removed)
         self.context.announcer.begin(progress)
         found = self.context.first_load.look(progress)
+        makes = self.context.first_load.tables_to_make(progress, found)
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
             in_stream, controls = config.strategy.in_stream, self.context.journal.controls
@@ -273,6 +274,8 @@ class Run:
                 left = found.left_by(heals=gap.heals)
                 self.report(GapFound(gap.begun(self.begins, left)))
             self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
+        for fault in self.context.tables.make_all(makes, config.landers):
+            self.suspend(fault)
 
     def _targets(self) -> Sequence[Target]:
         """What batches land in besides the state tables."""

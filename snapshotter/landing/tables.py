@@ -7,7 +7,7 @@ is first set by whoever makes the table, and then changes under the table's lock
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -162,6 +162,22 @@ class Tables:
         opened = self.of(namespace)
         with _blaming(namespace):
             return opened.make(lambda: self._sample(namespace))
+
+    def make_all(self, namespaces: Sequence[Namespace], threads: int) -> list[TableUnusable]:
+        """Make the tables that are missing, so many ``threads`` side by side; returns what is wrong with those that
+        cannot be made."""
+
+        def make(namespace: Namespace) -> TableUnusable | None:
+            try:
+                self.plan(namespace)
+            except TableUnusable as fault:
+                return fault
+            return None
+
+        if not namespaces:
+            return []
+        with ThreadPoolExecutor(min(threads, len(namespaces)), "tables") as pool:
+            return [fault for fault in pool.map(make, namespaces) if fault is not None]
 
     def look(self, namespace: Namespace, mark: TableMark | None) -> TableMark | None:
         """The newest version of the table; None without a table. Raises TableUnusable where somebody else has changed

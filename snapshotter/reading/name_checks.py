@@ -48,13 +48,15 @@ class Readings:
             self._ask(there[0].database, option, names, _named(option, there))
         return there
 
-    def look(self) -> None:
-        """Check, and warn of include lists, or entries of them, that match nothing."""
-        warnings = tuple(self._unmatched({**self.scope.lists, **self.others}, self.check()))
+    def look(self) -> list[Namespace]:
+        """Check, and warn of include lists, or entries of them, that match nothing. Returns what `check` does."""
+        there = self.check()
+        warnings = tuple(self._unmatched({**self.scope.lists, **self.others}, there))
         for warning in warnings:
             if warning not in self.warnings:
                 _log.warning(warning)
         self.warnings = warnings
+        return there
 
     def _ask(self, database: str, option: str, names: NameList, there: Iterable[str]) -> None:
         new = iter(sorted(name for name in there if (option, name) not in self._agreed))

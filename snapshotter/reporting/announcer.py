@@ -19,6 +19,7 @@ import structlog
 from snapshotter.core.rules import announcements
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
 from snapshotter.reporting.notices import Notifier
 from snapshotter.state.progress_store import ProgressStore
 
@@ -27,13 +28,21 @@ _KEPT = 10_000
 
 
 class Announcer:
-    """``announced`` are the newest announcements, for callers in this process; ``listeners`` are called with each."""
+    """``announced`` are the newest announcements, for callers in this process; ``listeners`` are called with each.
+    ``load_ended`` is told when an initial load has ended, and whether with all that it was to read."""
 
-    def __init__(self, notifier: Notifier, store: Callable[[], ProgressStore]) -> None:
+    def __init__(
+        self,
+        notifier: Notifier,
+        store: Callable[[], ProgressStore],
+        load_ended: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        """``notifier`` sends what is announced; ``store`` is that of the present generation."""
         self.announced: deque[Announce] = deque(maxlen=_KEPT)
         self.listeners: list[Callable[[Announce], None]] = []
         self._notifier = notifier
         self._store = store
+        self._load_ended = load_ended
         self._waiting: deque[tuple[int, Announce, RequestProgress | None]] = deque()
         self._queue, self._one_at_a_time = threading.Lock(), threading.Lock()
 
@@ -91,3 +100,5 @@ class Announcer:
         self.announced.append(announcement)
         for listener in self.listeners:
             listener(announcement)
+        if request is not None and request.origin is Origin.INITIAL and announcements.ends(announcement):
+            self._load_ended(announcement.kind == announcements.COMPLETED)

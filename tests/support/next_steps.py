@@ -52,6 +52,10 @@ FOREIGN = {
     "snapshotter.owner": "a property of tables",
     "snapshotter.namespace": "a property of tables",
     "db.coll": "a collection's name",
+    "allowed.paths": "a parameter of providers",
+    "allowlist.pattern": "a parameter of providers",
+    "debezium.source": "Debezium Server's prefix",
+    "spec.config": "a place in a resource of Strimzi",
     "shop.signals": "the demo's signal collection",
     "task.fields": "rich's own template",
 }
@@ -73,8 +77,9 @@ _NOT_READ = {("snapshotter", "testing"), "snapshotter/configuration/options_else
 
 @cache
 def messages() -> tuple[Said, ...]:
-    """The texts of the product's code, and what is said of each option."""
-    return (*_texts(), *(Said(f"what is said of {o.name}", o.doc) for o in catalogue().values()))
+    """The texts of the product's code, and what is said of each option; what became of old names is no advice."""
+    options = (o for o in catalogue().values() if o.status is not Status.RENAMED)
+    return (*_texts(), *(Said(f"what is said of {o.name}", o.doc) for o in options))
 
 
 def _texts() -> Iterator[Said]:

@@ -20,6 +20,14 @@ unit/test_settings.py::test_locations
     name
 unit/test_kafka_channel_options.py::test_only_the_broker_has_to_be_named
     topic.prefix
+unit/test_config_providers.py::test_declarations_that_are_wrong
+    config.providers config.providers.*
+integration/test_guardrail.py::test_a_start_above_the_limit
+    guardrail.collections.max guardrail.collections.limit.action
+integration/test_engine_custom_modes.py::test_switches_make_tables
+    snapshot.mode.configuration.based.snapshot.schema
+unit/test_snapshot_modes.py::test_a_mode_that_is_read_again_where_a_table_is_altered
+    snapshot.mode.configuration.based.snapshot.on.schema.error
 integration/test_preflight.py::test_an_unreachable_address
     mongodb.connection.string
 integration/test_connection_options.py::test_one_connects_as_the_user_of_the_database_that_holds_it

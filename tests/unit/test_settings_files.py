@@ -1,4 +1,4 @@
-"""Configuration files in their three forms."""
+"""Configuration files in their forms; YAML has a page of its own (`test_connector_resource`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from snapshotter.configuration.config_files import (
     parse_properties,
     parse_toml,
     read_file,
-    substitute,
 )
-from snapshotter.errors import ConfigurationError, Problem
+from snapshotter.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,8 @@ def test_properties() -> None:
         ("a.toml", "capture.mode = 1\ncapture.mode.x = 2\n", "option names need quotes"),
         ("a.properties", "a=1\ndebezium.source.a=2", "a is given twice"),
         ("a.properties", "=1", "no name before it"),
-        ("a.yaml", "a: 1", "must end in .json, .properties, .toml"),
+        ("a.ini", "a: 1", "must end in .json, .properties, .toml, .yaml"),
+        ("a.yaml", "a: 1", "one resource of kind KafkaConnector, got 0"),
     ],
 )
 def test_broken_files(tmp_path: Path, name: str, text: str, expectation: str) -> None:
@@ -107,17 +107,3 @@ def test_an_unreadable_file(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(ConfigurationError, match=r"x.json.*utf-8"):
         read_file(binary)
-
-
-def test_environment_variables() -> None:
-    """Replaced anywhere in a value, once; a missing one and another provider are problems that name the
-    option.
-    """
-    values = {"a": "x-${env:ONE}-${env:TWO}", "b": "${env:NONE}", "c": "${file:/x:y}", "d": "^a$|{b}"}
-    found, problems = substitute(values, {"ONE": "1", "TWO": "${env:ONE}"})
-    assert found["a"] == "x-1-${env:ONE}"
-    assert found["d"] == "^a$|{b}"
-    assert problems == [
-        Problem("b", "the environment variable NONE is not set"),
-        Problem("c", "only ${env:NAME} is replaced here, not ${file:/x:y}; use that"),
-    ]

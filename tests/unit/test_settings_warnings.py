@@ -25,7 +25,7 @@ from tests.unit.test_settings import made
         ),
         (
             {"snapshot_mode_configuration_based_snapshot_schema": "true"},
-            "snapshot.mode.configuration.based.snapshot.schema",
+            "snapshot.mode.configuration.based.snapshot.schema has no effect: snapshot.mode is not configuration_based",
         ),
         ({"mongodb_authsource": "shop"}, "mongodb.authsource has no effect: mongodb.user is not set"),
         ({"mongodb_ssl_invalid_hostname_allowed": "true"}, "mongodb.ssl.enabled is not true"),

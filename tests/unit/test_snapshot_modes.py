@@ -8,8 +8,17 @@ import pytest
 
 from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_decisions import policy
-from snapshotter.configuration.snapshot_modes import GROUP, MODES, SnapshotPolicy, configured, custom
-from snapshotter.errors import ConfigurationError
+from snapshotter.configuration.snapshot_modes import (
+    EVERYTHING,
+    GROUP,
+    MODES,
+    Custom,
+    SnapshotPolicy,
+    configured,
+    custom,
+)
+from snapshotter.engine.assembly import engine_config
+from snapshotter.errors import ConfigurationError, DefiniteError
 from tests.support.packages import install
 
 LEAST = {
@@ -70,6 +79,8 @@ def decisions(policy: SnapshotPolicy) -> set[str]:
         "a later start reads": policy.should_snapshot_data(offset_exists=True, snapshot_in_progress=False),
         "changes stream": policy.should_stream(),
         "a lost position is given up": policy.should_snapshot_on_data_error(),
+        "tables are made": policy.should_snapshot_schema(offset_exists=False, snapshot_in_progress=False),
+        "altered tables are read again": policy.should_snapshot_on_schema_error(),
     }
     return {decision for decision, answer in answers.items() if answer}
 
@@ -93,8 +104,8 @@ READS, STREAMS, GIVES_UP = (
         ("snapshot_data", READS, READS),
         ("start_stream", STREAMS, STREAMS),
         ("snapshot_on_data_error", None, GIVES_UP),
-        ("snapshot_schema", None, set()),
-        ("snapshot_on_schema_error", None, set()),
+        ("snapshot_schema", None, {"tables are made"}),
+        ("snapshot_on_schema_error", None, {"altered tables are read again"}),
     ],
 )
 def test_each_switch_has_its_decision(switch: str, alone: set[str] | None, changes: set[str]) -> None:
@@ -148,7 +159,8 @@ def test_the_option_names_who_is_asked(tmp_path: Path, monkeypatch: pytest.Monke
     )
     bring(tmp_path, monkeypatch, "chosen", code)
     mine = decider("custom", custom_name="chosen")
-    assert type(mine).__module__ == "chosen_modes"
+    assert isinstance(mine, Custom)
+    assert type(mine.plugin).__module__ == "chosen_modes"
     assert decisions(mine) == {"a later start reads", "a lost position is given up"}
     assert not mine.should_snapshot_data(offset_exists=True, snapshot_in_progress=True)
 
@@ -189,3 +201,80 @@ def test_an_unknown_mode_is_told_what_there_is(tmp_path: Path, monkeypatch: pyte
     bring(tmp_path, monkeypatch, "weekly", "class Mine: ...\n")
     with pytest.raises(ValueError, match=r"no package brings a snapshot mode 'wekly'.*there are: .*weekly"):
         custom("wekly")
+
+
+def test_a_mode_without_the_newer_decisions_works_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three decisions are enough: it is called as its entry point is, makes no tables beforehand, reads everything,
+    and nobody tells it of an end."""
+    bring(tmp_path, monkeypatch, "old", DECIDES)
+    old = custom("old")
+    assert old.name() == "old"
+    assert decisions(old) == {"a first start reads", "a later start reads", "changes stream"}
+    assert old.snapshot_query("shop.orders") == EVERYTHING
+    old.snapshot_completed()
+    old.snapshot_aborted()
+
+
+DECIDES = """
+class Mine:
+    def should_snapshot_data(self, offset_exists, snapshot_in_progress): return True
+    def should_stream(self): return True
+    def should_snapshot_on_data_error(self): return False
+"""
+WHOLE = (
+    DECIDES
+    + """
+    def __init__(self): self.said, self.asked = [], []
+    def name(self): return "whole-one"
+    def should_snapshot_schema(self, offset_exists, snapshot_in_progress):
+        return not offset_exists and snapshot_in_progress
+    def should_snapshot_on_schema_error(self): return True
+    def snapshot_query(self, collection):
+        self.asked.append(collection)
+        return {"shop.orders": '{"total": 1}', "shop.people": None}.get(collection, 7)
+    def snapshot_completed(self): self.said.append("completed")
+    def snapshot_aborted(self): self.said.append("aborted")
+"""
+)
+
+
+def test_a_mode_has_all_decisions_of_debeziums_interface(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name, by which it is found too; the schema switches; a query for each collection, asked once; its hooks."""
+    bring(tmp_path, monkeypatch, "whole", WHOLE)
+    mine = decider("custom", custom_name="whole-one")
+    assert isinstance(mine, Custom)
+    assert mine.name() == "whole-one"
+    assert mine.should_snapshot_schema(offset_exists=False, snapshot_in_progress=True)
+    assert not mine.should_snapshot_schema(offset_exists=True, snapshot_in_progress=True)
+    assert mine.should_snapshot_on_schema_error()
+    assert [mine.snapshot_query(c) for c in ("shop.orders", "shop.people", "shop.orders")] == [
+        '{"total": 1}',
+        None,
+        '{"total": 1}',
+    ]
+    assert mine.plugin.asked == ["shop.orders", "shop.people"]
+    mine.snapshot_completed()
+    mine.snapshot_aborted()
+    assert mine.plugin.said == ["completed", "aborted"]
+    with pytest.raises(ConfigurationError, match=r"whole-one gave a int as the query of shop\.items"):
+        mine.snapshot_query("shop.items")
+
+
+def test_a_decision_that_fails_is_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says whose class, which decision, and what it raised."""
+    bring(tmp_path, monkeypatch, "failing", DECIDES.replace("return True", "return {}['x']"))
+    with pytest.raises(DefiniteError, match="mode failing failed in should_stream: KeyError: 'x'") as failed:
+        custom("failing").should_stream()
+    assert failed.value.next_step == "correct failing_modes.Mine"
+
+
+def test_a_mode_that_is_read_again_where_a_table_is_altered() -> None:
+    """The switch does what ``engine.table.altered=repair`` does."""
+    named = {"snapshot.mode": "configuration_based", "snapshot.mode.configuration.based.start.stream": "true"}
+    switch = {"snapshot.mode.configuration.based.snapshot.on.schema.error": "true"}
+    assert not engine_config(Settings.from_options({**LEAST, **named}, {})).repairs_tables
+    assert engine_config(Settings.from_options({**LEAST, **named, **switch}, {})).repairs_tables

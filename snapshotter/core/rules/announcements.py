@@ -38,6 +38,13 @@ from snapshotter.core.values.tasks import TaskProgress, TaskState
 
 SKIPPED = "SKIPPED"
 GAP_OPENED, GAP_CLOSED = "GAP_OPENED", "GAP_CLOSED"
+COMPLETED = "COMPLETED"
+_ENDS = (COMPLETED, "STOPPED", "FAILED")
+
+
+def ends(announcement: Announce) -> bool:
+    """Whether it says how a request as a whole has ended."""
+    return announcement.namespace is None and announcement.kind in _ENDS
 
 
 def between(before: Progress, after: Progress) -> Iterator[Announce]:
@@ -111,7 +118,7 @@ def _goes_on(old: RequestProgress | None, request: RequestProgress) -> bool:
 
 
 def _end_of(request: RequestProgress) -> str:
-    return "FAILED" if request.failed else "STOPPED" if request.stopped else "COMPLETED"
+    return "FAILED" if request.failed else "STOPPED" if request.stopped else COMPLETED
 
 
 def _newly(state: TaskState, was: TaskProgress | None, task: TaskProgress) -> bool:
