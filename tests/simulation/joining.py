@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from snapshotter.configuration.option_values import NewCollections
@@ -26,13 +26,15 @@ class _Config:
     captured: frozenset[Namespace]
     policy: SnapshotPolicy = MODES["no_data"]
     new_collections: NewCollections = NewCollections.READ
-    initial_filters: dict[str, str] = field(default_factory=dict)
 
     def captures_data(self, namespace: Namespace) -> bool:
         return namespace in self.captured
 
     def loads_initially(self, namespace: Namespace) -> bool:
         return True
+
+    def initial_filter(self, namespace: Namespace) -> str | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
