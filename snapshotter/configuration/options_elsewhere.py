@@ -130,6 +130,8 @@ array.encoding                             | array | tables keep arrays and stru
 flatten.struct                             | false | tables keep arrays and structs
 flatten.struct.delimiter                   | _ | tables keep arrays and structs
 delete.tombstone.handling.mode             | tombstone | a delete removes the row
+route.by.field                             | | there are no topics
+replace.null.with.default                  | true | tables keep nulls
 """
 
 RENAMED = {
