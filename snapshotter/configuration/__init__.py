@@ -18,4 +18,5 @@ __all__ = [
     "settings",
     "settings_checks",
     "snapshot_decisions",
+    "snapshot_modes",
 ]

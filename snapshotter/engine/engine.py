@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import Action, ExecuteSnapshot, StreamAction
+from signals.actions import ExecuteSnapshot, StreamAction
 from signals.channels.channel import SignalChannel
 from signals.channels.inbox_channel import InboxChannel
 from signals.channels.process_channel import InProcessChannel
@@ -44,20 +44,19 @@ from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.session import Session
+from snapshotter.engine.signal_taking import SignalTaking
 from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import DefiniteError, describe
 from snapshotter.failures import Fault
 from snapshotter.intake.channels import Channels
-from snapshotter.intake.signal_documents import actions_in
 from snapshotter.intake.signal_handler import (
     Ledger,
     SignalHandler,
     Waiting,
     take_command,
     take_request,
-    take_signals,
     take_stream_action,
 )
 from snapshotter.intake.signals_ahead import SignalsAhead
@@ -73,7 +72,6 @@ from snapshotter.reporting.gap_table import FOLDER as GAPS
 from snapshotter.reporting.gap_table import GapTable
 from snapshotter.reporting.notices import Notifier, wall_clock_ms
 from snapshotter.reporting.notification_channels import open_channels
-from snapshotter.reporting.outcomes import Refusal
 from snapshotter.reporting.progress_view import SilentView, View
 from snapshotter.reporting.signal_outcomes import SignalOutcomes
 from snapshotter.reporting.status import EngineState
@@ -127,6 +125,7 @@ class Engine:
         captured = partial(captured_collections, self.client, config.captures_data)
         known = self.client, config, self.journal, self.storage, self.status.speed
         self._signals = SignalHandler(*known, self.signal_outcomes, captured)
+        self._taking = SignalTaking(self._signals, lambda: self._ledger, config.signals)
         self.run_state: Run | None = None
         self.windows = WindowLog()
         self._hints = scratch_hints(self)
@@ -281,7 +280,7 @@ class Engine:
             "the stream is paused: the oplog has to reach back to its position", position=str(position)
         )
         every = self.config.poll_ms / 1000
-        with signals_taken(self.client, self.config.signals, position, self._take_documents, every=every):
+        with signals_taken(self.client, self.config.signals, position, self._taking.documents, every=every):
             self.rests = True
             self._idling.rest(lambda: self._signals.stream_paused, partial(self._report, EngineState.RUNNING))
             self.rests = False
@@ -405,20 +404,15 @@ class Engine:
 
     def _look_at_channels(self) -> None:
         for part in self._channels.look():
-            self._take(part.actions, part.refused)
+            self._taking.take(part.actions, part.refused)
 
     def _look_ahead(self, run: Run) -> None:
         if self.config.signals is not None:
             every = self.config.poll_ms / 1000
-            run.ahead = SignalsAhead(self.client, self.config.signals, run, self._take_documents, every=every)
+            run.ahead = SignalsAhead(
+                self.client, self.config.signals, run, self._taking.documents, every=every
+            )
             run.ahead.start()
-
-    def _take_documents(self, documents: Sequence[bytes]) -> None:
-        self._take(*actions_in(documents, self.config.signals))
-
-    def _take(self, actions: Iterable[Action], refused: Iterable[Refusal]) -> None:
-        with self._signals.one_at_a_time:
-            take_signals(self._signals, self._ledger, actions, refused)
 
     # The context of a run
 
