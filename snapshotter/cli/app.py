@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from snapshotter.cli import (
     config,
     demo,
+    position,
     run,
     sandbox,
     signal_commands,
@@ -94,6 +95,7 @@ app.command("resume-stream")(stream_commands.resume_stream)
 app.command("restart")(stream_commands.restart)
 app.command("log")(signal_commands.log)
 app.command("status")(status.status)
+app.add_typer(position.app, name="position")
 app.command("take-over")(take_over.take_over)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)

@@ -17,6 +17,7 @@ from snapshotter.configuration.snapshot_modes import EVERYTHING, MODES, Snapshot
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.memory import SECONDS
 from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.layout import AnyLayout
 from streaming.layouts.columns.layout import COLUMNS
@@ -67,6 +68,11 @@ class EngineConfig:
     repairs_tables: bool = False
     position_lost: PositionLost = PositionLost.FAIL
     post_images_enable: bool = False
+    position_start: Start | None = None
+    partition: str = ""
+    oplog_warning_hours: int = 48
+    heartbeat_ms: int = 0
+    topic_prefix: str = ""
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
@@ -74,6 +80,11 @@ class EngineConfig:
     @property
     def state_location(self) -> str:
         return f"{self.warehouse.rstrip('/')}/_snapshotter/{self.name}"
+
+    @property
+    def server_name(self) -> str:
+        """What the source is called in what the engine tells of it."""
+        return self.topic_prefix or self.name
 
     @property
     def tells_transactions(self) -> bool:

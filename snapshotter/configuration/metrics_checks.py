@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snapshotter.configuration.metrics_config import LOCAL, tags_of
-from snapshotter.configuration.option_groups import MetricsOptions
+from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.errors import Problem
 
 TAGS = "custom.metric.tags"

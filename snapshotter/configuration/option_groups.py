@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from snapshotter.configuration.metrics_config import LOCAL
+from snapshotter.configuration.heartbeat_options import HeartbeatOptions
+from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.option_values import (
     CaptureMode,
     Flag,
@@ -45,6 +46,11 @@ class NamingOptions(Group):
 
     name: Text = option("name", "names the position and the state; unset is topic.prefix", "")
     topic_prefix: Text = option("topic.prefix", "names the source in events; unset is name", "")
+    partition_name: Text = option(
+        "offset.partition.name",
+        "the name of the position; another name is a new position, as at a first start",
+        "",
+    )
 
 
 class ProviderOptions(Group):
@@ -273,25 +279,6 @@ class NotificationOptions(Group):
     custom: Passed = option("notification.custom.*", "what custom channels are given", {}, secret=True)
 
 
-class MetricsOptions(Group):
-    """Where a monitoring system finds the engine's figures."""
-
-    port: WholeNumber | None = option(
-        "metrics.port",
-        "the port of /metrics (for Prometheus), /healthz and /readyz; unset is none of them",
-        None,
-        ge=1,
-        le=65_535,
-    )
-    host: Text = option(
-        "metrics.host",
-        "the address that this port is opened on: 0.0.0.0 is all of the machine's; nobody is asked for a token",
-        LOCAL,
-        min_length=1,
-    )
-    tags: Text = option("custom.metric.tags", "labels of every metric: k1=v1,k2=v2", "")
-
-
 class DeltaOptions(Group):
     """Where tables lie, and in what form."""
 
@@ -420,6 +407,18 @@ class EngineOptions(Group):
         "with insert_insert, leave the documents of windows in the signal collection when they have ended",
         False,
     )
+    position_start: Text | None = option(
+        "engine.position.start",
+        "where a first start begins: now, oldest, an ISO 8601 time, a 64-bit BSON timestamp, seconds.increment, "
+        "a resume token, or a file of position export; unset is now",
+        None,
+    )
+    oplog_warning_hours: WholeNumber = option(
+        "engine.oplog.warning.hours",
+        "warn where the oplog holds the position for less than so many hours; 0 is never",
+        48,
+        ge=0,
+    )
     post_images_enable: Flag = option(
         "engine.post.images.enable",
         "with capture.mode.full.update.type=post_image, switch post-images on (collMod) where a collection keeps none",
@@ -442,6 +441,7 @@ GROUPS: dict[str, type[Group]] = {
     "signal": SignalOptions,
     "notification": NotificationOptions,
     "metrics": MetricsOptions,
+    "heartbeat": HeartbeatOptions,
     "retry": RetryOptions,
     "delta": DeltaOptions,
     "engine": EngineOptions,

@@ -17,7 +17,7 @@ from functools import cache
 from pydantic.fields import FieldInfo
 
 from snapshotter.configuration.option_groups import GROUPS
-from snapshotter.configuration.options_elsewhere import MEANINGLESS, PLANNED, RENAMED
+from snapshotter.configuration.options_elsewhere import MEANINGLESS, PLANNED, REFUSED, RENAMED
 
 SPARK_PREFIX = "spark."
 _SECRET_NAME = re.compile(r"secret|password|token|credential|access[.]?key|private[.]?key", re.IGNORECASE)
@@ -29,6 +29,7 @@ class Status(StrEnum):
 
     SUPPORTED = "supported"
     PLANNED = "planned"
+    REFUSED = "refused"
     MEANINGLESS = "meaningless"
     RENAMED = "renamed"
 
@@ -58,12 +59,13 @@ class Option:
 
 @cache
 def catalogue() -> Mapping[str, Option]:
-    """Every option by name, in order: supported, planned, meaningless, renamed. Names may end in ``.*``."""
+    """Every option by name, in order: supported, planned, refused, meaningless, renamed. Names may end in ``.*``."""
     supported = [
         _of_field(field) for group in GROUPS.values() for field in group.model_fields.values() if field.alias
     ]
     spark = Option(SPARK_PREFIX + "*", None, Status.SUPPORTED, "passed through to the Spark session")
-    rest = [*_of_table(PLANNED, Status.PLANNED), *_of_table(MEANINGLESS, Status.MEANINGLESS)]
+    elsewhere = (PLANNED, Status.PLANNED), (REFUSED, Status.REFUSED), (MEANINGLESS, Status.MEANINGLESS)
+    rest = [one for table, status in elsewhere for one in _of_table(table, status)]
     old = [Option(name, None, Status.RENAMED, f"is called {new} now") for name, new in RENAMED.items()]
     found: dict[str, Option] = {}
     for option in (*supported, spark, *rest, *old):

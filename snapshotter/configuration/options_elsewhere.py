@@ -21,8 +21,9 @@ cursor.pipeline.order                      | internal_first | order of these sta
 cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
 cursor.oversize.skip.threshold             | 0 | size over which events are skipped
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
-heartbeat.action.query                     | | a statement run with each heartbeat
-offset.partition.name                      | | a new name for the position
+topic.heartbeat.prefix                     | __debezium-heartbeat | a Kafka topic for heartbeats
+topic.heartbeat.name                       | | a Kafka topic for heartbeats
+heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topic for heartbeats
 mongodb.ssl.keystore                       | | use tlsCertificateKeyFile (PEM) in mongodb.connection.string
 mongodb.ssl.keystore.password              | | use tlsCertificateKeyFilePassword in mongodb.connection.string
 mongodb.ssl.keystore.type                  | PKCS12 | use PEM files in mongodb.connection.string
@@ -35,6 +36,11 @@ delta.catalog.*                            | | tables registered in a catalogue
 delta.changelog.*                          | | changelog tables
 delta.deletes.*                            | | soft deletes
 """
+
+REFUSED = """
+heartbeat.action.query                     | | it writes to the source to move a position, and this one moves by itself
+"""
+"""What asks for something that would be wrong here."""
 
 MEANINGLESS = """
 connector.class                            | MongoDbConnector | this is the connector
@@ -56,10 +62,6 @@ topic.naming.strategy                      | DefaultTopicNamingStrategy | there 
 topic.delimiter                            | . | there are no topics
 topic.cache.size                           | 10000 | there are no topics
 topic.transaction                          | transaction | transactions are a Delta table beside the state
-topic.heartbeat.prefix                     | __debezium-heartbeat | the position moves by itself
-topic.heartbeat.name                       | | the position moves by itself
-heartbeat.topics.prefix                    | __debezium-heartbeat | the position moves by itself
-heartbeat.interval.ms                      | 0 | the position moves by itself
 tombstones.on.delete                       | true | there are no topics
 max.batch.size                             | 2048 | engine.batch.max.events does this
 max.queue.size                             | 8192 | engine.batch.max.events does this

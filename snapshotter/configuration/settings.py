@@ -18,11 +18,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from snapshotter.configuration import channel_checks, metrics_checks, notification_checks
+from snapshotter.configuration import channel_checks, metrics_checks, notification_checks, position_checks
 from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
 from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
+from snapshotter.configuration.heartbeat_options import HeartbeatOptions
+from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.notification_config import installed
 from snapshotter.configuration.old_names import renamed
 from snapshotter.configuration.option_groups import (
@@ -32,7 +34,6 @@ from snapshotter.configuration.option_groups import (
     DeltaOptions,
     EngineOptions,
     GuardrailOptions,
-    MetricsOptions,
     MongodbOptions,
     NamingOptions,
     NotificationOptions,
@@ -48,6 +49,8 @@ from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import MASK, ConfigurationError, Problem, redact
+from snapshotter.position.own_file import read_start
+from snapshotter.position.starts import Start
 from streaming.delta.table_paths import encode_name, engine_path, under
 
 WAREHOUSE = "delta.warehouse"
@@ -76,6 +79,7 @@ class Settings(BaseModel):
     signal: SignalOptions
     notification: NotificationOptions
     metrics: MetricsOptions
+    heartbeat: HeartbeatOptions
     retry: RetryOptions
     delta: DeltaOptions
     engine: EngineOptions
@@ -146,6 +150,12 @@ class Settings(BaseModel):
     def signals_reach_stream(self) -> bool:
         """Whether a signal inserted into the signal collection is handled; otherwise the inbox is the way."""
         return checks.signals_reach_stream(self.signal, self.capture)
+
+    @property
+    def position_start(self) -> Start | None:
+        """Where a first start begins, if that is set. Raises ValueError where it names a file that is gone."""
+        text = self.engine.position_start
+        return None if text is None else read_start(text)
 
     def warehouse(self) -> str:
         """The folder or URI of all tables and state; a local path is made absolute."""
@@ -257,6 +267,7 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["capture"], groups["engine"]:
         case CaptureOptions() as capture, EngineOptions() as engine:
             yield from checks.check_images(capture, enable=engine.post_images_enable)
+            yield from position_checks.check(capture, engine)
     match groups["capture"], groups["snapshot"], groups["signal"]:
         case CaptureOptions() as capture, SnapshotOptions() as snapshot, SignalOptions() as signal:
             yield from checks.check_capture(capture)

@@ -50,6 +50,8 @@ def sorted_out(
             way_out = "remove it" + (f" or set it to {option.default}" if option.default else "")
             message = f"is not supported yet ({option.doc}); {way_out}"
             problems.append(Problem(name, message, shown(name, value)))
+        elif option.status is Status.REFUSED:
+            problems.append(Problem(name, f"is refused: {option.doc}; remove it", shown(name, value)))
         else:
             warnings.append(f"{name} has no effect here: {option.doc}")
     return known, spark, [*warnings, *transforms.warnings(values)]

@@ -32,12 +32,14 @@ from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.connecting import reach
 from snapshotter.engine.engine_status import status_writer
-from snapshotter.engine.first_load import NAME, FirstLoad, fitting_checkpoint
+from snapshotter.engine.first_load import NAME, FirstLoad
+from snapshotter.engine.fitting_state import fitting, told_by_tables
 from snapshotter.engine.hints import scratch_hints
 from snapshotter.engine.idling import Idling, signals_taken
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.lost_positions import SourceWatch, gap_of, tell
 from snapshotter.engine.mode_hooks import tell_end
+from snapshotter.engine.oplog_watch import OplogWatch
 from snapshotter.engine.query import await_commit, drain, start_query
 from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
@@ -105,7 +107,9 @@ class Engine:
         needed = needs_spark(config.state_location)
         early = early_position(self.client) if needed and not self.session.started else None
         self.storage = storage_for(config.state_location, self.spark if needed else None)
-        self.beginning = Beginning(self.storage, self.client, config.source_options, early)
+        self.beginning = Beginning(
+            self.storage, self.client, config.source_options, early, config.position_start
+        )
         self.source = SourceWatch(self.storage, self.client)
         self.store = ProgressStore(self.storage)
         self.identity = EngineIdentity(self.storage, config.name, lambda: self._checkpoint)
@@ -117,7 +121,9 @@ class Engine:
         self.announcer = Announcer(self.notifier, lambda: self.store, partial(tell_end, config.policy))
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
         self.announcer.listeners.append(gaps.on_announcement)
-        self.status = status_writer(config, self.storage, self.client, view or SilentView())
+        self._oplog = OplogWatch(self.client, config.oplog_warning_hours)
+        shown = view or SilentView(), self._oplog.told
+        self.status = status_writer(config, self.storage, self.client, *shown)
         self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, reported_in, config.name, self.identity.application_id)
@@ -186,11 +192,14 @@ class Engine:
         try:
             self.recovery.begin()
             self._report(EngineState.STARTING)
-            self.store = fitting_checkpoint(self.store, self.config.state_location) or self.store
+            self.store = fitting(self.store, self.config, self.beginning)
             self.beginning.position(self.store)
             with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
                 check_workers(self.spark)
             self.tables, self._prepared = self._tables(), True
+            self.store = (
+                told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning) or self.store
+            )
         except BaseException as error:
             all_of(partial(self._report, EngineState.FAILED, error), self._lock.release, self.endpoint.close)
             raise
@@ -208,7 +217,7 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            with self._catalogue:
+            with self._catalogue, self._oplog:
                 self.recovery.keep_going(partial(self._live, once), self._idling, self._report)
             self._report(EngineState.STOPPED)
         except BaseException as error:

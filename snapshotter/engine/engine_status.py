@@ -104,7 +104,8 @@ class Stopwatch:
 class StatusWriter:
     """Gathers, writes at most once a second (changes of state at once), and shows. It begins with the times and speeds
     that an earlier life of the engine wrote. ``tally`` is what has been counted for the metrics, ``connection`` tells
-    how the connection fares. ``newest``: the newest status, written or not."""
+    how the connection fares, and ``completed`` adds to a status what others know. ``newest``: the newest status,
+    written or not."""
 
     name: str
     owner: Owner
@@ -116,6 +117,7 @@ class StatusWriter:
     tally: Tally = field(default_factory=Tally)
     connection: Callable[[], Connection] = Connection
     newest: Status | None = None
+    completed: Callable[[Status], Status] = lambda status: status
     _written: float = 0.0
     _state: EngineState | None = None
     _condition: Mapping[str, object] = field(default_factory=dict)
@@ -165,7 +167,8 @@ class StatusWriter:
             return
         status = self._gather(state, run, waiting, refused, error, now)
         reports = {"channels": channels, "notifications": notifications, "warnings": warnings}
-        status = self._with_metrics(status.model_copy(update={**reports, **condition}), run)
+        status = self.completed(status.model_copy(update={**reports, **condition}))
+        status = self._with_metrics(status, run)
         self.newest = status
         self._written, self._state, self._condition = now, state, condition
         self.view.update(status)
@@ -325,16 +328,21 @@ class StatusWriter:
 
 
 def status_writer(
-    config: EngineConfig, storage: Storage, client: MongoClient[Any], view: View
+    config: EngineConfig,
+    storage: Storage,
+    client: MongoClient[Any],
+    view: View,
+    completed: Callable[[Status], Status],
 ) -> StatusWriter:
-    """The writer of an engine of this ``config``, into its ``storage``, which shows ``view`` each status. Connections
-    of ``client`` are counted from here on."""
+    """The writer of an engine of this ``config``, into its ``storage``, which shows ``view`` each status, ``completed``
+    by what others know. Connections of ``client`` are counted from here on."""
     tally, before = Tally(), connection_of(client)
     tally.put("bytes_max", config.limits.bytes_in_flight)
     return StatusWriter(
         *(config.name, this_process(), storage, view),
         tally=tally,
         connection=lambda: connection_of(client).since(before),
+        completed=completed,
     )
 
 

@@ -94,15 +94,15 @@ class FirstLoad:
         """Whether this start begins a load, and does not only go on with one."""
         if self._reads(progress, generation):
             return True
-        if progress.batch_id < 0 and generation.lost:
+        if progress.fresh and generation.lost:
             return bool(self._goes_on(progress, Found(tuple(self.captured()))).read)
-        there = () if progress.batch_id < 0 else tuple(self.captured())
+        there = () if progress.fresh else tuple(self.captured())
         return bool(self._newly_read(self._before(progress), progress, there))
 
     def look(self, progress: Progress) -> Found:
         """Look at the source and at the tables; this may take a while, and decides nothing."""
         there = tuple(self.captured())
-        settled = frozenset() if progress.batch_id < 0 else self._before(progress).settled
+        settled = frozenset() if progress.fresh else self._before(progress).settled
         tables = self.tables()
         doubtful = [n for n in tables.there() if self.config.captures_data(n) and n not in settled]
         filled = tables.filled(doubtful)
@@ -115,7 +115,7 @@ class FirstLoad:
         ``progress`` is the state that was saved, ``generation`` the one in force, and ``found`` what `look` has found
         for this state. The load is durable when this returns; where no batch has been saved yet, the next start asks
         for it again. Once a batch is saved, further runs of this start keep to what was decided."""
-        fresh = progress.batch_id < 0
+        fresh = progress.fresh
         if self._asked and not fresh:
             return progress.covering(self._again(progress)), []
         self._asked = True
@@ -128,7 +128,7 @@ class FirstLoad:
                 self.skipped()
             return progress.covering(decision.coverage), []
         wanted = tuple(self._wanted(n, n in found.filled) for n in decision.read)
-        name, origin = (HEAL, Origin.HEAL) if fresh and generation.heals else (NAME, Origin.INITIAL)
+        name, origin = (HEAL, Origin.HEAL) if fresh and generation.heal else (NAME, Origin.INITIAL)
         load = SnapshotRequest(self._id(progress, name), wanted, origin)
         if not fresh:
             self.journal.add(load)
@@ -152,13 +152,13 @@ class FirstLoad:
 
     def _reads(self, progress: Progress, generation: Generation) -> bool:
         """Whether this start reads everything."""
-        exists = progress.batch_id >= 0
-        if generation.lost and not exists:
-            return generation.heals
+        exists = not progress.fresh
+        if not exists and (generation.heal or generation.lost):
+            return generation.heal
         return self.config.policy.should_snapshot_data(exists, self._loading(progress))
 
     def _first(self, progress: Progress, generation: Generation, found: Found) -> Decision:
-        if generation.heals:
+        if generation.heal:
             return Decision(found.all, Coverage(frozenset(found.all)))
         if generation.lost:
             return self._goes_on(progress, found)
@@ -218,7 +218,7 @@ class FirstLoad:
     def _loading(self, progress: Progress) -> bool:
         """Whether an initial load, or a healing one, is under way. Before the first batch only a saved one counts: what
         an earlier life of the position left in the journal begins anew without reconcile, and that is not enough."""
-        known = self.journal.existing(progress) if progress.batch_id >= 0 else progress.requests
+        known = self.journal.existing(progress) if not progress.fresh else progress.requests
         return any(r.origin in (Origin.INITIAL, Origin.HEAL) and not r.ended for r in known)
 
     def _wanted(self, namespace: Namespace, unbelieved: bool) -> Wanted:
@@ -251,6 +251,22 @@ def fitting_checkpoint(store: ProgressStore, location: str) -> ProgressStore | N
         batch=batch,
     )
     return store.next_generation(removed=True)
+
+
+def named_position(store: ProgressStore, partition: str) -> ProgressStore | None:
+    """Where ``offset.partition.name`` (``partition``) is another one than before: a store in the state of a first
+    start, in force when this returns; None where the name is the same."""
+    before = store.generation
+    if partition == before.partition:
+        return None
+    began = store.newest() is not None
+    if began:
+        _log.warning(
+            "offset.partition.name has changed: a new position, and snapshot.mode says what is read",
+            before=before.partition,
+            now=partition,
+        )
+    return store.renamed(partition, began=began)
 
 
 def _advice(unread: frozenset[Namespace], missing: frozenset[Namespace]) -> Iterator[str]:

@@ -47,8 +47,10 @@ from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.contents import BatchContents, StreamScope, opened
 from snapshotter.landing.frames import for_batches
 from snapshotter.landing.land import Lander
+from snapshotter.landing.origin import Origin, origin_of, scope_digest
 from snapshotter.landing.survey import Survey, survey
 from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.targets import heartbeats
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import Landed, Target
 from snapshotter.landing.targets.transactions import FOLDER, TransactionTable
@@ -214,9 +216,12 @@ class Run:
         """Land every table. What could not be landed goes to the machine, and what it leaves of the batch is landed
         then; tables that are committed stay so. Returns what was landed at last."""
         landed, lander = Landed(), self.lander
-        with lander.landing_others(batch, batch.metadata(self.id, token, self.machine.progress.left_out)):
+        origin = self._origin(landing)
+        with lander.landing_others(
+            batch, batch.metadata(self.id, token, self.machine.progress.left_out, origin)
+        ):
             while True:
-                metadata = batch.metadata(self.id, token, self.machine.progress.left_out)
+                metadata = batch.metadata(self.id, token, self.machine.progress.left_out, origin)
                 lander.land(batch, landing, landed, self.machine.progress.tables, self.lane.buffers, metadata)
                 if landed.complete:
                     break
@@ -228,6 +233,11 @@ class Run:
                     landing = _landing_in(self.step(BuffersLost(batch.batch_id, landed.lost)))
         lander.keep(landing, landed)
         return landing, landed
+
+    def _origin(self, landing: LandBatch) -> Origin:
+        """Where the batch began, for whoever has nothing but the tables."""
+        number, scope = self.context.store.generation.number, scope_digest(self.context.config.source_options)
+        return origin_of(self.machine.progress, landing.start, number, scope)
 
     def _learn(self, batch: BatchContents) -> None:
         """Statistics of a batch that has landed: for the display, and for the size of the next batch."""
@@ -272,18 +282,23 @@ class Run:
             self.pacing.begin()
             if (gap := self.context.store.generation.gap) is not None:
                 left = found.left_by(heals=gap.heals)
-                self.report(GapFound(gap.begun(self.begins, left)))
+                self.report(GapFound(gap.begun(gap.upto or self.begins, left)))
             self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
         for fault in self.context.tables.make_all(makes, config.landers):
             self.suspend(fault)
 
     def _targets(self) -> Sequence[Target]:
         """What batches land in besides the state tables."""
-        context = self.context
-        if not context.config.tells_transactions:
-            return ()
-        path = f"{context.config.state_location}/{FOLDER}"
-        return (TransactionTable(context.spark, path, context.tables.application_id),)
+        spark, config, app_id = self.context.spark, self.context.config, self.context.tables.application_id
+        targets: list[Target] = []
+        if config.tells_transactions:
+            targets.append(TransactionTable(spark, f"{config.state_location}/{FOLDER}", app_id))
+        if config.heartbeat_ms:
+            path = f"{config.state_location}/{heartbeats.FOLDER}"
+            targets.append(
+                heartbeats.HeartbeatTable(spark, path, app_id, config.server_name, config.heartbeat_ms)
+            )
+        return targets
 
     # What the request lane and the control loop call
 

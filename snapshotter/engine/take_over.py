@@ -8,21 +8,17 @@ no table is this engine's without being read. The other engine's next commit the
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.engine.locked import locked
 from snapshotter.landing.tables import Tables
 from snapshotter.state.identity import engine_id
 from snapshotter.state.journal import Journal
-from snapshotter.state.lock import EngineLock
-from snapshotter.state.process import this_process
-from snapshotter.state.storage import Storage
 from snapshotter.state.storages import storage_for
 from streaming.delta.landing_errors import TableOwned
 from streaming.delta.state_table import StateTable
@@ -46,7 +42,7 @@ def take_over(spark: SparkSession, config: EngineConfig) -> TakenOver:
     is taken over.
     """
     storage = storage_for(config.state_location, spark)
-    with _locked(storage, config.name) as token:
+    with locked(storage, config.name) as token:
         owner = Owner(config.name, engine_id(storage))
         app_id = f"snapshotter:{config.name}:take-over"
         layout = config.layout
@@ -71,16 +67,6 @@ def _is_anothers(table: StateTable) -> bool:
             raise
         return True
     return False
-
-
-@contextmanager
-def _locked(storage: Storage, name: str) -> Iterator[int]:
-    lock = EngineLock(storage, name, this_process(), lambda: int(time.time() * 1000))
-    token = lock.acquire()
-    try:
-        yield token
-    finally:
-        lock.release()
 
 
 def report(done: TakenOver) -> Sequence[str]:

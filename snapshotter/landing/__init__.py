@@ -6,6 +6,7 @@ __all__ = [
     "contents",
     "frames",
     "land",
+    "origin",
     "survey",
     "table_faults",
     "tables",

@@ -18,6 +18,7 @@ from snapshotter.core.values.watermark_ids import Strategy, edge_of, is_watermar
 from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.incomplete import after_truncation, bare, collection_of, events_of, moves
+from snapshotter.landing.origin import Origin
 from streaming.bson.raw_fields import text_id
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.namespaces import Namespace
@@ -64,9 +65,11 @@ class BatchContents:
         truncated = self.changed.truncated.get(collection_of(row))
         return collection_of(row) != self.scope.signals and (truncated is None or row["ord"] > truncated.ord)
 
-    def metadata(self, run: str, token: int, suspended: Collection[Namespace]) -> dict[str, Any]:
+    def metadata(
+        self, run: str, token: int, suspended: Collection[Namespace], origin: Origin
+    ) -> dict[str, Any]:
         """What every commit of the batch says of it. ``run`` is the id of the engine's run, ``token`` the fencing token
-        of its lock. ``suspended``: the collections that nothing of the batch lands in."""
+        of its lock. ``suspended``: the collections that nothing of the batch lands in. ``origin``: where it began."""
         metadata: dict[str, Any] = {
             "engine": self.scope.engine,
             "run": run,
@@ -74,6 +77,7 @@ class BatchContents:
             "batch": self.batch_id,
             "position": self.trailer.end.to_json(),
             "resume_token": self.trailer.token,
+            **origin.to_json(),
         }
         if suspended:
             metadata["suspended"] = sorted(map(str, suspended))

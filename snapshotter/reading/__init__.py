@@ -4,6 +4,7 @@ __all__ = [
     "catalogue",
     "chunk_reader",
     "name_checks",
+    "oplog",
     "post_images",
     "range_find",
     "ranges",

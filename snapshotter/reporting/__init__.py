@@ -9,6 +9,7 @@ __all__ = [
     "log_view",
     "notices",
     "notification_channels",
+    "oplog_report",
     "outcomes",
     "progress_view",
     "request_states",

@@ -215,6 +215,7 @@ def render(status: Status) -> Group:
             table.add_row(*_cells(collection))
     lines: list[Table | Text] = [table] if any(r.collections for r in requests) else []
     lines.append(Text(f"{health_text(status)} · {stream_text(status)}", style="bold"))
+    lines += [Text(text, style="dim") for text in _oplog_texts(status)]
     lines += [line for request in requests for line in _request_lines(request)]
     lines += [
         Text(text, style="dim") for text in [*_more(status), *_window_texts(status), *_table_texts(status)]
@@ -248,6 +249,17 @@ def _error_text(status: Status) -> str | None:
 
 def _class_of(error: ErrorReport) -> str:
     return f"{error.failure} ({error.condition}): " if error.failure else ""
+
+
+def _oplog_texts(status: Status) -> list[str]:
+    """How long the oplog holds the position; that also counts for an engine that stands still."""
+    if (oplog := status.oplog) is None or oplog.runway_hours is None:
+        return []
+    reach = f"the oplog reaches back {oplog.hours:.1f} h"
+    if oplog.held_until is None:
+        return [f"{reach} and no longer holds the position"]
+    until = f"{oplog.held_until:%Y-%m-%d %H:%M} UTC"
+    return [f"{reach} and holds the position for {oplog.runway_hours:.1f} h more, until {until}"]
 
 
 def _channel_texts(status: Status) -> list[str]:

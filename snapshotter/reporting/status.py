@@ -204,6 +204,20 @@ class GapReport(_Report):
     next_step: str = ""
 
 
+class OplogReport(_Report):
+    """The source's oplog: its ``oldest`` entry, and how many ``hours`` it reaches back; for how long it still holds the
+    position if that stands still (``runway_hours``), and until when (``held_until``; None once it is lost, or before
+    the first batch); its size, what it may have, and its average growth, where these are known."""
+
+    oldest: datetime
+    hours: float
+    runway_hours: float | None = None
+    held_until: datetime | None = None
+    bytes_per_second: float | None = None
+    used_bytes: int | None = None
+    capacity_bytes: int | None = None
+
+
 class Status(_Report):
     """The whole file. ``health`` is `Active`, `Paused` or `Broken`, ``stream_paused`` whether an operator has paused
     the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
@@ -227,6 +241,7 @@ class Status(_Report):
     batch: int | None = None
     position: Position | None = None
     lag_seconds: float | None = None
+    oplog: OplogReport | None = None
     events_total: int = 0
     events_per_second: float = 0.0
     snapshot_speed: float | None = None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.progress import Progress
-from snapshotter.state.generation import Generation, begin, current, seed
+from snapshotter.state.generation import Cause, Generation, begin, current, seed
 from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text
 
@@ -27,15 +27,36 @@ class ProgressStore:
         self._storage = storage
         self.generation = current(storage)
 
+    @property
+    def untouched(self) -> bool:
+        """No batch was ever saved, and nobody has set a position."""
+        return self.newest() is None and self.generation == Generation(partition=self.generation.partition)
+
     def next_generation(self, *, removed: bool = False, gap: Gap | None = None) -> ProgressStore:
         """The store of a new generation, in force when this returns; this one is history from then on. ``removed`` and
         ``gap`` as in `state.generation.Generation`."""
-        number = self.generation.number + 1
-        new = Generation(number, removed, None if gap is None else replace(gap, number=number))
-        text = to_text({"format": _FORMAT, **seed(self.newest() or Progress(), new).to_json()})
+        now = self.generation
+        number = now.number + 1
+        new = Generation(number, removed, Cause.REMOVED if removed else Cause.LOST, partition=now.partition)
+        if gap is not None:
+            new = replace(new, gap=replace(gap, number=number), heals=gap.heals)
+        return self.begin_generation(new, seed(self.newest() or Progress(), new))
+
+    def renamed(self, partition: str, *, began: bool) -> ProgressStore:
+        """The store of a position of the name ``partition``. ``began``: a batch was saved in this one, so the new one
+        is another generation, which begins as a first start does."""
+        if not began:
+            begin(self._storage, replace(self.generation, partition=partition))
+            return ProgressStore(self._storage)
+        new = Generation(self.generation.number + 1, True, Cause.RENAMED, heals=False, partition=partition)
+        return self.begin_generation(new, seed(self.newest() or Progress(), new))
+
+    def begin_generation(self, generation: Generation, state: Progress) -> ProgressStore:
+        """The store of this ``generation``, in force when this returns, whose first batch begins from ``state``."""
+        text = to_text({"format": _FORMAT, **state.to_json()})
         # The state first: a crash in between leaves the old generation in force.
-        self._storage.write_text(f"{new.progress}/{_file_of(-1)}", text)
-        begin(self._storage, new)
+        self._storage.write_text(f"{generation.progress}/{_file_of(-1)}", text)
+        begin(self._storage, generation)
         return ProgressStore(self._storage)
 
     def unknown_to_checkpoint(self) -> int | None:

@@ -4,6 +4,7 @@ __all__ = [
     "comparison",
     "delta_log",
     "landing_errors",
+    "last_landing",
     "local_checkpoints",
     "row_writer",
     "state_merge",

@@ -93,7 +93,7 @@ class TableGuard:
         def take(begun: Snapshot) -> bool:
             was.clear()
             self._of_collection(begun)
-            owner = _owner_of(begun)
+            owner = owner_of(begun)
             if owner == self.owner:
                 return False
             was.append(self._landed_last(begun) or "" if owner is None else owner.engine)
@@ -119,7 +119,7 @@ class TableGuard:
         self._of_collection(table)
         if self.owner is None:
             return False
-        owner = _owner_of(table)
+        owner = owner_of(table)
         if owner == self.owner or table.table_property(NAMESPACE_PROPERTY) is None:
             return False  # ours; or a table that this product has not made, which `open` refuses
         by = self._landed_last(table) if owner is None else owner.engine
@@ -198,7 +198,8 @@ def _said(commit: Commit) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and value.get("engine") == _ENGINE else None
 
 
-def _owner_of(table: Snapshot) -> Owner | None:
+def owner_of(table: Snapshot) -> Owner | None:
+    """The engine that the table names as its own; None for nobody."""
     text = table.table_property(OWNER_PROPERTY)
     try:
         return None if text is None else Owner.from_text(text)

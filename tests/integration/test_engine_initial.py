@@ -60,7 +60,7 @@ def test_initial_is_narrowed_and_no_data_reads_nothing(lab: Lab, reads: Reads) -
     lab.assert_equal("orders")
 
     shutil.rmtree(lab.state)
-    lab.options |= {"snapshot.mode": "no_data"}
+    lab.options |= {"snapshot.mode": "no_data", "engine.position.start": "now"}
     del lab.options["snapshot.include.collection.list"]
     count = len(reads.jobs)
     with lab.running() as engine:

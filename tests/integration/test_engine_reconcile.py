@@ -38,7 +38,7 @@ def test_a_new_checkpoint_over_an_old_table_is_reconciled(lab: Lab, reads: Reads
         engine.catch_up(SECONDS)
     orders.delete_many({"_id": {"$in": [0, 1, 5, 9, 10, 18, 19]}})
     shutil.rmtree(lab.state)
-    lab.options |= {"snapshot.mode": "no_data"}
+    lab.options |= {"snapshot.mode": "no_data", "engine.position.start": "now"}
 
     def after(number: int, *read: object) -> None:
         orders.insert_one({"_id": 100 + number, "v": 1})

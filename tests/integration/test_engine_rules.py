@@ -124,6 +124,7 @@ def test_a_new_checkpoint_under_an_old_name(lab: Lab) -> None:
             orders.update_one({"_id": n}, {"$set": {"v": 1}})
             engine.catch_up(SECONDS)
     shutil.rmtree(lab.state)
+    lab.options |= {"engine.position.start": "now"}
     orders.update_one({"_id": 5}, {"$set": {"v": 2}})
     with lab.running() as engine:
         engine.wait("initial", SECONDS)

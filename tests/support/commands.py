@@ -17,7 +17,7 @@ def share(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(lab: Lab, name: str, *arguments: str) -> Result:
-    """Run a command with the lab's configuration."""
-    result = CliRunner().invoke(app, [name, "-c", str(lab.config_file()), *arguments])
+    """Run a command with the lab's configuration; one of a group by both names."""
+    result = CliRunner().invoke(app, [*name.split(), "-c", str(lab.config_file()), *arguments])
     print(result.output)
     return result

@@ -76,6 +76,7 @@ class Lab:
             "database.include.list": self.database,
             "delta.warehouse": str(self.folder / "warehouse"),
             "engine.trigger.interval.ms": 50,
+            "engine.oplog.warning.hours": 0,
             **self.options,
         }
 

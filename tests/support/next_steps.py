@@ -58,6 +58,11 @@ FOREIGN = {
     "spec.config": "a place in a resource of Strimzi",
     "shop.signals": "the demo's signal collection",
     "task.fields": "rich's own template",
+    "seconds.increment": "how a cluster time is written",
+    "local.oplog.rs": "MongoDB's oplog",
+    "offset.dat": "Kafka Connect's file of offsets",
+    "print.key": "Kafka's console consumer",
+    "java.util": "a package of Java",
 }
 _PROSE = frozenset({"has", "is"})
 """Names that are no options, and what they are."""
@@ -224,8 +229,11 @@ def commands() -> dict[str, Any]:
 
 @cache
 def flags() -> frozenset[str]:
-    """Of all commands, and before one."""
-    everything = (get_command(app), *commands().values())
+    """Of all commands, of those in groups, and before one."""
+    grouped = (
+        inner for command in commands().values() for inner in getattr(command, "commands", {}).values()
+    )
+    everything = (get_command(app), *commands().values(), *grouped)
     return frozenset(
         flag for command in everything for parameter in command.params for flag in parameter.opts
     )

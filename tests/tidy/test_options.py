@@ -49,6 +49,14 @@ integration/test_change_stream_range.py::test_lookup_gives_the_state_at_lookup_p
     capture.mode.full.update.type
 integration/test_engine_rules.py::test_a_batch_is_read_from_the_source_once
     capture.scope capture.target
+integration/test_engine_position.py::test_a_first_start_begins_where_the_option_says
+    engine.position.start
+integration/test_engine_position.py::test_another_name_is_another_position
+    offset.partition.name
+integration/test_oplog.py::test_a_short_runway_is_warned_of
+    engine.oplog.warning.hours
+integration/test_heartbeats.py::test_an_idle_engine_beats
+    heartbeat.interval.ms
 integration/test_engine_beginning.py::test_an_option_goes_before_it
     capture.start.op.time
 integration/test_transactions.py::test_transactions_are_recorded_once

@@ -109,7 +109,8 @@ def test_config_prints_the_settings_masked(config: Path) -> None:
 def test_config_lists_all_options() -> None:
     """The catalogue needs no file."""
     rows = json.loads(invoke("config", "--options", "--json").stdout)
-    assert {"supported", "planned", "meaningless", "renamed"} == {row["status"] for row in rows}
+    statuses = {"supported", "planned", "refused", "meaningless", "renamed"}
+    assert statuses == {row["status"] for row in rows}
     assert "delta.warehouse  [supported, required]" in invoke("config", "--options").stdout
 
 

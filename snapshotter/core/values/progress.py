@@ -112,6 +112,12 @@ class Progress:
     shard_keys: ShardKeys = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
+    @property
+    def fresh(self) -> bool:
+        """Nothing is known of any collection: no batch was saved, nor was this state carried from another life of the
+        position, which has marks."""
+        return self.batch_id < 0 and self.coverage is None
+
     def request(self, request_id: str) -> RequestProgress | None:
         return next((r for r in self.requests if r.id == request_id), None)
 

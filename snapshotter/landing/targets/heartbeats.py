@@ -1,0 +1,87 @@
+"""Heartbeats as a target: a row now and then with the position, in a Delta table beside the engine's state
+(``heartbeat.interval.ms``).
+
+The position needs none of them: it moves with the server's own time, also while nothing that is captured changes. They
+are for whoever watches the tables, and cannot see from a quiet one whether anybody still follows the stream. So a batch
+without any event brings one too, once the interval is over; there are never more of them than batches.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from snapshotter.landing.frames import frame_of
+from snapshotter.landing.targets.target import Contents, Landed, Need, Promise
+from streaming.delta.state_merge import append
+from streaming.positions import ClusterTime
+
+FOLDER = "heartbeats"
+SCHEMA = pa.schema(
+    [
+        ("server_name", pa.string()),
+        ("ts_ms", pa.int64()),
+        ("_cluster_time", pa.int64()),
+        ("resume_token", pa.string()),
+        ("batch", pa.int64()),
+    ]
+)
+"""``ts_ms``: when it was written, by the engine's clock; ``_cluster_time``: all up to it is in the tables with this
+batch; ``resume_token``: base64, of the last split of the batch."""
+
+
+class HeartbeatTable:
+    """The table at ``path`` of the source ``server_name``, with a row every ``interval_ms`` at most. ``app_id`` as for
+    state tables. ``now`` gives seconds from any origin."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        app_id: Callable[[], str],
+        server_name: str,
+        interval_ms: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = spark.newSession()  # settings of landings do not reach it
+        self._session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+        self._path = path
+        self._app_id = app_id
+        self._server_name = server_name
+        self._interval_ms = interval_ms
+        self._now = now
+        self._beat: float | None = None
+
+    @property
+    def name(self) -> str:
+        return FOLDER
+
+    @property
+    def promises(self) -> Promise:
+        return Promise.EXACTLY_ONCE
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
+
+    def land(self, contents: Contents) -> Landed:
+        """Append a heartbeat, if the last one is long enough ago."""
+        now = self._now()
+        if self._beat is not None and (now - self._beat) * 1_000 < self._interval_ms:
+            return Landed()
+        batch, said = contents.identity.batch_id, contents.identity.metadata
+        row = {
+            "server_name": self._server_name,
+            "ts_ms": int(time.time() * 1_000),
+            "_cluster_time": ClusterTime.from_json(said["position"]).to_int(),
+            "resume_token": said.get("resume_token"),
+            "batch": batch,
+        }
+        frame = frame_of(self._session, pa.Table.from_pylist([row], SCHEMA)).coalesce(1)
+        append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, json.dumps(said))
+        self._beat = now
+        return Landed()

@@ -1,0 +1,93 @@
+"""How long the oplog still holds a position: the *runway*.
+
+Each change pushes out the oldest entry once the oplog is full. So a position is lost when as many bytes have been
+written behind it as the oplog holds. With the average growth over what the oplog holds now,
+
+    runway = (capacity / growth) - age,    growth = used / (newest - oldest),    age = newest - position
+
+which for a full oplog is just how far the position lies from its oldest entry. A server that is told to keep entries
+for some hours (storage.oplogMinRetentionHours) keeps them at least as long. Where sizes are not known (no right to ask,
+or through mongos) the oplog counts as full, which errs to the side of a warning.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streaming.positions import ClusterTime
+
+HOUR = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Oplog:
+    """What a server says of its oplog. ``used`` and ``capacity`` are bytes (None: not known); ``retention_hours`` is
+    the least time for which it keeps entries."""
+
+    oldest: ClusterTime
+    newest: ClusterTime
+    used: int | None = None
+    capacity: int | None = None
+    retention_hours: float = 0.0
+
+    @property
+    def hours(self) -> float:
+        """How far it reaches back."""
+        return max(0, self.newest.t - self.oldest.t) / HOUR
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Its average growth over what it holds; None where that is not known."""
+        span = self.newest.t - self.oldest.t
+        return self.used / span if self.used is not None and span > 0 else None
+
+    @property
+    def window_hours(self) -> float:
+        """How far it reaches back once it is full, at its average growth."""
+        rate = self.bytes_per_second
+        full = self.hours
+        if rate and self.capacity is not None and self.used is not None:
+            full = max(self.capacity, self.used) / rate / HOUR
+        return max(full, self.retention_hours)
+
+
+def holds(oplog: Oplog, position: ClusterTime) -> bool:
+    """Whether the oplog still has all that came behind the position."""
+    return position.next() >= oplog.oldest
+
+
+def runway_hours(oplog: Oplog, position: ClusterTime) -> float:
+    """For how many hours the oplog still holds the position, if it stands still; 0 where it is lost already."""
+    if not holds(oplog, position):
+        return 0.0
+    return max(0.0, oplog.window_hours - max(0, oplog.newest.t - position.t) / HOUR)
+
+
+def warning(hours: float, least: float) -> str | None:
+    """What to say of a runway of ``hours`` that lies under ``least`` of them (0: nothing is ever said)."""
+    if not least or hours >= least:
+        return None
+    if not hours:
+        return (
+            "the oplog no longer holds the position: what is not read yet cannot be read. `snapshotter position reset "
+            "-c FILE --to now --heal` begins anew, and reads what may have been missed"
+        )
+    return (
+        f"the oplog holds the position for {hours:.1f} h more, which is under engine.oplog.warning.hours={least:g}: an "
+        f"engine that stands still for longer loses it. Let the oplog reach further back (replSetResizeOplog, "
+        f"storage.oplogMinRetentionHours)"
+    )
+
+
+def outlasted(name: str, seconds: float, hours: float) -> str | None:
+    """What to say of the snapshot ``name`` that will take so many ``seconds`` beside a runway of ``hours``; None where
+    it is shorter."""
+    if seconds <= hours * HOUR:
+        return None
+    return (
+        f"the snapshot {name} will take about {seconds / HOUR:.1f} h, and the oplog holds the position for "
+        f"{hours:.1f} h: if changes stop landing meanwhile, the position is lost before it is done. Let the oplog "
+        f"reach further back, or read less at a time"
+    )
