@@ -138,7 +138,7 @@ def _as_json(name: str, shown: Shown) -> dict[str, Any]:
         "time": position and iso(position),
         "next_start": shown.next_start,
         "age_seconds": position and _age(shown),
-        "runway_hours": None if shown.runway_hours is None else round(shown.runway_hours, 2),
+        "runway_hours": None if shown.runway_hours is None else round(shown.runway_hours, 4),
         "oplog": oplog and _oplog_json(oplog),
         "oplog_error": shown.why,
     }
@@ -170,7 +170,9 @@ def _lines(name: str, shown: Shown) -> list[str]:
     if shown.oplog is None:
         return [*lines, f"oplog     not known: {shown.why}"]
     lines.append(f"oplog     reaches back to {iso(shown.oplog.oldest)}, {shown.oplog.hours:.1f} h")
-    if shown.runway_hours is not None:
+    if shown.runway_hours is None and shown.position is not None:
+        lines.append("runway    not known yet: the oplog is too young to tell its growth")
+    elif shown.runway_hours is not None:
         held = (
             f"{shown.runway_hours:.1f} h"
             if shown.runway_hours

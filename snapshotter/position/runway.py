@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from streaming.positions import ClusterTime
 
 HOUR = 3_600.0
+_YOUNG_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,22 @@ class Oplog:
     @property
     def hours(self) -> float:
         """How far it reaches back."""
-        return max(0, self.newest.t - self.oldest.t) / HOUR
+        return self._span / HOUR
 
     @property
     def bytes_per_second(self) -> float | None:
         """Its average growth over what it holds; None where that is not known."""
-        span = self.newest.t - self.oldest.t
-        return self.used / span if self.used is not None and span > 0 else None
+        return self.used / max(1, self._span) if self.used is not None and self.tells else None
+
+    @property
+    def _span(self) -> int:
+        return max(0, self.newest.t - self.oldest.t)
+
+    @property
+    def tells(self) -> bool:
+        """Whether it tells how fast it grows: it is about to be full, or reaches back for a minute at least."""
+        filled = self.used is not None and self.capacity is not None and 2 * self.used >= self.capacity
+        return filled or self._span >= _YOUNG_SECONDS
 
     @property
     def window_hours(self) -> float:
@@ -58,11 +68,15 @@ def holds(oplog: Oplog, position: ClusterTime) -> bool:
     return position.next() >= oplog.oldest
 
 
-def runway_hours(oplog: Oplog, position: ClusterTime) -> float:
-    """For how many hours the oplog still holds the position, if it stands still; 0 where it is lost already."""
+def runway_hours(oplog: Oplog, position: ClusterTime) -> float | None:
+    """For how many hours the oplog still holds the position, if it stands still; 0 where it is lost already, None where
+    the oplog is too young to tell its growth."""
     if not holds(oplog, position):
         return 0.0
-    return max(0.0, oplog.window_hours - max(0, oplog.newest.t - position.t) / HOUR)
+    if not oplog.tells:
+        return None
+    # What is held is not lost, whatever the estimate says: so it has a second at least.
+    return max(1 / HOUR, oplog.window_hours - max(0, oplog.newest.t - position.t) / HOUR)
 
 
 def warning(hours: float, least: float) -> str | None:

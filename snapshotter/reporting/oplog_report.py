@@ -19,26 +19,25 @@ def with_oplog(status: Status, oplog: Oplog | None, least_hours: float) -> Statu
     less than ``least_hours``, or for less than a snapshot will take."""
     if oplog is None:
         return status
-    report = _report(status, oplog)
-    return status.model_copy(
-        update={"oplog": report, "warnings": (*status.warnings, *_warnings(status, report, least_hours))}
-    )
-
-
-def _report(status: Status, oplog: Oplog) -> OplogReport:
     position = None if status.position is None else ClusterTime(status.position.t, status.position.i)
     if position is not None and status.lag_seconds is not None:
         # The oplog was looked at a while ago, and its head has moved since.
         head = ClusterTime(position.t + round(status.lag_seconds), position.i)
         oplog = replace(oplog, newest=max(oplog.newest, head))
     left = None if position is None else runway_hours(oplog, position)
+    report = _report(oplog, position, left)
+    warnings = *status.warnings, *_warnings(status, left, least_hours)
+    return status.model_copy(update={"oplog": report, "warnings": warnings})
+
+
+def _report(oplog: Oplog, position: ClusterTime | None, left: float | None) -> OplogReport:
     until = None
     if position is not None and left:
         until = datetime.fromtimestamp(position.t, UTC) + timedelta(hours=oplog.window_hours)
     return OplogReport(
         oldest=datetime.fromtimestamp(oplog.oldest.t, UTC),
         hours=round(oplog.hours, 2),
-        runway_hours=None if left is None else round(left, 2),
+        runway_hours=None if left is None else round(left, 4),
         held_until=until,
         bytes_per_second=oplog.bytes_per_second,
         used_bytes=oplog.used,
@@ -46,8 +45,7 @@ def _report(status: Status, oplog: Oplog) -> OplogReport:
     )
 
 
-def _warnings(status: Status, report: OplogReport, least_hours: float) -> Iterator[str]:
-    left = report.runway_hours
+def _warnings(status: Status, left: float | None, least_hours: float) -> Iterator[str]:
     if left is None or not least_hours:
         return
     if short := warning(left, least_hours):

@@ -256,7 +256,7 @@ def _oplog_texts(status: Status) -> list[str]:
     if (oplog := status.oplog) is None or oplog.runway_hours is None:
         return []
     reach = f"the oplog reaches back {oplog.hours:.1f} h"
-    if oplog.held_until is None:
+    if not oplog.runway_hours and oplog.held_until is None:
         return [f"{reach} and no longer holds the position"]
     until = f"{oplog.held_until:%Y-%m-%d %H:%M} UTC"
     return [f"{reach} and holds the position for {oplog.runway_hours:.1f} h more, until {until}"]

@@ -206,8 +206,9 @@ class GapReport(_Report):
 
 class OplogReport(_Report):
     """The source's oplog: its ``oldest`` entry, and how many ``hours`` it reaches back; for how long it still holds the
-    position if that stands still (``runway_hours``), and until when (``held_until``; None once it is lost, or before
-    the first batch); its size, what it may have, and its average growth, where these are known."""
+    position if that stands still (``runway_hours``; None before the first batch, and while the oplog is too young to
+    tell its growth), and until when (``held_until``; None once it is lost); its size, what it may have, and its average
+    growth, where these are known."""
 
     oldest: datetime
     hours: float

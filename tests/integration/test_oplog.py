@@ -38,15 +38,18 @@ def test_a_real_oplog_is_looked_at(forgetful: MongoDeployment) -> None:
     assert before.oldest <= early <= before.newest
     assert before.capacity is not None
     assert before.used is not None
-    assert runway_hours(before, early) > 0
+    assert runway_hours(before, early) is None, "it is too young to tell"
     forget(forgetful)
     after = look(client)
     assert after.oldest > early
     assert runway_hours(after, early) == 0
-    assert 0 < runway_hours(after, after.newest) < 1, "a megabyte, and much was written"
+    left = runway_hours(after, after.newest)
+    assert left is not None
+    assert 0 < left < 1, "a megabyte, and much was written"
     client.admin.command("replSetResizeOplog", 1, size=1000.0, minRetentionHours=5)
     assert look(client).retention_hours == 5
-    assert runway_hours(look(client), look(client).newest) >= 5
+    kept = look(client)
+    assert kept.window_hours >= 5
 
 
 def test_a_short_runway_is_warned_of(lab: Lab, forgetful: MongoDeployment) -> None:
@@ -68,7 +71,7 @@ def test_a_short_runway_is_warned_of(lab: Lab, forgetful: MongoDeployment) -> No
     with lab.running() as engine:
         engine.catch_up(SECONDS)
         engine.until("a status", lambda: status(lab).oplog is not None and status(lab).position, SECONDS)
-        assert status(lab).warnings == ()
+        assert "oplog" not in str(status(lab).warnings)
 
 
 def status(lab: Lab) -> Status:

@@ -45,11 +45,22 @@ def test_what_is_gone_has_none() -> None:
     assert holds(log, ClusterTime(T0, 0))
     assert not holds(log, ClusterTime(T0 - 1, 5))
     assert runway_hours(log, ClusterTime(T0 - 1, 5)) == 0
-    assert runway_hours(oplog(0, used=5, capacity=10), ClusterTime(T0, 1)) == 0
+
+
+def test_a_young_oplog_tells_nothing_yet() -> None:
+    """A burst of its first seconds is no growth to reckon with; unless it has filled it already."""
+    assert runway_hours(oplog(59, used=400, capacity=1_000), ClusterTime(T0 + 59, 1)) is None
+    assert runway_hours(oplog(59), ClusterTime(T0 + 59, 1)) is None
+    assert runway_hours(oplog(60, used=400, capacity=1_000), ClusterTime(T0 + 60, 1)) is not None
+    filled = runway_hours(oplog(10, used=900, capacity=1_000), ClusterTime(T0 + 10, 1))
+    assert filled == pytest.approx(10 / 0.9 / HOUR)
+    assert runway_hours(oplog(0, used=900, capacity=1_000), ClusterTime(T0, 1)) == pytest.approx(
+        1 / 0.9 / HOUR
+    )
 
 
 @given(
-    st.integers(0, 400 * DAY),
+    st.integers(60, 400 * DAY),
     st.integers(0, 1 << 40),
     st.integers(0, 1 << 40),
     st.integers(0, 100),
@@ -62,9 +73,12 @@ def test_it_falls_with_age_and_never_below_nothing(
     log = oplog(span, used=used, capacity=capacity, retention_hours=retention)
     larger = oplog(span, used=used, capacity=capacity * 2 + 1, retention_hours=retention)
     position = ClusterTime(T0 + max(0, span - age), 1)
-    left = runway_hours(log, position)
-    assert 0 <= left <= runway_hours(log, log.newest)
-    assert runway_hours(larger, position) >= left
+    left, most = runway_hours(log, position), runway_hours(log, log.newest)
+    more = runway_hours(larger, position)
+    assert left is not None
+    assert more is not None
+    assert 0 <= left <= (most or 0)
+    assert more >= left
     assert left >= max(0, position.t - T0) / HOUR - 1e-6
 
 
