@@ -20,6 +20,7 @@ Every option that a configuration may name, and what becomes of it. This page is
 
 - **Honoured**: it works as described. Without a default it is not set, unless it is required.
 - **Still to come**: refused, unless its value is Debezium's default, which asks for nothing.
+- **Refused**: it asks for something that this engine is not to do; the reason stands beside it.
 - **Without meaning here**: named in a warning, unless its value is Debezium's default. Transforms and predicates are
   named one by one, with their classes.
 - **Old names**: taken as what they are called now, with a warning. The new name, if it is given too, goes first.
@@ -49,6 +50,13 @@ and of the options that are passed on to Spark or to a client of Kafka all that 
 """
 
 
+_ELSEWHERE = (
+    ("Still to come", Status.PLANNED),
+    ("Refused", Status.REFUSED),
+    ("Without meaning here", Status.MEANINGLESS),
+)
+
+
 def page() -> str:
     """The page, as Markdown."""
     return "\n".join([_INTRODUCTION, *_honoured(), *_others()]).rstrip() + "\n"
@@ -65,7 +73,7 @@ def _honoured() -> Iterator[str]:
 
 
 def _others() -> Iterator[str]:
-    for title, status in (("Still to come", Status.PLANNED), ("Without meaning here", Status.MEANINGLESS)):
+    for title, status in _ELSEWHERE:
         yield f"## {title}\n"
         yield from _table(option for option in catalogue().values() if option.status is status)
     yield "## Old names\n"

@@ -61,7 +61,6 @@ from snapshotter.intake.signal_handler import (
     take_request,
     take_stream_action,
 )
-from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
@@ -197,9 +196,7 @@ class Engine:
             with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
                 check_workers(self.spark)
             self.tables, self._prepared = self._tables(), True
-            self.store = (
-                told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning) or self.store
-            )
+            self.store = told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning)
         except BaseException as error:
             all_of(partial(self._report, EngineState.FAILED, error), self._lock.release, self.endpoint.close)
             raise
@@ -331,7 +328,7 @@ class Engine:
             self._hints.request_batch()  # the first batch makes the machine, so an idle stream must bring one, too
             run.pace_source()
             query = start_query(context, since, run.foreach_batch)
-            self._look_ahead(run)
+            run.ahead = self._taking.ahead_of(run, self.client, self.config.poll_ms / 1000)
             ends = self._control(run, query, target)
         finally:
             all_of(lambda: self._wind_up(run, query), *([] if query is None else [query.stop]), run.close)
@@ -414,14 +411,6 @@ class Engine:
     def _look_at_channels(self) -> None:
         for part in self._channels.look():
             self._taking.take(part.actions, part.refused)
-
-    def _look_ahead(self, run: Run) -> None:
-        if self.config.signals is not None:
-            every = self.config.poll_ms / 1000
-            run.ahead = SignalsAhead(
-                self.client, self.config.signals, run, self._taking.documents, every=every
-            )
-            run.ahead.start()
 
     # The context of a run
 

@@ -24,12 +24,13 @@ def fitting(store: ProgressStore, config: EngineConfig, beginning: Beginning) ->
 
 def told_by_tables(
     store: ProgressStore, config: EngineConfig, tables: Tables, spark: SparkSession, beginning: Beginning
-) -> ProgressStore | None:
-    """Where the engine of this ``config`` has no state (``store`` is untouched): the store that its ``tables`` tell of,
-    read by ``spark``, if they do. ``beginning`` as for `fitting`."""
+) -> ProgressStore:
+    """``store``; or, where the engine of this ``config`` has no state, the one that its ``tables`` tell of, read by
+    ``spark``, if they do. ``beginning`` as for `fitting`."""
     told = config.position_start is not None or config.source_options.get(START, "-1") != "-1"
     if told or not store.untouched:
-        return None
+        return store
     captured = [n for n in tables.there() if config.captures_data(n)]
     paths = {n: under(config.warehouse, state_path(n)) for n in captured}
-    return from_tables(store, spark, paths, config.name, scope_digest(config.source_options), beginning.holds)
+    what = config.name, scope_digest(config.source_options), beginning.holds
+    return from_tables(store, spark, paths, *what) or store

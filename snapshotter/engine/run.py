@@ -14,7 +14,7 @@ comes first, and so which saved progress to start from; until then requests wait
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -39,6 +39,7 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import Window
 from snapshotter.engine.lost_positions import SourceWatch
+from snapshotter.engine.other_targets import targets_beside
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.intake.signal_documents import actions_in
@@ -50,10 +51,8 @@ from snapshotter.landing.land import Lander
 from snapshotter.landing.origin import Origin, origin_of, scope_digest
 from snapshotter.landing.survey import Survey, survey
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets import heartbeats
 from snapshotter.landing.targets.state_tables import StateTables
-from snapshotter.landing.targets.target import Landed, Target
-from snapshotter.landing.targets.transactions import FOLDER, TransactionTable
+from snapshotter.landing.targets.target import Landed
 from snapshotter.log import warn_of
 from snapshotter.metrics.tally import Phases
 from snapshotter.reading.catalogue import captured_collections
@@ -126,7 +125,7 @@ class Run:
         )
         self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
         state = StateTables(context.spark, context.tables, self.blame, config.landers)
-        self.lander = Lander(context.spark, state, self._targets())
+        self.lander = Lander(context.spark, state, targets_beside(context))
         if config.needs_post_images:
             self._images = PostImages(context.client, config.post_images_enable)
         context.tally.run_begins()
@@ -286,19 +285,6 @@ class Run:
             self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
         for fault in self.context.tables.make_all(makes, config.landers):
             self.suspend(fault)
-
-    def _targets(self) -> Sequence[Target]:
-        """What batches land in besides the state tables."""
-        spark, config, app_id = self.context.spark, self.context.config, self.context.tables.application_id
-        targets: list[Target] = []
-        if config.tells_transactions:
-            targets.append(TransactionTable(spark, f"{config.state_location}/{FOLDER}", app_id))
-        if config.heartbeat_ms:
-            path = f"{config.state_location}/{heartbeats.FOLDER}"
-            targets.append(
-                heartbeats.HeartbeatTable(spark, path, app_id, config.server_name, config.heartbeat_ms)
-            )
-        return targets
 
     # What the request lane and the control loop call
 

@@ -123,9 +123,9 @@ def seed(lost: Progress, generation: Generation) -> Progress:
 
 
 def carried(before: Progress, position: ClusterTime, gap: Gap | None = None) -> Progress:
-    """The state that a generation begins from where only the position moves, to ``position``: batches count anew, and
-    all else stays. A load that was under way goes on as an ordinary scan, for the range ahead of it may hold rows.
-    Where it passes a ``gap``, every collection is marked as unread."""
+    """The state that a generation begins from after the one ``before``, where only the position moves, to ``position``:
+    batches count anew, and all else stays. A load that was under way goes on as an ordinary scan, for the range ahead
+    of it may hold rows. Where it passes a ``gap``, every collection is marked as unread."""
     coverage = before.coverage
     if coverage is None:
         loads = (r for r in before.requests if r.origin is Origin.INITIAL)

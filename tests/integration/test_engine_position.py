@@ -144,14 +144,17 @@ def test_forward_is_a_gap_unless_it_heals(lab: Lab, command: Command) -> None:
     assert "recorded as a gap" in moved.stdout
     gap = generation(lab).gap
     assert gap is not None
-    assert (gap.start, gap.end, gap.cause) == (was, time_of(shown(command, lab)), Cause.RESET)
+    assert (gap.since, gap.upto, gap.cause) == (was, time_of(shown(command, lab)), Cause.RESET)
     lab.collection("orders").insert_one({"_id": 10})
     assert goes_on(lab) == ["initial"]
     assert sorted(row["_id"] for row in lab.rows("orders")) == list(range(11)), "the delete was not seen"
+    (opened,) = lab.status().gaps
+    assert (opened.cause, opened.left) == ("reset", (lab.name("orders"),))
     healed = command(lab, "position reset", "--to", "now", "--heal")
     assert "read again with reconcile" in healed.stdout
-    assert goes_on(lab, "initial-2") == ["initial", "initial-2"]
+    assert goes_on(lab, "heal") == ["initial", "heal"]
     lab.assert_equal("orders")
+    assert lab.status().gaps == ()
 
 
 def test_a_load_that_was_under_way_goes_on(lab: Lab, command: Command) -> None:

@@ -23,7 +23,7 @@ SERVER |= {"debezium.format.value.schemas.enable", "quarkus.log.console.json", "
 # By file: the engine's name, the prefix, and the options that something is said of.
 LOADED: dict[str, tuple[str, str, set[str]]] = {
     "documented-request.json": ("shop-connector", "fulfilment", set()),
-    "documented-resource.yaml": ("shop-connector", "shop-connector", {"engine.auto.restart.enabled"}),
+    "documented-resource.yaml": ("shop-connector", "shop-connector", set()),
     "documented-flattening.json": ("flat", "flat", {"transforms:"}),
     "documented-outbox.json": ("outbox", "outbox", {"transforms:", "predicates:"}),
     "documented-signals.json": ("signals", "signals", set()),

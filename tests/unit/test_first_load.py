@@ -96,7 +96,7 @@ def state(batch: int, *loads: tuple[str, TaskState]) -> Progress:
 
 
 def after_a_gap(*, heals: bool) -> Generation:
-    return Generation(2, gap=Gap(2, ClusterTime(5, 1), Cause.HISTORY, "gone", heals, 7))
+    return Generation(2, heals=heals, gap=Gap(2, ClusterTime(5, 1), Cause.HISTORY, "gone", heals, 7))
 
 
 NOTHING = Progress()

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from snapshotter.core.values.coverage import Coverage
-from snapshotter.core.values.gaps import Cause, Gap
+from snapshotter.core.values.gaps import Cause as Why
+from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
-from snapshotter.state.generation import Generation, current
+from snapshotter.state.generation import Cause, Generation, current
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.delta.table_identity import TableMark
@@ -45,14 +46,14 @@ def test_a_new_one_knows_what_had_ended() -> None:
         Progress(8, ClusterTime(9, 1), (request("done", TaskState.DONE), request("half", TaskState.RUNNING)))
     )
     new = old.next_generation()
-    assert new.generation == current(storage) == Generation(2)
+    assert new.generation == current(storage) == Generation(2, cause=Cause.LOST)
     begun = new.load_before(0)
     assert (begun.batch_id, begun.position) == (-1, ClusterTime(0, 0))
     assert [(r.id, r.digest) for r in begun.requests] == [("done", "d")]
     new.save(Progress(0))
     assert (new.newest() or Progress()).batch_id == 0
     assert (old.newest() or Progress()).batch_id == 8
-    assert new.next_generation().generation == Generation(3)
+    assert new.next_generation().generation == Generation(3, cause=Cause.LOST)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_a_checkpoint_that_does_not_know_what_was_saved(offsets: tuple[int, ...]
     assert old.unknown_to_checkpoint() == newest
     if newest is not None:
         new = old.next_generation(removed=True)
-        assert new.generation == current(storage) == Generation(2, removed=True)
+        assert new.generation == current(storage) == Generation(2, removed=True, cause=Cause.REMOVED)
         assert (Generation(2).lost, new.generation.lost) == (True, False)
         assert new.unknown_to_checkpoint() is None
         for batch in range(25):
@@ -89,7 +90,7 @@ def test_a_gap_is_known_to_the_generation_behind_it(heals: bool) -> None:
     storage = MemoryStorage()
     old = ProgressStore(storage)
     loading = RequestProgress("initial", Origin.INITIAL, (replace(TASK, state=TaskState.RUNNING),))
-    earlier = Gap(2, ClusterTime(1, 1), Cause.HISTORY, "gone", False, 5, left=frozenset({PEOPLE}))
+    earlier = Gap(2, ClusterTime(1, 1), Why.HISTORY, "gone", False, 5, left=frozenset({PEOPLE}))
     old.save(
         Progress(
             8,
@@ -100,10 +101,14 @@ def test_a_gap_is_known_to_the_generation_behind_it(heals: bool) -> None:
             gaps=(earlier,),
         )
     )
-    gap = Gap(0, ClusterTime(9, 1), Cause.HISTORY, "gone", heals, 7)
+    gap = Gap(0, ClusterTime(9, 1), Why.HISTORY, "gone", heals, 7)
     new = old.next_generation(gap=gap)
-    assert new.generation == current(storage) == Generation(2, gap=replace(gap, number=2))
-    assert (new.generation.lost, new.generation.heals) == (True, heals)
+    assert (
+        new.generation
+        == current(storage)
+        == Generation(2, cause=Cause.LOST, heals=heals, gap=replace(gap, number=2))
+    )
+    assert (new.generation.lost, new.generation.heal) == (True, heals)
     begun = new.load_before(0)
     assert (begun.batch_id, begun.requests, begun.gaps) == (-1, (), (earlier,))
     if heals:
@@ -118,7 +123,7 @@ def test_a_generation_of_an_earlier_version_heals() -> None:
     storage = MemoryStorage()
     storage.write_text("generation.json", '{"format": 1, "generation": 2}')
     assert current(storage) == Generation(2)
-    assert current(storage).heals
+    assert current(storage).heal
 
 
 def test_an_engine_finds_the_one_in_force() -> None:

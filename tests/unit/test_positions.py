@@ -8,11 +8,12 @@ import pytest
 
 from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.values.tasks import TaskState
-from snapshotter.engine.positions import Moved, following, known_position, told
-from snapshotter.state.generation import Cause, Gap, Generation, carried, current
+from snapshotter.engine.positions import Moved, following, known_position, passed_over, told
+from snapshotter.state.generation import Cause, Generation, carried, current
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.delta.table_identity import TableMark
@@ -27,7 +28,7 @@ def running(origin: Origin = Origin.INITIAL) -> RequestProgress:
     """A first load, half-way."""
     request = RequestProgress.accepted(SnapshotRequest("initial", (Wanted(ORDERS),), origin))
     task = request.tasks[0].opened(Bound(b"z", "z"), 10, ordered_keys=True).begun(table_empty=True)
-    return request.with_task(task.advanced(Bound(b"a", "a"), rows=5, superseded=0))
+    return request.with_task(task.advanced(Bound(b"a", "a"), Outcome(5, 0)))
 
 
 def landed(position: ClusterTime = B) -> Progress:
@@ -44,7 +45,9 @@ def after(
 def test_forward_is_a_gap_and_backward_is_none() -> None:
     """The changes in between are never seen; those behind are seen again."""
     forward = after(Generation(), landed(), B, C)
-    assert forward == Generation(2, cause=Cause.RESET, start=C, heals=False, gap=Gap(B, C, Cause.RESET))
+    assert forward == Generation(
+        2, cause=Cause.RESET, start=C, heals=False, gap=passed_over(B, C, Cause.RESET)
+    )
     assert not forward.heal
     assert after(Generation(), landed(), B, A).gap is None
     assert after(Generation(), landed(), B, B).gap is None
@@ -61,7 +64,7 @@ def test_what_a_life_without_a_batch_was_to_do_stays_to_be_done() -> None:
     first = after(Generation(), landed(), A, B)
     state = carried(landed(A), B)
     second = after(first, state, B, C)
-    assert (second.number, second.gap) == (2, Gap(A, C, Cause.RESET))
+    assert (second.number, second.gap) == (2, passed_over(A, C, Cause.RESET))
     assert after(first, state, B, A).gap is None, "back to where it was"
     healing = after(Generation(), landed(), A, B, heal=True)
     assert after(healing, Progress(), B, C).heal
@@ -121,7 +124,7 @@ def test_the_position_is_what_landed_or_where_it_begins() -> None:
 @pytest.mark.parametrize(
     ("moved", "said"),
     [
-        (Moved(B, C, False, Gap(B, C, Cause.RESET)), "recorded as a gap"),
+        (Moved(B, C, False, passed_over(B, C, Cause.RESET)), "recorded as a gap"),
         (Moved(B, A, False, None), "none is doubled"),
         (Moved(B, C, True, None), "with reconcile"),
         (Moved(None, C, False, None), "the next start begins at"),
