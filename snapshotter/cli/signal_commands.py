@@ -23,7 +23,7 @@ from signals.parsing.signal import parse_signal
 from signals.parsing.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
-from snapshotter.errors import ConfigurationError, DefiniteError
+from snapshotter.errors import ConfigurationError, DefiniteError, cause_of
 from snapshotter.reporting.status import EngineState, RequestState, Status
 
 if TYPE_CHECKING:
@@ -212,22 +212,30 @@ def build_action(
 
 def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
     """Check the names before the signal is sent: the engine would pass over a wrong one, and read the rest. Raises
-    ConfigurationError; without a connection it only warns that nobody looked."""
+    ConfigurationError; without a connection, or for a user who may not see what is captured, it only warns that nobody
+    looked."""
     from pymongo.errors import PyMongoError
 
+    from snapshotter.engine.privileges import lacking, needed_to_read
     from snapshotter.reading.catalogue import RequestRefused, captured_collections, refuse_wrong_names
     from streaming.mongo.deployment import check_deployment, new_client
+    from streaming.mongo.errors import AccessDeniedError, TransientError
     from streaming.scope.scope import CaptureScope
 
     scope = CaptureScope.parse(settings.source_options())
     wait = min(settings.mongodb.server_selection_timeout_ms, LOOK_MS)
     with new_client(settings.connection_uri(), serverSelectionTimeoutMS=wait) as client:
         try:
-            found = captured_collections(client, scope.captures)
             check_deployment(client)
+            user, missing = lacking(client, needed_to_read(scope, stream=False))
+            if missing:
+                why = "; ".join(map(str, missing))
+                say(f"warning: nobody looked whether there are such collections: {user} lacks {why}")
+                return
+            found = captured_collections(client, scope.captures)
             captured = [n for n in found if str(n) != settings.signal_collection]
-        except PyMongoError as error:
-            say(f"warning: nobody looked whether there are such collections: {str(error)[:200]}")
+        except (PyMongoError, TransientError, AccessDeniedError) as error:
+            say(f"warning: nobody looked whether there are such collections: {cause_of(error)[:200]}")
             return
     try:
         refuse_wrong_names(action.data_collections, captured)

@@ -65,9 +65,11 @@ def _let_changes_land() -> None:
 
 def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespace]:
     """The captured collections that the patterns name, or all of them. Raises ConfigurationError for a
-    pattern that names none: nothing compared must never look like everything equal.
+    pattern that names none, and DefiniteError for a user who may not see all of them: nothing compared must never look
+    like everything equal.
     """
     from signals.matching.selection import expand, unmatched
+    from snapshotter.engine.privileges import check_privileges, needed_to_read
     from snapshotter.reading.catalogue import captured_collections
     from streaming.mongo.deployment import check_deployment, connect
     from streaming.namespaces import Namespace
@@ -76,6 +78,7 @@ def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespac
     client = connect(settings.connection_uri())
     check_deployment(client)
     scope = CaptureScope.parse(settings.source_options())
+    check_privileges(client, needed_to_read(scope, stream=False))
     captured = [
         n for n in captured_collections(client, scope.captures) if str(n) != settings.signal_collection
     ]

@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
+from snapshotter.configuration.mongodb_options import MongodbOptions
 from snapshotter.configuration.option_values import (
     CaptureMode,
     Flag,
@@ -63,36 +64,6 @@ class ProviderOptions(Group):
     )
     each: Passed = option(
         "config.providers.*", "the class of one, and what it may read (.class, .param.*)", {}
-    )
-
-
-class MongodbOptions(Group):
-    """How to reach MongoDB."""
-
-    connection_string: Text = option(
-        "mongodb.connection.string",
-        "where MongoDB is: mongodb://… or mongodb+srv://…",
-        secret=True,
-        min_length=1,
-    )
-    user: Text | None = option("mongodb.user", "user name", None)
-    password: str | None = option("mongodb.password", "password of the user", None, secret=True)
-    authsource: Text = option("mongodb.authsource", "database that holds the user's credentials", "admin")
-    ssl_enabled: Flag = option("mongodb.ssl.enabled", "connect with TLS", False)
-    ssl_invalid_hostname_allowed: Flag = option(
-        "mongodb.ssl.invalid.hostname.allowed", "with TLS, accept a certificate for another host name", False
-    )
-    connect_timeout_ms: WholeNumber = option(
-        "mongodb.connect.timeout.ms", "how long to wait for a connection", 10_000, ge=1
-    )
-    server_selection_timeout_ms: WholeNumber = option(
-        "mongodb.server.selection.timeout.ms", "how long to wait for a server that can answer", 30_000, ge=1
-    )
-    socket_timeout_ms: WholeNumber = option(
-        "mongodb.socket.timeout.ms", "how long to wait for an answer; 0 is for ever", 0, ge=0
-    )
-    heartbeat_frequency_ms: WholeNumber = option(
-        "mongodb.heartbeat.frequency.ms", "how often the driver looks at the servers", 10_000, ge=500
     )
 
 

@@ -58,6 +58,13 @@ class SnapshotMode(StrEnum):
     CUSTOM = "custom"
 
 
+class StoreType(StrEnum):
+    """What a key store's file is."""
+
+    PKCS12 = "PKCS12"
+    JKS = "JKS"
+
+
 class TableAltered(StrEnum):
     """What is done where somebody else has changed a table, or it is gone."""
 
@@ -117,13 +124,11 @@ def choice(kind: type[E], *, planned: tuple[str, ...] = (), **renamed: E) -> Any
         text = str(value).strip().lower()
         if text in renamed:
             return renamed[text]
-        known = ", ".join(kind)
         if text in planned:
-            raise ValueError(f"is not supported yet; supported: {known}")
-        try:
-            return kind(text)
-        except ValueError:
-            raise ValueError(f"must be one of {', '.join([*kind, *planned])}") from None
+            raise ValueError(f"is not supported yet; supported: {', '.join(kind)}")
+        if (found := next((one for one in kind if one.lower() == text), None)) is None:
+            raise ValueError(f"must be one of {', '.join([*kind, *planned])}")
+        return found
 
     return BeforeValidator(read)
 

@@ -24,13 +24,6 @@ event.processing.failure.handling.mode     | fail | what happens to an event tha
 topic.heartbeat.prefix                     | __debezium-heartbeat | a Kafka topic for heartbeats
 topic.heartbeat.name                       | | a Kafka topic for heartbeats
 heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topic for heartbeats
-mongodb.ssl.keystore                       | | use tlsCertificateKeyFile (PEM) in mongodb.connection.string
-mongodb.ssl.keystore.password              | | use tlsCertificateKeyFilePassword in mongodb.connection.string
-mongodb.ssl.keystore.type                  | PKCS12 | use PEM files in mongodb.connection.string
-mongodb.ssl.truststore                     | | use tlsCAFile (PEM) in mongodb.connection.string
-mongodb.ssl.truststore.password            | | use tlsCAFile (PEM) in mongodb.connection.string
-mongodb.ssl.truststore.type                | PKCS12 | use tlsCAFile (PEM) in mongodb.connection.string
-mongodb.authentication.class               | DefaultMongoDbAuthProvider | use the URI's authMechanism
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
 delta.changelog.*                          | | changelog tables

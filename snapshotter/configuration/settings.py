@@ -25,6 +25,7 @@ from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
+from snapshotter.configuration.mongodb_options import MongodbOptions
 from snapshotter.configuration.notification_config import installed
 from snapshotter.configuration.old_names import renamed
 from snapshotter.configuration.option_groups import (
@@ -34,7 +35,6 @@ from snapshotter.configuration.option_groups import (
     DeltaOptions,
     EngineOptions,
     GuardrailOptions,
-    MongodbOptions,
     NamingOptions,
     NotificationOptions,
     ProviderOptions,

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 from signals.errors import SignalError
 from signals.parsing.filters import query_document, refuse_code
+from snapshotter.configuration.connection_uri import KEYSTORE, TRUSTSTORE, overruled, uses_tls
+from snapshotter.configuration.mongodb_options import AUTHENTICATION, MongodbOptions
 from snapshotter.configuration.option_groups import (
     BATCH_BYTES_MIN,
     CaptureOptions,
     EngineOptions,
-    MongodbOptions,
     SignalOptions,
     SnapshotOptions,
 )
@@ -78,6 +79,13 @@ def check_mongodb(mongodb: MongodbOptions) -> Iterator[Problem]:
         yield Problem("mongodb.password", "is set, but mongodb.user is not")
     if mongodb.user is not None and mongodb.password is None and "authmechanism=" not in uri.lower():
         yield Problem("mongodb.user", "is set, but mongodb.password is not", mongodb.user)
+    given = mongodb.authentication_class
+    if given and given.rpartition(".")[2] != AUTHENTICATION.rpartition(".")[2]:
+        why = (
+            "is a class of Java's, which cannot run here: leave it out, and set mongodb.user and mongodb.password "
+            "(${env:NAME} takes them from the environment), or authMechanism in mongodb.connection.string"
+        )
+        yield Problem("mongodb.authentication.class", why, given)
 
 
 def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
@@ -252,8 +260,16 @@ def _without_effect_at_mongodb(mongodb: MongodbOptions) -> Iterator[str]:
     if mongodb.authsource != _AUTHSOURCE and (has_user or mongodb.user is None):
         where = "it is part of mongodb.connection.string" if has_user else "mongodb.user is not set"
         yield f"mongodb.authsource has no effect: {where}"
-    if mongodb.ssl_invalid_hostname_allowed and not mongodb.ssl_enabled:
+    if mongodb.ssl_invalid_hostname_allowed and not uses_tls(mongodb):
         yield "mongodb.ssl.invalid.hostname.allowed has no effect: mongodb.ssl.enabled is not true"
+    for option, store, password in (
+        (KEYSTORE, mongodb.ssl_keystore, mongodb.ssl_keystore_password),
+        (TRUSTSTORE, mongodb.ssl_truststore, mongodb.ssl_truststore_password),
+    ):
+        if store and (why := overruled(mongodb, option)):
+            yield f"{option} has no effect: {why}"
+        if password is not None and not store:
+            yield f"{option}.password has no effect: {option} is not set"
 
 
 def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool:

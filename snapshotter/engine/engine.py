@@ -27,7 +27,7 @@ from snapshotter.core.rules.announcements import SKIPPED
 from snapshotter.core.values.commands import Command
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress
-from snapshotter.engine import preflight
+from snapshotter.engine import preflight, privileges
 from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.connecting import reach
@@ -182,6 +182,7 @@ class Engine:
         which on no change is missed, Spark. ``run`` does it if nobody has. Raises what keeps the engine from starting;
         it holds no lock then."""
         reach(partial(preflight.check, self.client, self.config), self.config.reconnects, self._stop)
+        privileges.warn_of_wishes(self.client, self.config)
         self.endpoint.open()
         try:
             self._lock.acquire()
@@ -256,7 +257,7 @@ class Engine:
                 if self.run_state is not None:
                     self._suspects.note(self.run_state.blame.failing, steady=steady)
                 if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
-                    raise
+                    raise privileges.explained(self.client, self.config, error) from error
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
                     raise enough from error
                 self.tally.add("retries", part="run")

@@ -1,12 +1,11 @@
 """What must be true before an engine starts, asked before anything is touched.
 
-Nothing is written to find out: privileges are read from what the server says of the authenticated user.
+Nothing is written to find out.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pymongo import MongoClient
@@ -17,15 +16,14 @@ from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.settings_checks import FILTERS
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.engine.guardrail import Guardrail
-from snapshotter.errors import ConfigurationError, DefiniteError
+from snapshotter.engine.privileges import check_privileges, needed
+from snapshotter.errors import ConfigurationError
 from snapshotter.metrics.endpoint import check_port
 from snapshotter.reading.catalogue import why_refused
 from snapshotter.reading.name_checks import Readings
-from streaming.keys.shard_keys import CATALOGUE as SHARD_KEYS
 from streaming.mongo.deployment import check_deployment
 from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
-from streaming.scope.scope import Level
 
 _PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
@@ -40,10 +38,7 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
             f"unset {_PIN_THREAD}",
         )
     check_port(config.metrics)
-    if check_deployment(client) == "sharded":
-        _check_privilege(
-            client, "find", SHARD_KEYS.database, SHARD_KEYS.collection, "a sharded cluster (its shard keys)"
-        )
+    sharded = check_deployment(client) == "sharded"
     if config.signals is not None and not config.scope.captures(config.signals):
         raise ConfigurationError(
             f"{_SIGNALS} = {config.signals} lies outside the captured scope (capture.scope, capture.target): its "
@@ -51,8 +46,7 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
             f"choose a collection within the scope, or set incremental.snapshot.watermarking.strategy to "
             f"{Strategy.CLUSTER_TIME} and send signals from the command line",
         )
-    for action, database, collection, why in needed(config):
-        _check_privilege(client, action, database, collection, why)
+    check_privileges(client, needed(config, sharded=sharded))
     for name, query in config.initial_filters.items():
         _check_filter(client, name, query, f"{FILTERS}.{name}")
     try:
@@ -83,46 +77,3 @@ def _check_query(client: MongoClient[Any], config: EngineConfig, namespace: Name
         whose = f"the query of the snapshot mode {config.policy.name()} for {name}"
         refuse_code(query, allowed=config.allow_code, where=whose)
         _check_filter(client, name, query, whose)
-
-
-def needed(config: EngineConfig) -> Iterable[tuple[str, str, str, str]]:
-    """(action, database, collection, the option that asks for it); an empty name means all of them."""
-    scope = config.scope
-    database = "" if scope.level is Level.DEPLOYMENT else scope.database or ""
-    collection = scope.collection or "" if scope.level is Level.COLLECTION else ""
-    for action in ("changeStream", "find"):
-        yield action, database, collection, f"capture.scope = {scope.level}"
-    if config.needs_post_images and config.post_images_enable:
-        yield "collMod", database, collection, "engine.post.images.enable"
-    if config.strategy.in_stream and config.signals is not None:
-        for action in ("insert", "remove"):
-            yield action, config.signals.database, config.signals.collection, f"{_SIGNALS} = {config.signals}"
-
-
-def _check_privilege(client: MongoClient[Any], action: str, database: str, collection: str, why: str) -> None:
-    try:
-        answer = client.admin.command("connectionStatus", showPrivileges=True)
-    except PyMongoError as error:
-        raise as_source_error(error, "cannot ask MongoDB what this user may do") from error
-    info = answer["authInfo"]
-    if not info["authenticatedUsers"]:
-        return  # access control is off; where it is on, the first command without a user is refused anyway
-    privileges = info["authenticatedUserPrivileges"]
-    if any(action in p["actions"] and covers(p["resource"], database, collection) for p in privileges):
-        return
-    user = "{user}@{db}".format(**info["authenticatedUsers"][0])
-    where = f"{database}.{collection}" if collection else database or "all databases"
-    raise DefiniteError(
-        f"the MongoDB user {user} lacks the privilege {action!r} on {where}, which {why} needs",
-        f"grant it, for example by a role with actions [{action!r}] on that resource",
-        condition="source-denied",
-    )
-
-
-def covers(resource: Mapping[str, Any], database: str, collection: str) -> bool:
-    """Whether a privilege's resource includes a database and a collection of it ("" means all)."""
-    if resource.get("anyResource"):
-        return True
-    if "db" not in resource:
-        return False
-    return resource["db"] in ("", database) and resource.get("collection", "") in ("", collection)

@@ -14,6 +14,8 @@ Invariants:
 - only 127.0.0.1 is listened on.
 """
 
+from __future__ import annotations
+
 import contextlib
 import secrets
 import signal
@@ -21,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
@@ -30,6 +32,9 @@ from snapshotter.testing import mongod_binary, processes
 from snapshotter.testing.mongod_binary import MongoUnavailableError, given_uri
 from snapshotter.testing.mongod_node import MongoNode, NodeOptions
 from snapshotter.testing.processes import wait_until
+
+if TYPE_CHECKING:
+    from snapshotter.testing.certificates import ServerTls
 
 __all__ = ["MongoDeployment", "MongoNode", "MongoUnavailableError", "start_mongodb"]
 
@@ -46,6 +51,7 @@ class MongoDeployment:
 
     def __init__(self, uri: str, nodes: Sequence[MongoNode] = (), *, folder: Path | None = None) -> None:
         self.uri = uri
+        self.tls: ServerTls | None = None
         self.nodes = list(nodes)
         self._folder = folder
         self._clients: list[Client] = []
@@ -118,6 +124,37 @@ class MongoDeployment:
                 return node
         raise KeyError(f"no node at {which}; there are {', '.join(node.address for node in self.nodes)}")
 
+    @property
+    def bare_uri(self) -> str:
+        """The address without anybody's name and password, and without TLS: whoever connects adds his own."""
+        hosts = ",".join(node.address for node in self.nodes)
+        return f"mongodb://{hosts}/?replicaSet={REPLICA_SET}"
+
+    def add_user(
+        self,
+        name: str,
+        privileges: Sequence[Mapping[str, Any]] = (),
+        *,
+        database: str = ADMIN,
+        password: str | None = None,
+        mechanism: str | None = None,
+    ) -> None:
+        """Make the user ``name`` of ``database``, who has exactly these ``privileges`` (as in MongoDB's createRole),
+        and a ``password`` unless it is one of ``$external``, whose certificate says who it is. ``mechanism``: the only
+        one by which a password may be given."""
+        client = self.client()
+        role = f"{name} {secrets.token_hex(4)}"
+        client.admin.command("createRole", role, privileges=list(privileges), roles=[])
+        how: dict[str, Any] = {} if password is None else {"pwd": password}
+        if mechanism is not None:
+            how["mechanisms"] = [mechanism]
+        client[database].command("createUser", name, roles=[{"role": role, "db": ADMIN}], **how)
+
+    def direct(self, address: str) -> str:
+        """The address of one node alone."""
+        tls = f"&{self.tls.options()}" if self.tls else ""
+        return f"mongodb://{address}/?directConnection=true{tls}"
+
     def stop(self) -> None:
         """End everything and remove its folder; may be called again."""
         for client in self._clients:
@@ -138,13 +175,14 @@ class MongoDeployment:
         self.stop()
 
     def _wait_ready(self) -> None:
-        with contextlib.closing(
-            _admin(f"mongodb://{self.primary_address()}/?directConnection=true")
-        ) as primary:
+        with contextlib.closing(_admin(self.direct(self.primary_address()))) as primary:
             term = primary.admin.command("hello")["lastWrite"]["opTime"]["t"]
         for node in self.nodes:
             if node.alive:
-                wait_until(partial(_serves, node, term), f"{node.address} to be primary or secondary")
+                wait_until(
+                    partial(_serves, self.direct(node.address), term),
+                    f"{node.address} to be primary or secondary",
+                )
 
 
 def start_mongodb(
@@ -156,17 +194,19 @@ def start_mongodb(
     auth: bool = False,
     standalone: bool = False,
     cache_gb: float = 0.5,
+    tls: ServerTls | None = None,
 ) -> MongoDeployment:
     """Find or start a MongoDB and return it ready for writes. Use as a context manager, or call `stop()`.
 
-    Everything asked beyond a plain single node (several nodes, `auth`, `standalone`, an oplog size,
+    Everything asked beyond a plain single node (several nodes, `auth`, `standalone`, `tls`, an oplog size,
     parameters) needs a server of our own, so it is never the one given by address. `set_parameters` goes to
     `--setParameter`: for instance `{"enableTestCommands": 1}` for fail points,
     `{"periodicNoopIntervalSecs": 1}` for a quicker idle clock. `oplog_size_mb` and `cache_gb` are those of
-    each node; `extra_args` end its command line. With `auth`, `uri` carries an administrator with role `root`.
+    each node; `extra_args` end its command line. With `auth`, `uri` carries an administrator with role `root`,
+    and with `tls` the certificates to connect.
     Raises MongoUnavailableError, ServerStartError.
     """
-    special = extra_args or set_parameters or auth or standalone or oplog_size_mb is not None
+    special = extra_args or set_parameters or auth or standalone or tls or oplog_size_mb is not None
     plain = nodes == 1 and not special
     if plain and (uri := given_uri()):
         return _given(uri)
@@ -182,7 +222,7 @@ def start_mongodb(
         replica_set=None if standalone else REPLICA_SET,
         oplog_size_mb=oplog_size_mb,
         cache_gb=cache_gb,
-        extra_args=tuple(extra_args),
+        extra_args=(*extra_args, *(tls.arguments() if tls else ())),
         set_parameters=dict(set_parameters or {}),
         key_file=_key_file(folder) if auth else None,
     )
@@ -193,6 +233,8 @@ def start_mongodb(
         for node in deployment.nodes:
             node.start()
         _initiate(deployment, standalone=standalone, auth=auth)
+        if tls:
+            _speak_tls(deployment, tls)
     except BaseException:
         deployment.stop()
         raise
@@ -217,6 +259,23 @@ def _initiate(deployment: MongoDeployment, *, standalone: bool, auth: bool) -> N
             f"mongodb://{ADMIN}:{password}@{','.join(addresses)}/?replicaSet={REPLICA_SET}&authSource=admin"
         )
     deployment._wait_ready()
+
+
+def _speak_tls(deployment: MongoDeployment, tls: ServerTls) -> None:
+    """From now on ``deployment`` is reached by TLS; its set was made without, while a node takes both."""
+    plain, deployment.tls = deployment.uri, tls
+    separator = "&" if "?" in plain else "?"
+    deployment.uri = f"{plain}{separator}{tls.options()}"
+    if not tls.required:
+        return
+    _, at, rest = plain.removeprefix("mongodb://").rpartition("@")
+    account = plain.removeprefix("mongodb://").removesuffix(rest) if at else ""
+    source = "&authSource=admin" if account else ""
+    for node in deployment.nodes:
+        with contextlib.closing(
+            _admin(f"mongodb://{account}{node.address}/?directConnection=true{source}")
+        ) as client:
+            client.admin.command("setParameter", 1, tlsMode="requireTLS")
 
 
 def replica_set_config(addresses: Sequence[str]) -> dict[str, Any]:
@@ -253,12 +312,12 @@ def _stepped_down(client: Client, command: dict[str, Any]) -> bool:
     return True
 
 
-def _serves(node: MongoNode, term: int) -> bool:
-    """Whether a node itself says that it serves reads, and has applied something of the primary's term.
+def _serves(uri: str, term: int) -> bool:
+    """Whether the node at ``uri`` itself says that it serves reads, and has applied something of the primary's term.
 
     A primary that was killed comes back as a secondary for a moment, before it rolls back what only it had.
     """
-    with contextlib.closing(_admin(f"mongodb://{node.address}/?directConnection=true")) as client:
+    with contextlib.closing(_admin(uri)) as client:
         try:
             reply = client.admin.command("hello")
         except PyMongoError:  # still starting: the caller waits, with a deadline

@@ -20,6 +20,8 @@ from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
+from streaming.mongo import tls_faults
+from streaming.mongo.certificates import IDENTITY, with_files
 from streaming.mongo.connection_watch import Connection, ConnectionWatch
 from streaming.mongo.errors import (
     AccessDeniedError,
@@ -117,26 +119,34 @@ def _made(kind: type[RawClient], uri: str, options: dict[str, Any]) -> RawClient
     if "retryreads=" not in given:
         options.setdefault("retryReads", True)
     try:
-        return kind(uri, **options)
+        return kind(with_files(uri), **options)
     except (PyMongoError, ValueError) as error:
         text = f"{CONNECTION_OPTION}={redacted(uri)!r} is not an address of MongoDB: {error}"
         raise ConfigurationError(text) from error
 
 
+_SECRET_OPTIONS = re.compile(
+    rf"\b({IDENTITY}|tlsCertificateKeyFilePassword|AWS_SESSION_TOKEN|proxyPassword)([=:])[^&]*", re.IGNORECASE
+)
+
+
 def redacted(uri: str) -> str:
-    """The address without user and password, fit for messages."""
-    return re.sub(r"//[^/]*@", "//***@", uri)
+    """The address without user, password and other secrets, fit for messages."""
+    return _SECRET_OPTIONS.sub(r"\1\2***", re.sub(r"//[^/]*@", "//***@", uri))
 
 
 def check_deployment(client: RawClient) -> DeploymentKind:
     """What kind of deployment answers.
 
     Raises ConfigurationError for a standalone server, a replica set that has not been initiated, and servers
-    before 5.0; TransientError if nobody answers; AccessDeniedError for credentials that are refused.
+    before 5.0, and where TLS is why nobody answers (`tls_faults`); TransientError if nobody answers for another reason;
+    AccessDeniedError for credentials that are refused.
     """
     try:
         hello = client.admin.command("hello")
     except PyMongoError as error:
+        if why := tls_faults.found_by(client):
+            raise ConfigurationError(f"cannot reach {_named(client)}: {why}") from error
         raise as_source_error(error, f"cannot reach {_named(client)}") from error
     version = int(hello.get("maxWireVersion", 0))
     if version < WIRE_VERSION_5_0:

@@ -34,6 +34,12 @@ integration/test_connection_options.py::test_one_connects_as_the_user_of_the_dat
     mongodb.user mongodb.password mongodb.authsource
 integration/test_connection_options.py::test_one_connects_over_tls
     mongodb.ssl.enabled mongodb.ssl.invalid.hostname.allowed
+unit/test_tls_address.py::test_stores_are_part_of_the_address
+    mongodb.ssl.keystore mongodb.ssl.keystore.password mongodb.ssl.truststore mongodb.ssl.truststore.password
+unit/test_tls_address.py::test_a_type_of_stores_is_one_of_two
+    mongodb.ssl.keystore.type mongodb.ssl.truststore.type
+unit/test_tls_address.py::test_credentials_of_a_class_of_javas
+    mongodb.authentication.class
 integration/test_connection_options.py::test_how_long_one_waits_for_a_connection
     mongodb.connect.timeout.ms mongodb.server.selection.timeout.ms
 integration/test_connection_options.py::test_how_long_one_waits_for_an_answer

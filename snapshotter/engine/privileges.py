@@ -1,0 +1,153 @@
+"""What an engine has to be allowed at MongoDB, and whether its user is (docs/privileges.md has the roles).
+
+Nothing is tried out: what a user may do is what the server says of who has authenticated himself. All that is missing
+is named at once, with the privileges to grant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.configuration.settings_checks import SIGNALS, STRATEGY
+from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.errors import DefiniteError
+from snapshotter.reporting.status_collection import OPTION as STATUS
+from streaming.keys.shard_keys import CATALOGUE as SHARD_KEYS
+from streaming.mongo.errors import SourceError, as_source_error, classify
+from streaming.mongo.server_codes import Kind
+from streaming.scope.scope import CaptureScope, Level
+
+_log = structlog.get_logger("snapshotter.privileges")
+
+
+@dataclass(frozen=True, slots=True)
+class Privilege:
+    """An action on a resource of MongoDB's, and ``why`` it is needed. An empty name means all of them; an empty
+    ``collection``, that of a database as such."""
+
+    action: str
+    database: str
+    collection: str
+    why: str
+
+    @property
+    def resource(self) -> dict[str, str]:
+        """As MongoDB has it in a role."""
+        return {"db": self.database, "collection": self.collection}
+
+    def __str__(self) -> str:
+        where = f"{self.database}.{self.collection}" if self.collection else self.database or "all databases"
+        return f"the privilege {self.action!r} on {where}, which {self.why} needs"
+
+
+def needed(config: EngineConfig, *, sharded: bool = False) -> Iterator[Privilege]:
+    """What an engine does at MongoDB, and so has to be allowed (docs/privileges.md has the roles)."""
+    scope = config.scope
+    yield from needed_to_read(scope)
+    if sharded:
+        why = "a sharded cluster (its shard keys)"
+        yield Privilege("find", SHARD_KEYS.database, SHARD_KEYS.collection, why)
+    if config.needs_post_images and config.post_images_enable:
+        yield Privilege("collMod", *_watched(scope), "engine.post.images.enable")
+    if config.strategy.in_stream and config.signals is not None:
+        keeps = config.watermarks_keep and config.strategy is Strategy.INSERT_INSERT
+        why = f"{SIGNALS} = {config.signals} with {STRATEGY} = {config.strategy}"
+        for action in ("insert",) if keeps else ("insert", "remove"):
+            yield Privilege(action, config.signals.database, config.signals.collection, why)
+    if config.status_collection and (status := scope.status) is not None:
+        for action in ("insert", "update"):
+            yield Privilege(action, status.database, status.collection, f"{STATUS} = true")
+
+
+def needed_to_read(scope: CaptureScope, *, stream: bool = True) -> Iterator[Privilege]:
+    """What reading what is captured takes, and (``stream``) following its changes."""
+    why = f"capture.scope = {scope.level}"
+    database, collection = _watched(scope)
+    for action in ("changeStream", "find") if stream else ("find",):
+        yield Privilege(action, database, collection, why)
+    yield Privilege("listCollections", database, "", why)
+
+
+def warn_of_wishes(client: MongoClient[Any], config: EngineConfig) -> None:
+    """Warn of what an engine can do without, but not as well."""
+    sizes = Privilege("collStats", *_watched(config.scope), "knowing the size of documents beforehand")
+    user, missing = lacking(client, [sizes])
+    for one in missing:
+        _log.warning(
+            f"the MongoDB user {user} lacks {one}: first windows are cut by numbers of documents, and dry runs say "
+            "nothing of bytes"
+        )
+
+
+def _watched(scope: CaptureScope) -> tuple[str, str]:
+    database = "" if scope.level is Level.DEPLOYMENT else scope.database or ""
+    return database, scope.collection or "" if scope.level is Level.COLLECTION else ""
+
+
+def check_privileges(client: MongoClient[Any], privileges: Iterable[Privilege]) -> None:
+    """Raises DefiniteError that names each of these ``privileges`` that the user does not have, and how to grant
+    them."""
+    user, missing = lacking(client, privileges)
+    if not missing:
+        return
+    by_resource: dict[tuple[str, str], list[str]] = {}
+    for one in missing:
+        by_resource.setdefault((one.database, one.collection), []).append(one.action)
+    grant = [{"resource": {"db": d, "collection": c}, "actions": a} for (d, c), a in by_resource.items()]
+    raise DefiniteError(
+        f"the MongoDB user {user} lacks {'; '.join(map(str, missing))}",
+        f"let its role have them, as docs/privileges.md says: privileges {json.dumps(grant)}",
+        condition="source-denied",
+    )
+
+
+def explained(client: MongoClient[Any], config: EngineConfig, error: Exception) -> Exception:
+    """Where the server has refused something for want of a privilege, an error that names it (by what ``config``
+    needs), which the server's words do not; else the ``error`` itself. ``client`` is the one that was refused."""
+    if classify(error).kind is not Kind.PERMISSION:
+        return error
+    try:
+        check_privileges(client, needed(config, sharded=client.is_mongos))
+    except DefiniteError as named:
+        return named
+    except (SourceError, PyMongoError):  # who is refused altogether can't ask what is missing
+        return error
+    return error
+
+
+def lacking(client: MongoClient[Any], privileges: Iterable[Privilege]) -> tuple[str, list[Privilege]]:
+    """The user, as name@database, and those of the ``privileges`` that it does not have; none where access control is
+    off."""
+    try:
+        answer = client.admin.command("connectionStatus", showPrivileges=True)
+    except PyMongoError as error:
+        raise as_source_error(error, "cannot ask MongoDB what this user may do") from error
+    info = answer["authInfo"]
+    if not info["authenticatedUsers"]:
+        return "", []  # where it is on, the first command without a user is refused anyway
+    held = info["authenticatedUserPrivileges"]
+    missing = [
+        one
+        for one in privileges
+        if not any(
+            one.action in p["actions"] and covers(p["resource"], one.database, one.collection) for p in held
+        )
+    ]
+    return "{user}@{db}".format(**info["authenticatedUsers"][0]), missing
+
+
+def covers(resource: Mapping[str, Any], database: str, collection: str) -> bool:
+    """Whether a privilege's resource includes a database and a collection of it ("" means all)."""
+    if resource.get("anyResource"):
+        return True
+    if "db" not in resource:
+        return False
+    return resource["db"] in ("", database) and resource.get("collection", "") in ("", collection)
