@@ -257,7 +257,8 @@ class Engine:
                 if self.run_state is not None:
                     self._suspects.note(self.run_state.blame.failing, steady=steady)
                 if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
-                    raise privileges.explained(self.client, self.config, error) from error
+                    privileges.name_what_lacks(self.client, self.config, error)
+                    raise
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
                     raise enough from error
                 self.tally.add("retries", part="run")

@@ -109,18 +109,17 @@ def check_privileges(client: MongoClient[Any], privileges: Iterable[Privilege]) 
     )
 
 
-def explained(client: MongoClient[Any], config: EngineConfig, error: Exception) -> Exception:
-    """Where the server has refused something for want of a privilege, an error that names it (by what ``config``
-    needs), which the server's words do not; else the ``error`` itself. ``client`` is the one that was refused."""
+def name_what_lacks(client: MongoClient[Any], config: EngineConfig, error: Exception) -> None:
+    """Where the ``error`` is that the server has refused something for want of a privilege, raise one that names it,
+    which the server's words do not. ``client`` is the one that was refused, ``config`` says what is needed."""
     if classify(error).kind is not Kind.PERMISSION:
-        return error
+        return
     try:
         check_privileges(client, needed(config, sharded=client.is_mongos))
     except DefiniteError as named:
-        return named
-    except (SourceError, PyMongoError):  # who is refused altogether can't ask what is missing
-        return error
-    return error
+        raise named from error
+    except (SourceError, PyMongoError):  # who is refused altogether can't ask: the error itself says why
+        return
 
 
 def lacking(client: MongoClient[Any], privileges: Iterable[Privilege]) -> tuple[str, list[Privilege]]:

@@ -350,7 +350,16 @@ def test_who_may_only_send(guarded: MongoDeployment, shop: Any, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["deployment", "deployment, signals", "database, signals", "collection"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "deployment",
+        "deployment, signals",
+        "deployment, insert_delete",
+        "database, signals",
+        "collection",
+    ],
+)
 def test_an_engine_needs_no_more(
     way: str, guarded: MongoDeployment, shop: Any, tmp_path: Path, spark: SparkSession
 ) -> None:

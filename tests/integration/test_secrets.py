@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as parquet
 import pytest
 from cryptography.hazmat.primitives import serialization
 
@@ -19,6 +20,7 @@ from tests.support.engine_process import EngineProcess
 
 ADDRESS_WORD, STORE_WORD, TRUST_WORD, UNUSED_WORD = "addr3ss-pw", "st0re-pw", "tru5t-pw", "unus3d-pw"
 NAME = "custodian"
+_PARQUET = b"PAR1"
 PRIVILEGES = [
     {"resource": {"db": "", "collection": ""}, "actions": ["find", "changeStream", "listCollections"]},
     {"resource": {"db": "shop", "collection": "signals"}, "actions": ["insert", "remove"]},
@@ -67,6 +69,7 @@ def started(server: MongoDeployment, authority: Authority, folder: Path) -> tupl
         "mongodb.server.selection.timeout.ms": "3000",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.maxMetadataStringLength": "100000",
     }
@@ -99,10 +102,14 @@ def shown_by(running: list[psutil.Process]) -> Mapping[str, bytes]:
 
 
 def written(folder: Path, but: frozenset[Path]) -> Iterator[tuple[str, bytes]]:
-    """Every file, as it is and unpacked where it is packed."""
+    """Every file as it is, and of Parquet what is packed in it."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path not in but:
-            yield str(path.relative_to(folder)), path.read_bytes()
+            content = path.read_bytes()
+            if content.startswith(_PARQUET):
+                table = parquet.read_table(path)
+                content += f"{table.schema} {table.schema.metadata} {table.to_pylist()}".encode()
+            yield str(path.relative_to(folder)), content
 
 
 def leaks(secrets: list[bytes], found: Mapping[str, bytes]) -> list[str]:
@@ -119,6 +126,15 @@ def leaks(secrets: list[bytes], found: Mapping[str, bytes]) -> list[str]:
 def _in_base64(secret: bytes) -> list[bytes]:
     """What base64 of a longer text has of it, at each of the three places where it may begin."""
     return [base64.b64encode(b"x" * shift + secret)[4 if shift else 0 : -4] for shift in range(3)]
+
+
+def test_the_search_finds_what_is_there() -> None:
+    """As itself, and within a longer text in base64, wherever it begins in it."""
+    word = ADDRESS_WORD.encode()
+    for begin in ("", "a", "ab", "abc"):
+        content = base64.b64encode(f"{begin}{ADDRESS_WORD} and more".encode())
+        assert leaks([word], {"here": content}) == [f"here: {ADDRESS_WORD}"], begin
+    assert leaks([word], {"here": b"<" + word + b">", "there": b"nothing"}) == [f"here: {ADDRESS_WORD}"]
 
 
 @pytest.mark.slow
@@ -153,7 +169,7 @@ def test_no_secret_is_shown_anywhere(server: MongoDeployment, authority: Authori
     assert engine.wait() == 3, engine.log.read_text()
     files = dict(written(tmp_path, frozenset({engine.file, *tmp_path.glob("*.json")})))
     assert any(name.startswith("events/") for name in files), "Spark wrote no event log"
-    assert any(b"mongodb-changes" in files[name] for name in files if name.startswith("events/")), "no plan"
+    assert any(b"MicroBatchScan" in files[name] for name in files if name.startswith("events/")), "no plan"
     assert leaks(secrets, seen) == []
     assert leaks(secrets, files) == []
     log = engine.log.read_text()

@@ -118,6 +118,17 @@ def test_an_engine_with_a_certificate_of_its_own(
     lab.assert_equal("orders")
 
 
+def test_three_nodes_speak_tls_among_themselves(papers: Papers) -> None:
+    """A set of the tests' own survives its primary's stepping down, and is reached by both stores."""
+    tls = ServerTls(papers.authority, papers.server, wants_certificate=True)
+    with start_mongodb(nodes=3, auth=True, tls=tls) as mongo:
+        mongo.step_down()
+        mongo.add_user("reader", READS, password="word")
+        account = {"mongodb.user": "reader", "mongodb.password": "word"}
+        given = options(mongo.bare_uri, **account, **papers.trust(), **papers.own())
+        assert who(given) == [{"user": "reader", "db": "admin"}]
+
+
 def failed(folder: Path, given: dict[str, str]) -> tuple[int, str]:
     """``snapshotter run --once``, which has to end before it touches anything: exit code and messages."""
     path = folder / "shop.json"
