@@ -6,7 +6,7 @@ from typing import Annotated
 
 from snapshotter.configuration.option_values import Flag, Group, StoreType, Text, WholeNumber, choice, option
 
-AUTHENTICATION = "io.debezium.connector.mongodb.connection.DefaultMongoDbAuthProvider"
+AUTHENTICATION = "DefaultMongoDbAuthProvider"
 
 
 class MongodbOptions(Group):
