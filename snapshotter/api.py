@@ -216,6 +216,7 @@ class Snapshotter:
             Namespace.parse(collection),
             self.table_path(collection),
             self.engine.config.layout,
+            fields=self.engine.config.fields.of(Namespace.parse(collection)),
             before_round=caught_up,
         )
 

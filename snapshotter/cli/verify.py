@@ -40,14 +40,18 @@ def verify(
     from snapshotter.verification.verify import verify_collection
     from snapshotter.worker_code import check_workers
     from streaming.delta.table_paths import state_path, under
+    from streaming.fields.rules import FieldRules
 
     uri, spark = settings.connection_uri(), spark_session(settings)
+    rules = FieldRules.parse(settings.source_options())
     reports: list[dict[str, object]] = []
     try:
         check_workers(spark)
         for namespace in chosen:
             table = under(settings.warehouse(), state_path(namespace))
-            result = verify_collection(spark, uri, namespace, table, LAYOUT, before_round=_let_changes_land)
+            sides = spark, uri, namespace, table, LAYOUT
+            mine = rules.of(namespace)
+            result = verify_collection(*sides, fields=mine, before_round=_let_changes_land)
             report = {"collection": str(namespace), "equal": result.equal, "documents": result.documents}
             reports.append({**report, "report": str(result)})
             if not as_json:

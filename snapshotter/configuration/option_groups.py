@@ -34,6 +34,7 @@ from snapshotter.configuration.option_values import (
 )
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.core.values.watermark_ids import Strategy
+from streaming.fields.rules import OPTIONS as FIELD_OPTIONS
 from streaming.scope.scope import Level
 from streaming.source.change_options import BATCH_BYTES
 
@@ -77,7 +78,9 @@ class CaptureOptions(Group):
         if str(values.get("filters.match.mode", "")).strip().lower() != MatchMode.LITERAL:
             return values
         lists = {
-            name: text for name, text in values.items() if name.endswith(("include.list", "exclude.list"))
+            name: text
+            for name, text in values.items()
+            if name.startswith(("database.", "collection.")) and name.endswith(".list")
         }
         split = {
             n: tuple(part.strip() for part in str(t).split(",") if part.strip()) for n, t in lists.items()
@@ -117,9 +120,25 @@ class CaptureOptions(Group):
         "tell the begin and the end of transactions in the Delta table transactions, beside the engine's state",
         False,
     )
+    field_exclude: Text = option(
+        "field.exclude.list", "fields left out, each as database.collection.path (docs/fields.md)", ""
+    )
+    field_renames: Text = option("field.renames", "fields renamed, each as database.collection.path:new", "")
+    field_hash: Text = option(
+        "engine.field.hash.list", "fields of which only a hash is kept, each as database.collection.path", ""
+    )
+    field_hash_salt: str | None = option(
+        "engine.field.hash.salt", "the secret that hashes are made with (HMAC-SHA-256)", None, secret=True
+    )
     cursor_max_await_time_ms: WholeNumber = option(
         "cursor.max.await.time.ms", "how long the server waits for changes; 0 is its own default", 0, ge=0
     )
+
+    @property
+    def field_options(self) -> dict[str, str]:
+        """Those about fields, by their names."""
+        values = self.field_exclude, self.field_renames, self.field_hash, self.field_hash_salt or ""
+        return dict(zip(FIELD_OPTIONS, values, strict=True))
 
 
 class GuardrailOptions(Group):

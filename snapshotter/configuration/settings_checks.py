@@ -25,6 +25,8 @@ from snapshotter.configuration.option_values import CaptureMode, FullUpdate, Mat
 from snapshotter.configuration.snapshot_modes import custom
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import Problem
+from streaming.fields.rules import EXCLUDE, HASH, SALT, FieldRuleError, FieldRules
+from streaming.fields.server import GROUPS_MAX, left_to_us
 from streaming.scope.list_entries import difference
 from streaming.scope.scope import Level
 
@@ -37,6 +39,7 @@ _PRE_IMAGE = "_with_pre_image"
 _WITH_FULL = "change_streams_update_full"
 _AUTHSOURCE = MongodbOptions.model_fields["authsource"].default
 _JMX = "jmx"
+_SHOWN = 5
 _SCHEMES = ("mongodb", "mongodb+srv")
 
 
@@ -113,6 +116,10 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
         yield Problem("capture.target", "must be database.collection, for capture.scope=collection", target)
     if capture.start_op_time == 0:
         yield Problem("capture.start.op.time", "must be a 64-bit BSON timestamp, or -1 for now", "0")
+    try:
+        FieldRules.parse(capture.field_options)
+    except FieldRuleError as error:
+        yield Problem(error.option, error.why, error.entry)
 
 
 def check_images(capture: CaptureOptions, *, enable: bool) -> Iterator[Problem]:
@@ -233,6 +240,9 @@ def without_effect(
         )
     if capture.full_update is not FullUpdate.LOOKUP and not capture.mode.value.startswith(_WITH_FULL):
         yield f"capture.mode.full.update.type has no effect with capture.mode={capture.mode}: updates come bare"
+    if capture.field_hash_salt and not capture.field_hash:
+        yield f"{SALT} has no effect: {HASH} names no field"
+    yield from _left_to_us(capture)
     if capture.cursor_max_await_time_ms:
         yield (
             "cursor.max.await.time.ms has an effect through mongos only: a replica set is asked for what is there "
@@ -250,6 +260,16 @@ def without_effect(
                 yield f"{_BASED}.{option} has no effect: snapshot.mode is not configuration_based"
     if engine.watermarks_keep and watermark_strategy(snapshot, signal) is not Strategy.INSERT_INSERT:
         yield f"engine.watermarks.keep has no effect: {STRATEGY} is not {Strategy.INSERT_INSERT}"
+
+
+def _left_to_us(capture: CaptureOptions) -> Iterator[str]:
+    """Fields to leave out that MongoDB sends all the same."""
+    if left := left_to_us(FieldRules.parse(capture.field_options)):
+        yield (
+            f"{EXCLUDE}: {', '.join(map(str, left[:_SHOWN]))}{', …' if len(left) > _SHOWN else ''}: changes leave "
+            "MongoDB with these fields, and they are dropped here; the server can do it for names that do not begin "
+            f"with $, and for {GROUPS_MAX} different sets of fields (use * for collections that share one)"
+        )
 
 
 def _without_effect_at_mongodb(mongodb: MongodbOptions) -> Iterator[str]:

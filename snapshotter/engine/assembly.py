@@ -20,6 +20,7 @@ from snapshotter.engine.engine import Engine
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.reporting.progress_view import View
 from snapshotter.spark_session import spark_builder
+from streaming.fields.rules import FieldRules
 from streaming.namespaces import Namespace
 from streaming.scope.scope import CaptureScope, NameList
 
@@ -41,6 +42,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
+        fields=FieldRules.parse(options),
         policy=decides,
         collections_max=settings.guardrail.collections_max,
         collections_fail=settings.guardrail.limit_action is LimitAction.FAIL,

@@ -440,6 +440,6 @@ class Engine:
 
     def _tables(self) -> Tables:
         config, layout = self.config, self.config.layout
-        sample = partial(sample_plan, layout, self.client)
+        sample = partial(sample_plan, layout, self.client, config.fields)
         mine = self.identity
         return Tables(self.spark, config.warehouse, mine.application_id, layout, sample, mine.owner)

@@ -10,13 +10,15 @@ Invariants
   state was removed and the table was not, and where a collection was not captured for a while.
 - So is such a table whose collection is no more: its rows go. Tables of what is not captured are somebody else's.
 - What a start leaves unread although the stream cannot make it whole is said, at every start.
+- A table whose collection has other rules about fields than the rows were written by is read again, with reconcile,
+  whatever the mode: every row is written anew. (Each READ is written; where equal rows are not, these must be.)
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol
 
@@ -27,7 +29,7 @@ from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.gaps import HEAL
-from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
@@ -53,11 +55,13 @@ class TablesThere(Protocol):
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a start finds: the captured collections that are ``there``; those of them and of former ones whose table has
-    rows that the stream may not have followed (``filled``); and the former ones among these (``missing``)."""
+    rows that the stream may not have followed, or that other rules were followed by (``filled``); the former ones among
+    these (``missing``); and those under other rules (``ruled``)."""
 
     there: tuple[Namespace, ...]
     missing: tuple[Namespace, ...] = ()
     filled: frozenset[Namespace] = frozenset()
+    ruled: tuple[Namespace, ...] = ()
 
     @property
     def all(self) -> tuple[Namespace, ...]:
@@ -89,6 +93,7 @@ class FirstLoad:
     _asked: bool = False
     _decided: Coverage = field(default_factory=Coverage)
     _missing: frozenset[Namespace] = frozenset()
+    _ruled: tuple[Namespace, ...] = ()
 
     def wanted(self, progress: Progress, generation: Generation) -> bool:
         """Whether this start begins a load, and does not only go on with one."""
@@ -97,6 +102,8 @@ class FirstLoad:
         if progress.fresh and generation.lost:
             return bool(self._goes_on(progress, Found(tuple(self.captured()))).read)
         there = () if progress.fresh else tuple(self.captured())
+        if self._under_other_rules(progress, there):
+            return True
         return bool(self._newly_read(self._before(progress), progress, there))
 
     def look(self, progress: Progress) -> Found:
@@ -104,9 +111,12 @@ class FirstLoad:
         there = tuple(self.captured())
         settled = frozenset() if progress.fresh else self._before(progress).settled
         tables = self.tables()
-        doubtful = [n for n in tables.there() if self.config.captures_data(n) and n not in settled]
-        filled = tables.filled(doubtful)
-        return Found(there, tuple(n for n in doubtful if n in filled and n not in there), filled)
+        made = tables.there()
+        doubtful = [n for n in made if self.config.captures_data(n) and n not in settled]
+        ruled = [n for n in self._under_other_rules(progress, there) if n in made]
+        filled = tables.filled(dict.fromkeys((*doubtful, *ruled)))
+        missing = tuple(n for n in doubtful if n in filled and n not in there)
+        return Found(there, missing, filled, tuple(n for n in ruled if n in filled))
 
     def begin(
         self, progress: Progress, generation: Generation, found: Found
@@ -116,18 +126,20 @@ class FirstLoad:
         for this state. The load is durable when this returns; where no batch has been saved yet, the next start asks
         for it again. Once a batch is saved, further runs of this start keep to what was decided."""
         fresh = progress.fresh
+        progress = replace(progress, fields=self.config.fields.to_text())
         if self._asked and not fresh:
             return progress.covering(self._again(progress)), []
         self._asked = True
         decision = self._first(progress, generation, found) if fresh else self._later(progress, found)
         self._decided, self._missing = decision.coverage, frozenset(found.missing)
-        for warning in _advice(decision.coverage.unread, self._missing):
+        self._ruled = found.ruled
+        for warning in (*_advice(decision.coverage.unread, self._missing), *_held(self._ruled)):
             _log.warning(warning)
         if not decision.read:
             if not self._loading(progress):
                 self.skipped()
             return progress.covering(decision.coverage), []
-        wanted = tuple(self._wanted(n, n in found.filled) for n in decision.read)
+        wanted = tuple(self._wanted(n, n in found.filled, rewritten=n in found.ruled) for n in decision.read)
         name, origin = (HEAL, Origin.HEAL) if fresh and generation.heal else (NAME, Origin.INITIAL)
         load = SnapshotRequest(self._id(progress, name), wanted, origin)
         if not fresh:
@@ -146,7 +158,7 @@ class FirstLoad:
     def warnings(self, progress: Progress) -> tuple[str, ...]:
         """What to do about collections that are unread in this state."""
         unread = progress.coverage.unread if progress.coverage is not None else frozenset()
-        return tuple(_advice(unread, self._missing))
+        return (*_advice(unread, self._missing), *_held(self._ruled))
 
     # What is read
 
@@ -171,7 +183,8 @@ class FirstLoad:
         """Behind a gap: what an initial load had not come to is read, and all else left as unread."""
         marked = progress.coverage or Coverage()
         begins = self.config.policy.should_snapshot_data(False, False)
-        read = tuple(n for n in marked.new(found.all) if begins and self.config.loads_initially(n))
+        begun = [n for n in marked.new(found.all) if begins and self.config.loads_initially(n)]
+        read = tuple(dict.fromkeys((*begun, *found.ruled)))
         return Decision(
             read, Coverage(frozenset(found.all)).leaving(n for n in found.filled if n not in read)
         )
@@ -181,6 +194,8 @@ class FirstLoad:
         read = dict.fromkeys(self._newly_read(before, progress, found.all))
         if self.config.policy.should_snapshot_data(True, self._loading(progress)):
             read |= dict.fromkeys(n for n in found.all if self.config.loads_initially(n))
+        asked = {t.namespace for r in self._waiting(progress) for t in r.tasks if t.reconcile}
+        read |= dict.fromkeys(n for n in found.ruled if n not in asked)
         left = [n for n in before.new(found.all) if n not in read]
         return Decision(tuple(read), before.settling(read).leaving(left))
 
@@ -199,14 +214,25 @@ class FirstLoad:
             case _:
                 return []
 
+    def _under_other_rules(self, progress: Progress, there: Iterable[Namespace]) -> list[Namespace]:
+        """Those of these collections whose rows, if there are any, were written by other rules about fields. What is
+        suspended is left: whoever restores it reads it by the present rules."""
+        if progress.batch_id < 0:
+            return []
+        left_out = progress.left_out
+        return [n for n in there if n not in left_out and self.config.fields.differ(progress.fields, n)]
+
+    def _waiting(self, progress: Progress) -> list[RequestProgress]:
+        """Loads that were asked for and have not begun."""
+        return [r for r in self.journal.waiting(progress) if r.origin is Origin.INITIAL]
+
     def _before(self, progress: Progress) -> Coverage:
         """The marks that hold when this start begins."""
         coverage = progress.coverage
         if coverage is None:
             loads = (r for r in progress.requests if r.origin is Origin.INITIAL)
             coverage = Coverage().settling(t.namespace for r in loads for t in r.tasks)
-        waiting = (r for r in self.journal.waiting(progress) if r.origin is Origin.INITIAL)
-        asked = [t.namespace for r in waiting for t in r.tasks]
+        asked = [t.namespace for r in self._waiting(progress) for t in r.tasks]
         return coverage.settling(asked).within(self.config.captures_data)
 
     def _again(self, progress: Progress) -> Coverage:
@@ -221,15 +247,17 @@ class FirstLoad:
         known = self.journal.existing(progress) if not progress.fresh else progress.requests
         return any(r.origin in (Origin.INITIAL, Origin.HEAL) and not r.ended for r in known)
 
-    def _wanted(self, namespace: Namespace, unbelieved: bool) -> Wanted:
-        """``unbelieved``: its table holds rows that the stream has not followed."""
+    def _wanted(self, namespace: Namespace, unbelieved: bool, *, rewritten: bool) -> Wanted:
+        """``unbelieved``: its table holds rows that the stream has not followed. ``rewritten``: they were written by
+        other rules about fields. Every row is written anew then, or files with what is left out would stay in use."""
         query = self.config.initial_filter(namespace)
         if unbelieved and query is not None:
             _log.warning(
-                "a filter leaves documents out, so rows that were deleted meanwhile cannot be told and stay",
+                "a filter leaves documents out, so rows that were deleted meanwhile cannot be told and stay, and rows "
+                "that it does not match stay as they are",
                 collection=str(namespace),
             )
-        return Wanted(namespace, query, reconcile=unbelieved and query is None)
+        return Wanted(namespace, query, reconcile=unbelieved and query is None, rewrite=rewritten)
 
     def _id(self, progress: Progress, name: str) -> str:
         """An id that no request has, and no signal that is remembered."""
@@ -267,6 +295,16 @@ def named_position(store: ProgressStore, partition: str) -> ProgressStore | None
             now=partition,
         )
     return store.renamed(partition, began=began)
+
+
+def _held(ruled: Iterable[Namespace]) -> Iterator[str]:
+    """What is still there of fields under other rules."""
+    if names := sorted(map(str, ruled)):
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield (
+            f"the rules about fields are others than before for {', '.join(names[:_SHOWN])}{more}: read again. Versions"
+            " of the tables from before the end of that still hold what was there, until VACUUM has removed their files"
+        )
 
 
 def _advice(unread: frozenset[Namespace], missing: frozenset[Namespace]) -> Iterator[str]:

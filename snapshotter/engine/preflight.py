@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import structlog
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
@@ -19,12 +20,15 @@ from snapshotter.engine.guardrail import Guardrail
 from snapshotter.engine.privileges import check_privileges, needed
 from snapshotter.errors import ConfigurationError
 from snapshotter.metrics.endpoint import check_port
-from snapshotter.reading.catalogue import why_refused
+from snapshotter.reading.catalogue import captured_collections, why_refused
 from snapshotter.reading.name_checks import Readings
+from streaming.fields.rules import FieldRuleError
+from streaming.keys.shard_keys import shard_keys
 from streaming.mongo.deployment import check_deployment
 from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
 
+_log = structlog.get_logger("snapshotter.configuration")
 _PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
 
@@ -49,6 +53,8 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
     check_privileges(client, needed(config, sharded=sharded))
     for name, query in config.initial_filters.items():
         _check_filter(client, name, query, f"{FILTERS}.{name}")
+    if config.fields.rules:
+        _check_fields(client, config)
     try:
         there = Readings(client, config.scope).check()
     except PyMongoError as error:
@@ -58,6 +64,30 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
     Guardrail(config).check(there)
     for namespace in filter(config.captures_data, there):
         _check_query(client, config, namespace)
+
+
+def _check_fields(client: MongoClient[Any], config: EngineConfig) -> None:
+    """Each rule about fields can be carried out where it applies; one that applies nowhere is said."""
+    unused = dict.fromkeys(config.fields.rules)
+    try:
+        keys = shard_keys(client)
+        for namespace in captured_collections(client, config.captures_data):
+            if (rules := config.fields.of(namespace)) is not None:
+                rules.check(keys.get(namespace, ()))
+                for rule in rules.rules:
+                    unused.pop(rule, None)
+    except FieldRuleError as error:
+        raise ConfigurationError(str(error), f"correct {error.option}") from error
+    except PyMongoError as error:
+        raise as_source_error(
+            error, "cannot ask MongoDB which collections the rules about fields are for"
+        ) from error
+    for rule in unused:
+        _log.warning(
+            "a rule about fields is for no collection that is captured by now",
+            option=rule.option,
+            rule=str(rule),
+        )
 
 
 def _check_filter(client: MongoClient[Any], name: str, query: str, whose: str) -> None:

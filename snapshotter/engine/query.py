@@ -11,11 +11,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snapshotter.engine.beginning import START
 from snapshotter.engine.run import Run
 from snapshotter.engine.run_context import RunContext
+from streaming.fields.rules import SALT
 from streaming.mongo.deployment import CONNECTION_OPTION
 from streaming.positions import ClusterTime
 from streaming.source.change_stream import register_at
 
 _COMMIT_SECONDS = 10.0
+_SECRETS = (CONNECTION_OPTION, SALT)
 
 
 def start_query(
@@ -25,14 +27,16 @@ def start_query(
     session, the options and the generation, whose checkpoint it uses; ``foreach_batch`` gets every batch with its id,
     and what it raises ends the query."""
     config, generation, spark = context.config, context.store.generation, context.spark
-    given = {name: value for name, value in config.source_options.items() if name != CONNECTION_OPTION}
+    secret = {name: config.source_options[name] for name in _SECRETS if name in config.source_options}
+    given = {name: value for name, value in config.source_options.items() if name not in _SECRETS}
     if generation.lost:
         given.pop(START, None)  # the position that it asked for is the one that was lost, or long ago
     if since is not None:
         given[START] = str(since.next().to_int())
     readers = min(int(given.get("engine.stream.readers", 1)), spark.sparkContext.defaultParallelism)
     ours = {"trailer": "true", "hints.file": str(context.hints.path), "engine.stream.readers": str(readers)}
-    frame = spark.readStream.format(register_at(spark, config.uri)).options(**{**given, **ours}).load()
+    secret[CONNECTION_OPTION] = config.uri
+    frame = spark.readStream.format(register_at(spark, secret)).options(**{**given, **ours}).load()
     writer = frame.writeStream.foreachBatch(foreach_batch)
     writer = writer.option("checkpointLocation", f"{config.state_location}/{generation.checkpoint}")
     return writer.trigger(processingTime=f"{config.trigger_ms} milliseconds").start()

@@ -121,6 +121,7 @@ class Run:
             readers=config.limits.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
+            fields=config.fields,
             chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
         self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)

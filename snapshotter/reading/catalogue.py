@@ -23,6 +23,9 @@ from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.reading.document_bounds import bounds_of, key_range
 from snapshotter.reading.range_find import any_order, out_of_order
 from snapshotter.reading.ranges import is_simple_collation
+from streaming.fields.document_rules import document_rules
+from streaming.fields.rules import FieldRules
+from streaming.fields.server import projection
 from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace
@@ -217,13 +220,18 @@ def _try_range(signal_id: str, client: MongoClient[Any], want: Wanted) -> None:
     raise RequestRefused(f"signal {signal_id!r}: {out_of_order(want.namespace)}")
 
 
-def sample_plan(layout: AnyLayout, client: MongoClient[Any], namespace: Namespace) -> TablePlan:
+def sample_plan(
+    layout: AnyLayout, client: MongoClient[Any], fields: FieldRules, namespace: Namespace
+) -> TablePlan:
     """Columns for a table that does not exist yet: what ``layout`` makes of the first and the last documents by
-    ``_id``. A field that none of them has gets its column later."""
+    ``_id`` of the collection ``namespace`` of ``client``, under the rules about its ``fields``. A field that none of
+    them has gets its column later."""
     collection = client[namespace.database][namespace.collection]
     plan: TablePlan = layout.least_plan()
+    rules = document_rules(fields, namespace)
     for direction in (1, -1):
-        cursor = collection.find_raw_batches(sort=[("_id", direction)], limit=_SAMPLE_DOCS)
+        left_out = None if rules is None else projection(rules.rules)
+        cursor = collection.find_raw_batches({}, left_out, sort=[("_id", direction)], limit=_SAMPLE_DOCS)
         for raw in cursor:
-            plan = plan.merge(layout.observe(raw))
+            plan = plan.merge(layout.observe(raw if rules is None else rules.documents(raw)))
     return plan

@@ -36,6 +36,8 @@ from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.range_find import range_find
 from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.fields.document_rules import DocumentRules
+from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey
 from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import connect
@@ -78,7 +80,7 @@ class Trailer:
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
-    that identify a document besides `_id`."""
+    that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -89,6 +91,7 @@ class ReadJob:
     signed: bytes | None
     fetch_size: int = FETCH_SIZE
     shard_key: ShardKey = ()
+    fields: DocumentRules | None = None
 
 
 @dataclass(slots=True)
@@ -142,12 +145,12 @@ def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Itera
 
 def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
     decoder = job.layout.decoder(job.plan, job.shard_key)
-    seen = _Seen(job.layout.least_plan())
+    seen, rules = _Seen(job.layout.least_plan()), job.fields
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
         _advance(session, job.signed, part.after_time)
         try:
             for raw in _ahead(_raw_batches(session.client, session, job, part)):
-                decoded = decoder.decode(raw)
+                decoded = decoder.decode(raw if rules is None else rules.documents(raw))
                 seen.add(decoded.batch.column(0), decoded.keys_sorted, len(raw), decoded.unknown)
                 yield _with_columns(decoded.batch, part.number)
         except PyMongoError as error:
@@ -171,7 +174,8 @@ def _raw_batches(
     concern = AsOf(part.after_time) if part.exact else ReadConcern("majority")
     collection = client[job.namespace.database].get_collection(job.namespace.collection, read_concern=concern)
     arguments = range_find(part.target, filter=job.filter)
-    cursor = collection.find_raw_batches(**arguments.to_find(), batch_size=job.fetch_size, session=session)
+    asked = arguments.to_find(None if job.fields is None else projection(job.fields.rules))
+    cursor = collection.find_raw_batches(**asked, batch_size=job.fetch_size, session=session)
     with cursor:
         yield from cursor
 

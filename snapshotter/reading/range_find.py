@@ -53,9 +53,11 @@ class FindArguments:
     filter: Mapping[str, Any]
     style: Literal["bracket", "total", "all", "list"]
 
-    def to_find(self) -> dict[str, Any]:
-        """``collection.find(**arguments.to_find())``; the hint works on clustered collections as well."""
-        return {"filter": self.filter, "sort": [("_id", 1)], "hint": [("_id", 1)]}
+    def to_find(self, projection: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """``collection.find(**arguments.to_find())``; the hint works on clustered collections as well. ``projection``:
+        which fields the server leaves out."""
+        arguments = {"filter": self.filter, "sort": [("_id", 1)], "hint": [("_id", 1)]}
+        return arguments if projection is None else {**arguments, "projection": projection}
 
 
 HIGHEST_ID = b"\x0a\x00\x00\x00\x7f_id\x00\x00"  # {"_id": MaxKey}

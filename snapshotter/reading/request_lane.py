@@ -49,6 +49,8 @@ from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, Re
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
+from streaming.fields.document_rules import document_rules
+from streaming.fields.rules import FieldRules
 from streaming.keys.keys import is_sharded
 from streaming.keys.shard_keys import shard_key_of
 from streaming.layout import AnyLayout, TablePlan
@@ -80,6 +82,7 @@ class Lane:
     readers: int = 2
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
+    fields: FieldRules = field(default_factory=FieldRules)
     chunk_bytes: int | None = None
     """The most that a chunk is planned with, by the average size of documents; None: as many as were asked for."""
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
@@ -233,7 +236,10 @@ class Lane:
         size = self._document_bytes.get(first.namespace, 0)
         fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
         keyed = shard_key_of(self.client, first.namespace)
-        return ReadJob(self.uri, first.namespace, query, self.layout, plan, ranges, signed, fetch, keyed)
+        rules = document_rules(self.fields, first.namespace, keyed)
+        return ReadJob(
+            self.uri, first.namespace, query, self.layout, plan, ranges, signed, fetch, keyed, rules
+        )
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

@@ -105,7 +105,7 @@ def seed(lost: Progress, generation: Generation) -> Progress:
     goes on behind a gap, besides what was known of the tables, with every collection marked as unread but those whose
     initial load had not ended: these have no mark, and are read."""
     ended = tuple(replace(r, ended_in=-1) for r in lost.requests if r.ended)
-    begun = Progress(requests=ended, gaps=lost.gaps)
+    begun = Progress(requests=ended, gaps=lost.gaps, fields=lost.fields)
     if generation.heal or generation.gap is None:
         return begun
     marked = lost.coverage or Coverage()

@@ -2,7 +2,8 @@
 
 Both sides become (``_key``, 128-bit hash of the canonical content), each by code of its own: the
 collection's from raw BSON (``canonical``), the table's from its columns and ``_rescued_data``
-(``canonical_rows``). Spark groups them by key; a key is in order when both sides have it exactly once, with
+(``canonical_rows``). Rules about fields are carried out once more, on the collection's side (``selected``).
+Spark groups them by key; a key is in order when both sides have it exactly once, with
 equal hashes. So a missing field beside a null one, a number that was cut, a field that was dropped, a row
 that came twice all show.
 
@@ -15,7 +16,7 @@ not each time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -26,7 +27,8 @@ from snapshotter.verification.canonical_diff import FieldDifference, differences
 from snapshotter.verification.verify_jobs import Source, source_contents, table_contents
 from streaming.delta.delta_log import TableLog
 from streaming.delta.state_table import PLAN_PROPERTY
-from streaming.keys.shard_keys import shard_key_of
+from streaming.fields.rules import CollectionRules
+from streaming.keys.shard_keys import ShardKey, shard_key_of
 from streaming.layout import AnyLayout
 from streaming.mongo.deployment import connect
 from streaming.mongo.errors import DefiniteError, as_source_error
@@ -35,6 +37,8 @@ from streaming.positions import ClusterTime
 
 RECHECKED_MAX = 10_000
 """So many differing keys are looked at again. Where there are more, changes on the way are not the reason."""
+
+_HIDDEN = "a value that is not shown, by the rules about fields"
 
 MISSING, EXTRA, DIFFERENT, REPEATED = "missing", "extra", "different", "repeated"
 
@@ -97,12 +101,14 @@ def verify_collection(
     table_path: str,
     layout: AnyLayout,
     *,
+    fields: CollectionRules | None = None,
     at: ClusterTime | None = None,
     sample: int = 20,
     rounds: int = 3,
     before_round: Callable[[], None] | None = None,
 ) -> VerifyResult:
-    """Compare the collection at ``uri`` with the state table at ``table_path``, whose rows ``layout`` reads.
+    """Compare the collection at ``uri`` with the state table at ``table_path``, whose rows ``layout`` reads. ``fields``
+    says what of the documents is left out, renamed or hashed.
 
     ``at``: read the collection as of this cluster time (the server keeps 300 s of history by default).
     Without it, keys that differ are checked again up to ``rounds`` times. ``before_round`` is called before
@@ -116,7 +122,7 @@ def verify_collection(
         shard_key = shard_key_of(connect(uri), namespace)
     except PyMongoError as error:
         raise as_source_error(error, f"cannot ask for the shard key of {namespace}") from error
-    sides = _Sides(spark, Source(uri, namespace, at, shard_key), table_path, layout)
+    sides = _Sides(spark, _source(uri, namespace, at, shard_key, fields), table_path, layout)
     first = sides.compare(None)
     if first.equal:
         return first
@@ -136,8 +142,36 @@ def verify_collection(
         found.different,
         found.repeated,
         found.differing,
-        sides.examples(found.differing[:sample]),
+        _shown(sides.examples(found.differing[:sample]), fields),
     )
+
+
+def _source(
+    uri: str,
+    namespace: Namespace,
+    at: ClusterTime | None,
+    shard_key: ShardKey,
+    fields: CollectionRules | None,
+) -> Source:
+    if fields is None:
+        return Source(uri, namespace, at, shard_key)
+    rules = tuple((rule.kind.value, rule.path, rule.renamed) for rule in fields.rules)
+    return Source(uri, namespace, at, shard_key, rules, fields.salt)
+
+
+def _shown(found: tuple[KeyDifference, ...], fields: CollectionRules | None) -> tuple[KeyDifference, ...]:
+    """Without the values of fields that are left out or hashed: a table may have them from before there were rules."""
+    if fields is None:
+        return found
+
+    def masked(difference: FieldDifference) -> FieldDifference:
+        names = [part.replace("~1", "/").replace("~0", "~") for part in difference.path.split("/")[1:]]
+        if not fields.covers(tuple(names)) and not fields.covers(tuple(n for n in names if not n.isdigit())):
+            return difference
+        sides = (None if side is None else _HIDDEN for side in (difference.source, difference.table))
+        return FieldDifference(difference.path, *sides)
+
+    return tuple(replace(one, fields=tuple(map(masked, one.fields))) for one in found)
 
 
 class _Sides:

@@ -23,6 +23,7 @@ from snapshotter.core.values.chunks import KeyRange
 from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
 from streaming.canonical.documents import canonical_document, content_hash
+from streaming.canonical.selected import Rule, selected_document
 from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
 from streaming.decode.keys import MissingId, key_at
 from streaming.keys.shard_keys import ShardKey
@@ -47,13 +48,21 @@ _SNAPSHOT_TIME = "_snapshot_time"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A collection, the moment to read it at (None: whatever a majority has when it is read), and the fields that
-    identify a document besides `_id`."""
+    """A collection, the moment to read it at (None: whatever a majority has when it is read), the fields that
+    identify a document besides `_id`, and the rules about its fields, which hashes are made by the salt of."""
 
     uri: str = field(repr=False)
     namespace: Namespace
     at: ClusterTime | None
     shard_key: ShardKey = ()
+    rules: tuple[Rule, ...] = ()
+    salt: bytes = field(default=b"", repr=False)
+
+    def canonical(self, raw: bytes, at: int) -> bytes:
+        """What a row of the document at byte ``at`` of ``raw`` is to show."""
+        if not self.rules:
+            return canonical_document(raw, at)
+        return selected_document(raw, at, self.rules, self.salt)
 
 
 def source_contents(
@@ -112,19 +121,19 @@ def _source_reader(
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for raw in _raw_batches(source, ranges[index]):
-                    yield _contents(raw, source.shard_key, keys, whole)
+                    yield _contents(raw, source, keys, whole)
 
     return read
 
 
-def _contents(raw: bytes, shard_key: ShardKey, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
+def _contents(raw: bytes, source: Source, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
     found: list[str] = []
     contents: list[bytes] = []
     at = 0
     while at < len(raw):
-        key = _key_at(raw, at, shard_key)
+        key = _key_at(raw, at, source.shard_key)
         if keys is None or key in keys:
-            canonical = canonical_document(raw, at)
+            canonical = source.canonical(raw, at)
             found.append(key)
             contents.append(canonical if whole else content_hash(canonical))
         at += _LENGTH(raw, at)[0]

@@ -58,11 +58,16 @@ def canonical_document(raw: bytes, at: int = 0) -> bytes:
         value, position = _VALUES[tag](raw, start)
         fields.append(b"," + name + value)
         names.add(name)
-    if len(names) < len(fields):
-        # By the name alone: sorting is stable, so fields of one name keep their order.
-        fields.sort(key=lambda field: field[: field.index(0)])
-    else:
+    return document_form(fields, unique=len(names) == len(fields))
+
+
+def document_form(fields: list[bytes], *, unique: bool) -> bytes:
+    """A document of these fields, each ``"," name NUL value``; they are sorted in place. ``unique``: no name comes
+    twice."""
+    if unique:
         fields.sort()
+    else:  # by the name alone: sorting is stable, so fields of one name keep their order
+        fields.sort(key=lambda field: field[: field.index(0)])
     return b"{" + b"".join(fields) + b"}"
 
 

@@ -62,7 +62,8 @@ ALL_COLUMNS = (
 class StreamSpec:
     """What to watch, and how.
 
-    ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline. Events leave the server
+    ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline, and before them come
+    those ``without`` fields that are left out (`streaming.fields.server`). Events leave the server
     with the fields of ``fields`` (and their ``_id``, the resume token), or, where it is None, with all they have: it is
     what leaves that must not exceed 16 MB.
     """
@@ -71,6 +72,7 @@ class StreamSpec:
     full_document: str | None = None
     before_change: bool = False
     fields: tuple[str, ...] | None = None
+    without: tuple[Mapping[str, Any], ...] = ()
     stages: tuple[Mapping[str, Any], ...] = ()
     batch_size: int = 4_000
     await_ms: int = 1_000
@@ -79,7 +81,8 @@ class StreamSpec:
     def bare(self) -> StreamSpec:
         """The same events, with only their operation and time."""
         fields = ("operationType", "clusterTime")
-        return replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
+        bare = replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
+        return replace(bare, without=())
 
     def pipeline(self, resume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         stream = dict(resume)
@@ -90,7 +93,7 @@ class StreamSpec:
         if self.before_change:
             stream["fullDocumentBeforeChange"] = "whenAvailable"
         kept = [] if self.fields is None else [{"$project": dict.fromkeys(self.fields, 1)}]
-        return [{"$changeStream": stream}, self.scope.match_stage(), *kept, *self.stages]
+        return [{"$changeStream": stream}, self.scope.match_stage(), *kept, *self.without, *self.stages]
 
 
 class ChangeRange:

@@ -40,6 +40,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from streaming.bson.raw_fields import elements
+from streaming.fields.document_rules import DocumentRules
+from streaming.fields.update_rules import update
 from streaming.json_text import to_text
 from streaming.keys.keys import event_key, key_of_document
 from streaming.keys.shard_keys import touches
@@ -86,8 +88,8 @@ _OPERATIONS = {
 }
 
 
-_Place = tuple[str | None, str | None, bool, bool, dict[bytes, int]]
-"""Database, collection, captured, sharded by more than `_id`, events by operation."""
+_Place = tuple[str | None, str | None, bool, bool, dict[bytes, int], DocumentRules | None]
+"""Database, collection, captured, sharded by more than `_id`, events by operation, the rules about its fields."""
 
 
 class RowBuilder:
@@ -100,10 +102,12 @@ class RowBuilder:
         split: int = 0,
         transactions: bool = False,
         sharded: Callable[[Namespace], bool] = lambda _: False,
+        rules: Callable[[Namespace], DocumentRules | None] = lambda _: None,
     ) -> None:
         """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``split``
         numbers the split of the batch that this is, from 0. ``transactions``: fill lsid and txn_number, which ``wide``
-        does anyway. ``sharded``: whether a collection is sharded by more than `_id`, so that its keys have more."""
+        does anyway. ``sharded``: whether a collection is sharded by more than `_id`, so that its keys have more.
+        ``rules``: what is left out, renamed or hashed in a collection."""
         self.events = 0
         self._transactional = 0
         self._transactions = transactions or wide
@@ -112,6 +116,7 @@ class RowBuilder:
         self._captures = captures
         self._wide = wide
         self._sharded = sharded
+        self._rules = rules
         self._places: dict[bytes | None, _Place] = {}
         self._sizes: Counter[bytes | None] = Counter()
         self._clear()
@@ -189,7 +194,7 @@ class RowBuilder:
     def _operations(self) -> dict[str, dict[str, int]]:
         """Events by namespace and ``op``; drops and renames, which have none, are left out."""
         found: dict[str, Counter[str]] = {}
-        for database, collection, _, _, operations in self._places.values():
+        for database, collection, _, _, operations, _ in self._places.values():
             for operation, count in operations.items():
                 op, _ = _OPERATIONS[operation]
                 if op is not None:
@@ -200,7 +205,9 @@ class RowBuilder:
         operation, time, size, fields = event
         get = fields.get
         place = get(b"ns")
-        database, collection, _, sharded, _ = self._places.get(place) or self._place(place)
+        database, collection, _, sharded, _, rules = self._places.get(place) or self._place(place)
+        if rules is not None:
+            get = _ruled(fields, rules).get
         renamed_to = None
         if operation == b"rename":
             to_database, to_collection = self._place(fields[b"to"])[:2]
@@ -223,7 +230,7 @@ class RowBuilder:
             self._before.append(get(b"fullDocumentBeforeChange"))
             self._update.append(get(b"updateDescription"))
         elif sharded and operation == b"update" and _moves(fields):
-            self._moves[len(self._op) - 1] = fields[b"updateDescription"]
+            self._moves[len(self._op) - 1] = get(b"updateDescription")
         if self._transactions:
             txn = get(b"txnNumber")
             self._lsid.append(get(b"lsid"))
@@ -241,7 +248,8 @@ class RowBuilder:
         namespace = Namespace(database, collection) if database and collection else None
         captured = namespace is not None and self._captures(namespace)
         sharded = captured and namespace is not None and self._sharded(namespace)
-        self._places[place] = database, collection, captured, sharded, defaultdict(int)
+        rules = self._rules(namespace) if captured and namespace is not None else None
+        self._places[place] = database, collection, captured, sharded, defaultdict(int), rules
         return self._places[place]
 
     def _flush(self) -> pa.RecordBatch:
@@ -284,12 +292,23 @@ class RowBuilder:
         self._document: list[bytes | None] = []
         self._before: list[bytes | None] = []
         self._update: list[bytes | None] = []
-        self._moves: dict[int, bytes] = {}
+        self._moves: dict[int, bytes | None] = {}
         self._time: list[int] = []
         self._wall: list[int | None] = []
         self._lsid: list[bytes | None] = []
         self._txn: list[int | None] = []
         self._renamed: list[str | None] = []
+
+
+def _ruled(fields: Fields, rules: DocumentRules) -> Fields:
+    """The fields of an event under the rules of its collection."""
+    ruled = dict(fields)
+    for name in (b"fullDocument", b"fullDocumentBeforeChange"):
+        if name in ruled:
+            ruled[name] = rules.document(ruled[name])
+    if b"updateDescription" in ruled:
+        ruled[b"updateDescription"] = update(rules, ruled[b"updateDescription"])
+    return ruled
 
 
 def _moves(fields: Fields) -> bool:

@@ -18,6 +18,7 @@
 | events | all | or latest: of changes of a document that lie close together only the newest, in any order |
 | provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
 | hints.file | | see `streaming.source.hints` |
+| field.exclude.list, field.renames, engine.field.hash.list, .salt | | see `streaming.fields.rules` |
 
 The start position counts for a new query; one that has a checkpoint goes on from it. Unknown options are
 refused.
@@ -36,6 +37,9 @@ from typing import Literal
 import bson
 from bson.errors import BSONError
 
+from streaming.fields import server
+from streaming.fields.rules import OPTIONS as FIELD_OPTIONS
+from streaming.fields.rules import FieldRuleError, FieldRules
 from streaming.mongo.errors import ConfigurationError
 from streaming.positions import ClusterTime
 from streaming.scope.scope import OPTIONS as SCOPE_OPTIONS
@@ -73,12 +77,14 @@ OPTIONS = (
     "events",
     "provide.transaction.metadata",
     "hints.file",
+    *FIELD_OPTIONS,
 )
 
 
 @dataclass(frozen=True)
 class ChangeOptions:
-    """Checked options. ``start_time``: the first operation to be read; ``start_token``: a raw token."""
+    """Checked options. ``start_time``: the first operation to be read; ``start_token``: a raw token; ``fields``: what
+    is left out, renamed or hashed."""
 
     uri: str = field(repr=False)
     stream: StreamSpec
@@ -93,6 +99,7 @@ class ChangeOptions:
     latest: bool
     transactions: bool
     hints_file: str | None
+    fields: FieldRules
 
     @property
     def bytes_per_event(self) -> float:
@@ -116,7 +123,8 @@ class ChangeOptions:
             )
         try:
             scope = CaptureScope.parse(given)
-        except ScopeError as error:
+            rules = FieldRules.parse(given)
+        except (ScopeError, FieldRuleError) as error:
             raise ConfigurationError(str(error)) from error
         with_full, before_change = _CAPTURE_MODES[
             _choice(given, "capture.mode", tuple(_CAPTURE_MODES), "change_streams_update_full")
@@ -129,6 +137,7 @@ class ChangeOptions:
             full_document=_FULL_DOCUMENTS[full_type] if with_full else None,
             before_change=before_change and wide,
             fields=None if wide else (*_STATE_FIELDS, *(_TRANSACTION_FIELDS if transactions else ())),
+            without=server.stages(rules),
             await_ms=_number(given, "cursor.max.await.time.ms", 0, least=0) or _AWAIT_MS,
         )
         start, start_time, start_token = _start(given)
@@ -146,6 +155,7 @@ class ChangeOptions:
             latest=_choice(given, "events", ("all", "latest"), "all") == "latest",
             transactions=transactions,
             hints_file=given.get("hints.file", "").strip() or None,
+            fields=rules,
         )
 
 

@@ -40,9 +40,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from streaming.fields.document_rules import DocumentRules, document_rules
+from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey, shard_keys
 from streaming.mongo.deployment import (
-    CONNECTION_OPTION,
     WIRE_VERSION_6_0,
     check_deployment,
     connect,
@@ -89,15 +90,15 @@ class MongoChangesDataSource(DataSource):
         return MongoChangesReader(self._parsed)
 
 
-def register_at(spark: SparkSession, uri: str) -> str:
-    """Register a source that knows ``uri``, and return the name of its format, which no other source has. Spark prints
-    a source's options wherever it prints a plan (logs, events, its pages); this one needs none that holds a
-    password."""
+def register_at(spark: SparkSession, secrets_of: Mapping[str, str]) -> str:
+    """Register a source that knows the options ``secrets_of``, and return the name of its format, which no other source
+    has. Spark prints a source's options wherever it prints a plan (logs, events, its pages); this one needs none that
+    holds a password."""
     own_name = f"{NAME}-{secrets.token_hex(4)}"
 
     class SourceAt(MongoChangesDataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
-            super().__init__({**options, CONNECTION_OPTION: uri})
+            super().__init__({**options, **secrets_of})
 
         @classmethod
         def name(cls) -> str:
@@ -198,7 +199,13 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         captures = options.stream.scope.captures
         sharded: dict[Namespace, ShardKey] = {}
-        rows = RowBuilder(captures, options.wide, partition.split, options.transactions, sharded.__contains__)
+
+        def rules(namespace: Namespace) -> DocumentRules | None:
+            return document_rules(options.fields, namespace, sharded.get(namespace, ()))
+
+        rows = RowBuilder(
+            captures, options.wide, partition.split, options.transactions, sharded.__contains__, rules
+        )
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
@@ -232,7 +239,12 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream, uri = self._options.stream, self._options.uri
         if stream.full_document != "updateLookup" or connect(uri).is_mongos:
             return stream, None
-        return replace(stream, full_document=None), DocumentLookup(uri, partition.end, stream.scope.captures)
+        lookup = DocumentLookup(uri, partition.end, stream.scope.captures, self._projection)
+        return replace(stream, full_document=None), lookup
+
+    def _projection(self, namespace: Namespace) -> Mapping[str, int] | None:
+        rules = self._options.fields.of(namespace)
+        return None if rules is None else projection(rules)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to do: MongoDB keeps its oplog as long as it keeps it."""

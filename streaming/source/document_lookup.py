@@ -15,7 +15,7 @@ Through mongos an id may stand for several documents, one a shard; there the ser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,14 +63,21 @@ class _Wanted:
 class DocumentLookup:
     """Fills events of ``(.., end]`` with the documents that they lack, read at ``uri``, which must not be a mongos.
 
-    Nothing is asked about collections that ``captures`` refuses. Raises the driver's errors, after some attempts where
-    another may help.
+    Nothing is asked about collections that ``captures`` refuses, nor for the fields of a collection that
+    ``projection`` leaves out. Raises the driver's errors, after some attempts where another may help.
     """
 
-    def __init__(self, uri: str, end: ClusterTime, captures: Callable[[Namespace], bool]) -> None:
+    def __init__(
+        self,
+        uri: str,
+        end: ClusterTime,
+        captures: Callable[[Namespace], bool],
+        projection: Callable[[Namespace], Mapping[str, int] | None] = lambda _: None,
+    ) -> None:
         self._client = connect(uri)
         self._end = Timestamp(end.t, end.i)
         self._captures = captures
+        self._projection = projection
         self._places: dict[bytes, Namespace | None] = {}
         self._ids = FIRST_IDS
 
@@ -156,7 +163,8 @@ class DocumentLookup:
         with self._client.start_session(causal_consistency=True) as session:
             session.advance_operation_time(self._end)
             query = {"_id": _one_of(ids)}
-            with collection.find_raw_batches(query, batch_size=len(ids) + 1, session=session) as cursor:
+            asked = query, self._projection(namespace)
+            with collection.find_raw_batches(*asked, batch_size=len(ids) + 1, session=session) as cursor:
                 batches: Iterator[Any] = iter(cursor)
                 for batch in batches:
                     yield from _keyed(batch)

@@ -109,6 +109,7 @@ PROGRESS = st.builds(
     suspended=st.dictionaries(NAMESPACES, SUSPENSIONS, max_size=3),
     tables=st.dictionaries(NAMESPACES, MARKS, max_size=3),
     shard_keys=st.dictionaries(NAMESPACES, st.lists(NAMES, max_size=2).map(tuple), max_size=2),
+    fields=st.text(max_size=8),
 ).map(sound_progress)
 
 

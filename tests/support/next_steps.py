@@ -46,6 +46,7 @@ FOREIGN = {
     "snapshotter.signal_actions": "entry points",
     "snapshotter.signal_channels": "entry points",
     "database.collection": "a collection's name",
+    "database.collection.path": "a field's name",
     "snapshotter.notification_channels": "entry points",
     "snapshotter.snapshot_modes": "entry points",
     "snapshotter.plan": "a property of tables",

@@ -67,6 +67,10 @@ integration/test_engine_beginning.py::test_an_option_goes_before_it
     capture.start.op.time
 integration/test_transactions.py::test_transactions_are_recorded_once
     provide.transaction.metadata
+integration/test_engine_fields.py::test_what_is_left_out_is_in_no_byte_that_an_engine_wrote
+    field.exclude.list
+integration/test_engine_fields.py::test_renames_and_hashes_land_and_verify
+    field.renames engine.field.hash.list engine.field.hash.salt
 unit/test_settings_warnings.py::test_what_has_no_effect_is_said
     cursor.max.await.time.ms
 integration/test_engine_initial.py::test_initial_is_narrowed_and_no_data_reads_nothing

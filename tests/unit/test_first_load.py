@@ -15,12 +15,14 @@ from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.gaps import Cause, Gap
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.core.values.suspension import Suspension
 from snapshotter.core.values.tasks import TaskState
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.storage import MemoryStorage
+from streaming.fields.rules import FieldRules
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.scope.scope import CaptureScope, NameList
@@ -308,3 +310,37 @@ def test_behind_a_gap_only_what_was_being_loaded_is_read() -> None:
     assert "--reconcile shop.people" in advice
     start = Start("no_data", tables=FakeTables((ORDERS, PEOPLE)))
     assert start.asks(begun, after_a_gap(heals=False)) == []
+
+
+def test_other_rules_about_fields_read_a_table_again() -> None:
+    """In every mode, with reconcile, and only tables that have rows; once, however many runs or restarts it takes; and
+    what is suspended is left to whoever restores it."""
+    rules = FieldRules.parse({"field.exclude.list": "shop.orders.mail"})
+    there = FakeTables((ORDERS, PEOPLE))
+    settled = replace(DONE, coverage=Coverage(frozenset((ORDERS, PEOPLE))))
+    for mode in ("initial", "no_data", "when_needed", "initial_only"):
+        start = Start(mode, tables=there, options={"fields": rules})
+        assert start.reads(settled) == {ORDERS: True}
+        assert start.reads(settled) == {}, "another run of this start"
+        assert any("until VACUUM" in said for said in start.load.warnings(settled))
+        again = Start(mode, journal=start.journal, tables=there, options={"fields": rules})
+        assert again.reads(settled) == {}, "a start after a crash: it is asked for already"
+    by_now = replace(settled, fields=rules.to_text())
+    assert Start("initial", tables=there, options={"fields": rules}).reads(by_now) == {}
+    assert Start("initial", tables=there).reads(by_now) == {ORDERS: True}
+    empty = FakeTables((ORDERS, PEOPLE), (ORDERS,))
+    assert Start("initial", tables=empty, options={"fields": rules}).reads(settled) == {}
+    (load,) = Start("no_data", tables=there, options={"fields": rules}).asks(settled)
+    assert [w.rewrite for w in load.wanted] == [True], "or files that hold what is left out would stay in use"
+    suspended = settled.suspending(ORDERS, Suspension("altered", "why", "how", ClusterTime(1, 1)))
+    assert Start("initial", tables=there, options={"fields": rules}).reads(suspended) == {}
+
+
+def test_what_a_state_says_of_fields_is_of_this_start() -> None:
+    """From the first batch on, so that the next start compares with it."""
+    rules = FieldRules.parse({"field.exclude.list": "shop.orders.mail"})
+    for progress in (NOTHING, DONE):
+        start = Start("initial", options={"fields": rules})
+        for _ in range(2):
+            begun, _ = start.load.begin(progress, FIRST, start.load.look(progress))
+            assert begun.fields == rules.to_text()

@@ -100,7 +100,9 @@ class Progress:
     before there were marks. ``suspended``: collections of which nothing lands, or that are being restored. ``tables``:
     which table each collection has landed in, and the newest version of it that was landed, or found sound.
     ``shard_keys``: by what the rows of sharded collections are keyed, or will be once the requests are done
-    (`core.values.sharding`). ``gaps``: what of the stream was never seen, the oldest first."""
+    (`core.values.sharding`). ``gaps``: what of the stream was never seen, the oldest first. ``fields``: the rules about
+    fields that rows are written by, or will be once the requests are done
+    (`streaming.fields.rules.FieldRules.to_text`)."""
 
     batch_id: int = -1
     position: ClusterTime = ORIGIN
@@ -111,6 +113,7 @@ class Progress:
     tables: Mapping[Namespace, TableMark] = field(default_factory=dict, hash=False)
     shard_keys: ShardKeys = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
+    fields: str = ""
 
     @property
     def fresh(self) -> bool:
@@ -251,6 +254,7 @@ class Progress:
             "coverage": self.coverage.to_json() if self.coverage is not None else None,
             "shard_keys": {str(n): list(names) for n, names in sorted(self.shard_keys.items())},
             "gaps": [gap.to_json() for gap in self.gaps],
+            "fields": self.fields,
         }
 
     @classmethod
@@ -271,6 +275,7 @@ class Progress:
             coverage=Coverage.from_json(value["coverage"]) if value.get("coverage") is not None else None,
             shard_keys={Namespace.parse(n): tuple(k) for n, k in value.get("shard_keys", {}).items()},
             gaps=tuple(map(Gap.from_json, value.get("gaps", ()))),
+            fields=value.get("fields", ""),
         )
         return loaded.accepting(map(RequestProgress.from_json, value["requests"])).sound()
 
