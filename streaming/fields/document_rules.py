@@ -16,6 +16,7 @@ out costs one search for each rule.
 from __future__ import annotations
 
 import hmac
+from itertools import pairwise
 from struct import Struct as Packed
 
 from streaming.bson.elements import (
@@ -81,7 +82,8 @@ class DocumentRules:
         """Documents that lie one behind the other. Raises as `document` does."""
         if not self.concerns(raw):
             return raw
-        return b"".join([self._document(raw, at, self.tree, "") for at in starts_of(raw)])
+        starts = starts_of(raw)
+        return b"".join(self.document(raw[at:end]) for at, end in pairwise([*starts, len(raw)]))
 
     def value(self, tag: int, payload: bytes, node: Node, path: str) -> tuple[int, bytes]:
         """BSON type and bytes that become of a field's value of type ``tag`` and with the bytes ``payload``. ``node``

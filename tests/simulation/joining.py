@@ -16,6 +16,7 @@ from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.state.generation import Generation
+from streaming.fields.rules import FieldRules
 from streaming.namespaces import Namespace
 
 from .sink import Durable, Table
@@ -26,6 +27,7 @@ class _Config:
     captured: frozenset[Namespace]
     policy: SnapshotPolicy = MODES["no_data"]
     new_collections: NewCollections = NewCollections.READ
+    fields: FieldRules = field(default_factory=FieldRules)
 
     def captures_data(self, namespace: Namespace) -> bool:
         return namespace in self.captured
