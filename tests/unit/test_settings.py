@@ -144,7 +144,7 @@ def test_all_problems_are_reported_at_once() -> None:
     ("option", "value", "expectation"),
     [
         ("collection.whitelist", "a.(", "(given as collection.whitelist) is no regular expression"),
-        ("field.blacklist", "a.b", "(given as field.blacklist) is not supported yet"),
+        ("field.blacklist", "a.b", "(given as field.blacklist) expected database.collection.field"),
         ("mongodb.host", "rs0/h:1", "did you mean mongodb.connection.string?"),
         ("zzz", "1", "is no option"),
         ("engine.batch.max.event", "1", "did you mean engine.batch.max.events?"),
