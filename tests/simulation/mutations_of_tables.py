@@ -139,4 +139,4 @@ def a_mark_outlives_the_capture(patch: pytest.MonkeyPatch) -> None:
 @mutation("late", **_JOINING)
 def rows_of_a_collection_that_was_left_out_are_believed(patch: pytest.MonkeyPatch) -> None:
     """It is read, but not with reconcile."""
-    patch.setattr(FirstLoad, "_wanted", lambda self, namespace, unbelieved: Wanted(namespace))
+    patch.setattr(FirstLoad, "_wanted", lambda self, namespace, unbelieved, rewritten: Wanted(namespace))
