@@ -77,6 +77,22 @@ def _suspended(look: Look) -> Number:
     return sum(suspension.restored_by is None for suspension in look.status.suspended)
 
 
+def _gaps(look: Look) -> Number:
+    return len(look.status.gaps)
+
+
+def _gap_collections(look: Look) -> Number:
+    return len({name for gap in look.status.gaps for name in gap.left})
+
+
+def _runway(look: Look) -> Number | None:
+    return None if look.status.oplog is None else look.status.oplog.runway_hours
+
+
+def _restarts(look: Look) -> Number | None:
+    return None if look.status.restarts is None else look.status.restarts.count
+
+
 def _waiting(look: Look) -> Mapping[str, Number]:
     return {channel.name: channel.waiting for channel in look.status.notifications}
 
@@ -313,6 +329,11 @@ _ENGINE = (
         "cause",
     ),
     ours("reads_superseded_total", "READs that an event has superseded.", Counted("reads_superseded")),
+    ours(
+        "reads_unchanged_total",
+        "READs that equal their rows, so they are not written.",
+        Counted("reads_unchanged"),
+    ),
     ours("windows_in_flight", "Snapshot windows that are open.", _windows, "state"),
     ours(
         "windows_total",
@@ -340,6 +361,10 @@ _ENGINE = (
         "collection",
     ),
     ours("suspended_collections", "Collections of which nothing lands.", _suspended),
+    ours("gaps_open", "Stretches of the stream that were not seen, and are not healed.", _gaps),
+    ours("gap_collections", "Collections that are still to be compared because of a gap.", _gap_collections),
+    ours("oplog_runway_hours", "For how long the oplog still holds the position.", _runway),
+    ours("restarts", "Automatic restarts since the engine was last healthy for long enough.", _restarts),
     ours("notifications_waiting", "Notifications that wait for a channel.", _waiting, "channel"),
     ours("notifications_dropped_total", "Notifications that a channel has lost.", _dropped, "channel"),
     ours("channels_in_trouble", "1 for a signal channel that does not work, else 0.", _in_trouble, "channel"),

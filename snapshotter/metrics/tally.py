@@ -100,7 +100,8 @@ class Tally:
             case BatchLanded():
                 outcomes = happened.outcomes.values()
                 self.add("reads_superseded", sum(outcome.superseded for outcome in outcomes))
-                self.add("rows_landed", sum(outcome.kept for outcome in outcomes), "read")
+                self.add("reads_unchanged", sum(outcome.unchanged for outcome in outcomes))
+                self.add("rows_landed", sum(o.kept - o.unchanged for o in outcomes), "read")
                 self.add("rows_landed", sum(outcome.deleted for outcome in outcomes), "missing")
             case _:
                 pass

@@ -14,9 +14,12 @@ from snapshotter.reporting.status import (
     CollectionReport,
     EngineState,
     ErrorReport,
+    GapReport,
+    OplogReport,
     Position,
     RequestReport,
     RequestState,
+    RestartReport,
     Status,
     SuspensionReport,
     WindowReport,
@@ -164,10 +167,13 @@ def test_before_any_snapshot() -> None:
 
 
 def test_the_engines_own_figures() -> None:
-    """Its state, errors, windows by state, suspended collections."""
+    """Its state, errors, windows by state, suspended collections, gaps, runway, restarts."""
     window = WindowReport(collection="shop.orders", number=1, state="read")
     suspended = SuspensionReport(
         collection="shop.a", cause="missing", error="gone", next_step="read it", since=NOW
+    )
+    gap = GapReport(
+        number=2, cause="reset", error="moved", policy="continue", since=NOW, left=("shop.a", "shop.b")
     )
     restored = suspended.model_copy(update={"collection": "shop.b", "restored_by": "r1"})
     look = Look(
@@ -175,6 +181,9 @@ def test_the_engines_own_figures() -> None:
             error=ErrorReport(kind="X", message="x"),
             windows=(window, window),
             suspended=(suspended, restored),
+            gaps=(gap, gap.model_copy(update={"number": 3, "left": ("shop.a",)})),
+            oplog=OplogReport(oldest=NOW, hours=50, runway_hours=47.5),
+            restarts=RestartReport(count=2),
         ),
         {"rows_landed": {"read": 9}},
     )
@@ -186,6 +195,8 @@ def test_the_engines_own_figures() -> None:
     assert (found["failing"], found["suspended_collections"]) == (1, 1)
     assert found["windows_in_flight"] == {"registered": 0, "open": 0, "read": 2, "closing": 0}
     assert found["rows_landed_total"] == {"change": 0, "read": 9, "delete": 0, "missing": 0}
+    assert (found["gaps_open"], found["gap_collections"]) == (2, 2)
+    assert (found["oplog_runway_hours"], found["restarts"]) == (47.5, 2)
     assert found["updated_timestamp_seconds"] == NOW.timestamp()
 
 

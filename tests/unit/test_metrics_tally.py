@@ -86,7 +86,9 @@ def test_windows_from_their_read_to_their_end() -> None:
     for window, rows in ((ONE, 10), (TWO, 4)):
         tally.note(ChunkRead(window, at(2), rows, size_bytes=100 * rows, seconds=0.5), [])
     assert tally.counts()["bytes_read"] == {"": 1_400}
-    tally.note(BatchLanded(7, {ONE: Outcome(8, 2, deleted=1)}), [Discard(ONE, ORDERS, landed=True)])
+    tally.note(
+        BatchLanded(7, {ONE: Outcome(8, 2, deleted=1, unchanged=3)}), [Discard(ONE, ORDERS, landed=True)]
+    )
     tally.note(WindowFailed(TWO, "x", definite=True), [Discard(TWO, ORDERS, landed=False)])
     found = tally.counts()
     assert (found["documents_read"], found["last_read"], found["bytes_read"]) == (
@@ -95,7 +97,8 @@ def test_windows_from_their_read_to_their_end() -> None:
         {"": 0},
     )
     assert (found["chunks_read"], found["chunk_read_seconds"]) == ({"": 2}, {"": 1.0})
-    assert (found["reads_superseded"], found["rows_landed"]) == ({"": 2}, {"read": 8, "missing": 1})
+    assert (found["reads_superseded"], found["reads_unchanged"]) == ({"": 2}, {"": 3})
+    assert found["rows_landed"] == {"read": 5, "missing": 1}
     assert (found["windows"], found["retries"]) == ({"landed": 1, "given_up": 1}, {"window": 1})
 
 
