@@ -64,11 +64,11 @@ def test_always_reads_at_every_start(lab: Lab, reads: Reads) -> None:
     with lab.running() as engine:
         engine.wait("initial", SECONDS)
     with lab.running() as engine:
-        done = engine.wait("heal", SECONDS)
+        done = engine.wait("initial-2", SECONDS)
         assert done.tasks[0].rows == 20
         newest = engine.engine.store.newest()
         assert newest is not None
-        assert [request.id for request in newest.requests] == ["initial", "heal"]
+        assert [request.id for request in newest.requests] == ["initial", "initial-2"]
     lab.assert_equal("orders")
 
 
