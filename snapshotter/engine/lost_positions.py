@@ -126,6 +126,7 @@ def gap_of(
             f"start with {POSITION_LOST}=heal: a new position, and every captured collection is compared with its "
             f"table; or {POSITION_LOST}=continue: a new position, and what was missed stays missing until it is read. "
             "Let the oplog reach further back (replSetResizeOplog, storage.oplogMinRetentionHours)",
+            condition="position-lost",
         ) from error
     return Gap(0, position, cause, cause_of(error), policy is PositionLost.HEAL, now_ms())
 

@@ -14,10 +14,9 @@ from snapshotter.api import Snapshotter
 from snapshotter.configuration.snapshot_modes import GROUP
 from snapshotter.core.values.progress import RequestProgress
 from snapshotter.core.values.tasks import TaskState
-from snapshotter.errors import ConfigurationError
+from snapshotter.engine.lost_positions import PositionGone
+from snapshotter.errors import ConfigurationError, describe
 from snapshotter.testing.mongodb import MongoDeployment
-from streaming.mongo.errors import classify
-from streaming.mongo.server_codes import Kind
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
 from tests.support.oplogs import forget, short_oplog
 from tests.support.packages import install
@@ -133,9 +132,9 @@ def test_a_lost_position_is_given_up_where_the_mode_says_so(
     lab.collection("orders").update_one({"_id": 4}, {"$set": {"total": -4}})
     lab.collection("people").drop()
     forget(forgetful)
-    with pytest.raises(Exception, match=r"oplog|resume") as failed:
+    with pytest.raises(PositionGone, match="the oplog no longer holds") as failed:
         to_its_end(lab)
-    assert classify(failed.value).kind is Kind.POSITION_LOST
+    assert describe(failed.value).condition == "position-lost"
     lab.with_options("cluster_time", snapshot__mode="when_needed")
     with lab.running() as engine:
         done = engine.wait("heal", SECONDS)
