@@ -206,7 +206,7 @@ def test_a_position_outside_of_the_oplog_is_refused(
         lab.engine().engine.run()
     assert classify(failed.value).kind is Kind.POSITION_LOST
     assert command(lab, "position reset", "--to", "now", "--heal").exit_code == 0
-    goes_on(lab, "initial-2")
+    goes_on(lab, "heal")
     lab.assert_equal("orders")
 
 
