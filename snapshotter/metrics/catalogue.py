@@ -86,7 +86,8 @@ def _gap_collections(look: Look) -> Number:
 
 
 def _runway(look: Look) -> Number | None:
-    return None if look.status.oplog is None else look.status.oplog.runway_hours
+    hours = None if look.status.oplog is None else look.status.oplog.runway_hours
+    return None if hours is None else 3_600 * hours
 
 
 def _restarts(look: Look) -> Number | None:
@@ -363,7 +364,7 @@ _ENGINE = (
     ours("suspended_collections", "Collections of which nothing lands.", _suspended),
     ours("gaps_open", "Stretches of the stream that were not seen, and are not healed.", _gaps),
     ours("gap_collections", "Collections that are still to be compared because of a gap.", _gap_collections),
-    ours("oplog_runway_hours", "For how long the oplog still holds the position.", _runway),
+    ours("oplog_runway_seconds", "For how long the oplog still holds the position.", _runway),
     ours("restarts", "Automatic restarts since the engine was last healthy for long enough.", _restarts),
     ours("notifications_waiting", "Notifications that wait for a channel.", _waiting, "channel"),
     ours("notifications_dropped_total", "Notifications that a channel has lost.", _dropped, "channel"),

@@ -56,11 +56,13 @@ def document(client: Client, database: str, request_id: str = "q") -> dict[str, 
 def test_a_document_says_how_far_a_request_is(mongo_client: Client, database: str) -> None:
     """Its state, its collections with their counts, and after a failure why, and what to do next."""
     with writing(mongo_client, database) as status:
-        status.saved(progress(TaskState.FAILED, rows=3, superseded=1, chunks=2, estimated=9, error="no disk"))
+        counts = {"rows": 3, "superseded": 1, "changed": 1, "unchanged": 1, "chunks": 2, "estimated": 9}
+        status.saved(progress(TaskState.FAILED, **counts, error="no disk"))
     found = document(mongo_client, database)
     collection = {"name": "shop.orders", "state": "failed", "rows": 3, "dropped": 1}
+    found_there = {"inserted": 1, "changed": 1, "unchanged": 1}
     assert found["collections"] == [
-        {**collection, "deleted": 0, "chunks": 2, "estimated": 9, "error": "no disk"}
+        {**collection, "deleted": 0, "chunks": 2, "estimated": 9, "error": "no disk", **found_there}
     ]
     assert (found["state"], found["origin"], found["engine"]) == ("failed", "signal", "shop")
     assert "resume-snapshot" in found["next_step"]

@@ -196,7 +196,7 @@ def test_the_engines_own_figures() -> None:
     assert found["windows_in_flight"] == {"registered": 0, "open": 0, "read": 2, "closing": 0}
     assert found["rows_landed_total"] == {"change": 0, "read": 9, "delete": 0, "missing": 0}
     assert (found["gaps_open"], found["gap_collections"]) == (2, 2)
-    assert (found["oplog_runway_hours"], found["restarts"]) == (47.5, 2)
+    assert (found["oplog_runway_seconds"], found["restarts"]) == (47.5 * 3_600, 2)
     assert found["updated_timestamp_seconds"] == NOW.timestamp()
 
 
