@@ -44,6 +44,7 @@ from signals.client.progress_bar import showing
 from signals.errors import MalformedSignal, shown
 from signals.outcomes import STATUS_SUFFIX, SnapshotStatus, current, foremost
 from signals.parsing.extended_json import NotExtendedJson, canonical
+from signals.parsing.payload_fields import write_of
 from signals.parsing.signal import parse_signal
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class SnapshotClient:
                 keys=tuple(map(_text, keys)),
                 range=None if id_range is None else IdRange(*ends),
                 reconcile=reconcile,
-                write=_write(write),
+                write=write_of("execute", {"write": write}),
                 priority=priority,
                 dry_run=dry_run,
             )
@@ -246,13 +247,6 @@ class SnapshotClient:
 
 def _ids(requests: Iterable[str]) -> tuple[str, ...]:
     return (requests,) if isinstance(requests, str) else tuple(requests)
-
-
-def _write(value: str) -> Write:
-    try:
-        return Write(value)
-    except ValueError as error:
-        raise MalformedSignal(f"write must be {' or '.join(Write)}, got {value!r}") from error
 
 
 def _text(value: object) -> str:

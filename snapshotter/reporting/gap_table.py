@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from snapshotter.core.rules.announcements import GAP_CLOSED, GAP_OPENED
 from snapshotter.core.values.effects import Announce
+from streaming.delta.state_merge import session_of_few
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -42,8 +43,7 @@ class GapTable:
 
     def write(self, gap: Mapping[str, str]) -> None:
         """``gap``: the data of its announcement."""
-        session = self._spark().newSession()  # settings of landings do not reach it
-        session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+        session = session_of_few(self._spark())
         row = session.createDataFrame([tuple(gap.get(name) or None for name in _TEXTS)], _SCHEMA)
         table = row.select(
             F.col("number").cast("long").alias("number"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from signals.notifications.channel import NotificationChannel
 from signals.notifications.notification import Notification
+from streaming.delta.state_merge import session_of_few
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,8 +38,7 @@ class NotificationTable(NotificationChannel):
     linger_seconds = _LINGER_SECONDS
 
     def __init__(self, spark: SparkSession, path: str, engine: str) -> None:
-        self._session = spark.newSession()  # settings of landings do not reach it
-        self._session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+        self._session = session_of_few(spark)
         self._path = path
         self._engine = engine
         self._writer = f"notifications-{uuid.uuid4().hex}"

@@ -77,6 +77,13 @@ def landing_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
     return session
 
 
+def session_of_few(spark: SparkSession) -> SparkSession:
+    """A session of its own for a small table beside the engine's state: settings of landings do not reach it."""
+    session = spark.newSession()
+    session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+    return session
+
+
 def set_unless_given(session: SparkSession, settings: Mapping[str, str]) -> None:
     """Set those of ``settings`` that Spark was not started with: what somebody has chosen stays."""
     given = session.sparkContext.getConf()

@@ -288,8 +288,7 @@ class StateTable:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
-        plan = self._plan_of(before)
-        compared = None if reads is None else Reads(reads, table_schema(self.layout, plan), rewrite)
+        compared = None if reads is None else Reads(reads, self._ours(before), rewrite)
         whole = Source(source, key_ranges, known, compared)
         landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals)
         landed = self._landed(landing, token, before.version)
@@ -321,9 +320,10 @@ class StateTable:
     def _write(self, landing: Landing, *, tried: bool) -> Found:
         """Write rows as they fit the table of this moment."""
         table, source = self._existing(), landing.source
-        rows = None if source.rows is None else self._fitting(source.rows, table)
-        reads = source.reads and replace(source.reads, rows=self._fitting(source.reads.rows, table))
-        added = None if landing.added is None else self._fitting(landing.added, table)
+        fit = partial(self._fitting, table=table.schema, ours=self._ours(table))
+        rows = None if source.rows is None else fit(source.rows)
+        reads = source.reads and replace(source.reads, rows=fit(source.reads.rows))
+        added = None if landing.added is None else fit(landing.added)
         fitted = replace(landing, source=replace(source, rows=rows, reads=reads), added=added)
         try:
             return self._writing.write(fitted, table, tried=tried)
@@ -351,11 +351,15 @@ class StateTable:
                 return commit
         return None
 
-    def _fitting(self, source: DataFrame, table: Snapshot) -> DataFrame:
-        """The source with its columns in the table's order; raises `LandingError` for other columns."""
+    def _ours(self, table: Snapshot) -> StructType:
+        """The columns that the plan of this version knows."""
+        return table_schema(self.layout, self._plan_of(table))
+
+    def _fitting(self, source: DataFrame, table: StructType, ours: StructType) -> DataFrame:
+        """The source with its columns in the order of the ``table``, whose plan knows ``ours``; raises `LandingError`
+        for other columns."""
         try:
-            ours = table_schema(self.layout, self._plan_of(table))
-            return source.select(*fitting(source.schema, table.schema, ours))
+            return source.select(*fitting(source.schema, table, ours))
         except ValueError as misfit:
             raise LandingError(
                 f"the rows for {self.namespace} do not fit its table: {misfit}. Evolve the table first"

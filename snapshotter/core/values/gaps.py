@@ -32,10 +32,6 @@ class Cause(StrEnum):
     """The replica set or cluster is another one than it was taken from."""
     AHEAD = "source-behind"
     """The source's newest change lies before it: an older copy was restored."""
-    RESET = "reset"
-    """An operator has moved it forward."""
-    IMPORTED = "imported"
-    """An operator has moved it forward to another product's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,14 @@ without any event brings one too, once the interval is over; there are never mor
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from snapshotter.landing.frames import frame_of
-from snapshotter.landing.targets.target import Contents, Landed, Need, Promise
-from streaming.delta.state_merge import append
+from snapshotter.landing.targets.appended import AppendedTable
+from snapshotter.landing.targets.target import Contents, Landed
 from streaming.positions import ClusterTime
 
 FOLDER = "heartbeats"
@@ -34,9 +32,11 @@ SCHEMA = pa.schema(
 batch; ``resume_token``: base64, of the last split of the batch."""
 
 
-class HeartbeatTable:
+class HeartbeatTable(AppendedTable):
     """The table at ``path`` of the source ``server_name``, with a row every ``interval_ms`` at most. ``app_id`` as for
     state tables. ``now`` gives seconds from any origin."""
+
+    folder, schema = FOLDER, SCHEMA
 
     def __init__(
         self,
@@ -47,41 +47,25 @@ class HeartbeatTable:
         interval_ms: int,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._session = spark.newSession()  # settings of landings do not reach it
-        self._session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
-        self._path = path
-        self._app_id = app_id
+        super().__init__(spark, path, app_id)
         self._server_name = server_name
         self._interval_ms = interval_ms
         self._now = now
         self._beat: float | None = None
-
-    @property
-    def name(self) -> str:
-        return FOLDER
-
-    @property
-    def promises(self) -> Promise:
-        return Promise.EXACTLY_ONCE
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     def land(self, contents: Contents) -> Landed:
         """Append a heartbeat, if the last one is long enough ago."""
         now = self._now()
         if self._beat is not None and (now - self._beat) * 1_000 < self._interval_ms:
             return Landed()
-        batch, said = contents.identity.batch_id, contents.identity.metadata
+        said = contents.identity.metadata
         row = {
             "server_name": self._server_name,
             "ts_ms": int(time.time() * 1_000),
             "_cluster_time": ClusterTime.from_json(said["position"]).to_int(),
             "resume_token": said.get("resume_token"),
-            "batch": batch,
+            "batch": contents.identity.batch_id,
         }
-        frame = frame_of(self._session, pa.Table.from_pylist([row], SCHEMA)).coalesce(1)
-        append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, json.dumps(said))
+        self.append([row], contents.identity)
         self._beat = now
         return Landed()

@@ -11,8 +11,7 @@ part of a transaction has a cluster time, and so a BEGIN and an END, of its own.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -21,12 +20,11 @@ from typing import Any
 import bson
 import pyarrow as pa
 from bson import json_util
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from snapshotter.landing.frames import frame_of
-from snapshotter.landing.targets.target import Contents, Landed, Need, Promise
-from streaming.delta.state_merge import append
+from snapshotter.landing.targets.appended import AppendedTable
+from snapshotter.landing.targets.target import Contents, Landed
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -86,34 +84,16 @@ def transaction_id(lsid: bytes, txn_number: int) -> str:
     return f"{json_util.dumps(bson.decode(lsid), json_options=json_util.RELAXED_JSON_OPTIONS)}:{txn_number}"
 
 
-class TransactionTable:
-    """The table at ``path``, made by the first transaction. ``app_id`` as for state tables: asked for in a batch."""
+class TransactionTable(AppendedTable):
+    """The table at its path, made by the first transaction."""
 
-    def __init__(self, spark: SparkSession, path: str, app_id: Callable[[], str]) -> None:
-        self._session = spark.newSession()  # settings of landings do not reach it
-        self._session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
-        self._path = path
-        self._app_id = app_id
-
-    @property
-    def name(self) -> str:
-        return FOLDER
-
-    @property
-    def promises(self) -> Promise:
-        return Promise.EXACTLY_ONCE
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
+    folder, schema = FOLDER, SCHEMA
 
     def land(self, contents: Contents) -> Landed:
         """Append the transactions of the batch's events: all of them, whatever becomes of single collections."""
         rows = list(rows_of(_collection_events(contents.events))) if contents.transactional else []
         if rows:
-            frame = frame_of(self._session, pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
-            batch, metadata = contents.identity.batch_id, json.dumps(contents.identity.metadata)
-            append(self._path, frame, f"{self._app_id()}:{FOLDER}", batch, metadata)
+            self.append(rows, contents.identity)
         return Landed(transactions=len(rows) // 2)
 
 
