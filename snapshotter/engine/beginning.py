@@ -31,8 +31,8 @@ from snapshotter.errors import DefiniteError
 from snapshotter.position.starts import Start
 from snapshotter.state.generation import Generation
 from snapshotter.state.progress_store import ProgressStore
-from snapshotter.state.storage import Storage
-from streaming.json_text import from_text, to_text
+from snapshotter.state.storage import Storage, read_object
+from streaming.json_text import to_text
 from streaming.mongo.deployment import majority_time
 from streaming.mongo.errors import PositionLostError, SourceError
 from streaming.positions import ClusterTime
@@ -116,13 +116,10 @@ class Beginning:
     @staticmethod
     def stored(storage: Storage, generation: int) -> ClusterTime | None:
         """The position that an earlier start has taken for this generation."""
-        text = storage.read_text(_FILE)
-        if text is None:
+        value = read_object(storage, _FILE, _FORMAT)
+        if value is None or value["generation"] != generation:
             return None
-        value = from_text(text)
-        if value.get("format") != _FORMAT:
-            raise ValueError(f"{storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
-        return ClusterTime.from_json(value["position"]) if value["generation"] == generation else None
+        return ClusterTime.from_json(value["position"])
 
     def _taken(self, generation: int, position: ClusterTime) -> ClusterTime:
         value = {"format": _FORMAT, "generation": generation, "position": position.to_json()}

@@ -23,8 +23,8 @@ from snapshotter.configuration.option_groups import POSITION_LOST
 from snapshotter.configuration.option_values import PositionLost
 from snapshotter.core.values.gaps import Cause, Gap
 from snapshotter.errors import SnapshotterError, cause_of
-from snapshotter.state.storage import Storage
-from streaming.json_text import from_text, to_text
+from snapshotter.state.storage import Storage, read_object
+from streaming.json_text import to_text
 from streaming.mongo import errors as mongo_errors
 from streaming.mongo.deployment import deployment_id, newest_time
 from streaming.mongo.errors import ErrorClass, PositionLostError
@@ -98,12 +98,7 @@ class SourceWatch:
             )
 
     def _known(self) -> dict[str, str]:
-        text = self.storage.read_text(_FILE)
-        if text is None:
-            return {}
-        value = from_text(text)
-        if value.get("format") != _FORMAT:
-            raise ValueError(f"{self.storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
+        value = read_object(self.storage, _FILE, _FORMAT) or {}
         return {name: str(found) for name, found in value.items() if name != "format"}
 
     def _write(self, found: dict[str, str]) -> None:

@@ -7,14 +7,13 @@ runs all the same.
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import structlog
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
+from snapshotter.engine.recurring_look import RecurringLook
 from snapshotter.log import warn_of
 from snapshotter.position.runway import Oplog
 from snapshotter.reading.oplog import look
@@ -26,30 +25,15 @@ _log = structlog.get_logger("snapshotter.oplog")
 SECONDS = 300.0
 
 
-class OplogWatch:
-    """As a context manager it looks at once, and then ``every`` so many seconds until the context is left.
-    ``least_hours``: warn of a runway that is shorter (0: never)."""
+class OplogWatch(RecurringLook):
+    """``least_hours``: warn of a runway that is shorter (0: never). It looks ``every`` so many seconds."""
 
     def __init__(self, client: MongoClient[Any], least_hours: float, every: float = SECONDS) -> None:
-        self._client, self._least_hours, self._every = client, least_hours, every
+        super().__init__("oplog", every)
+        self._client, self._least_hours = client, least_hours
         self._oplog: Oplog | None = None
         self._said: set[str] = set()
         self._unknown = False
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        self._look()
-        self._thread = threading.Thread(target=self._look_on, name="oplog", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def told(self, status: Status) -> Status:
         """The status with what is known of the oplog. What it warns of is logged when it is new."""
@@ -60,10 +44,6 @@ class OplogWatch:
                 _log.warning(warning)
         self._said = {_kind(warning) for warning in new}
         return found
-
-    def _look_on(self) -> None:
-        while not self._stopped.wait(self._every):
-            self._look()
 
     def _look(self) -> None:
         try:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 import structlog
 
-from snapshotter.reporting.progress_view import LINE_SECONDS, states_of
+from snapshotter.reporting.progress_view import LINE_SECONDS, SilentView, states_of
 from snapshotter.reporting.status import Status
 
 _log = structlog.get_logger("snapshotter.progress")
 
 
-class LogView:
+class LogView(SilentView):
     """A line at most every ``every_seconds``, and at once where the state of the engine, its health, or a request's
     state changes. ``now`` gives seconds, from any origin."""
 
@@ -25,14 +23,6 @@ class LogView:
         self._every, self._now = every_seconds, now
         self._said_at: float | None = None
         self._said: object = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def update(self, status: Status) -> None:
         states, now = states_of(status), self._now()

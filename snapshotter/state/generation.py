@@ -22,8 +22,8 @@ from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
-from snapshotter.state.storage import Storage
-from streaming.json_text import from_text, to_text
+from snapshotter.state.storage import Storage, read_object
+from streaming.json_text import to_text
 from streaming.positions import ClusterTime
 
 _FILE = "generation.json"
@@ -83,12 +83,9 @@ class Generation:
 
 def current(storage: Storage) -> Generation:
     """The one in force. Raises ValueError for a file that is none of ours."""
-    text = storage.read_text(_FILE)
-    if text is None:
+    value = read_object(storage, _FILE, _FORMAT)
+    if value is None:
         return Generation()
-    value = from_text(text)
-    if value.get("format") != _FORMAT:
-        raise ValueError(f"{storage.location}/{_FILE} is not of format {_FORMAT}: {text[:200]}")
     return Generation(
         number=int(value["generation"]),
         removed=value.get("removed", False),

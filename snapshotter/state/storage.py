@@ -23,7 +23,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from streaming.json_text import from_text
 
 
 class StorageError(Exception):
@@ -54,6 +56,18 @@ class Storage(Protocol):
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
+
+
+def read_object(storage: Storage, name: str, format_: int) -> dict[str, Any] | None:
+    """The JSON object in the file ``name`` of ``storage``, of the format ``format_``; None where there is no such file.
+    Raises ValueError for a file of another format."""
+    text = storage.read_text(name)
+    if text is None:
+        return None
+    value: dict[str, Any] = from_text(text)
+    if value.get("format") != format_:
+        raise ValueError(f"{storage.location}/{name} is not of format {format_}: {text[:200]}")
+    return value
 
 
 def checked_name(name: str) -> str:

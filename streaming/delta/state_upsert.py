@@ -148,8 +148,10 @@ def _remove(transaction: Transaction, files: Any, source: Source, matches: Match
     if source.rows is not None:
         keys = source.rows.select(KEY, F.col(OP).alias(_OP))
         found.append(transaction.places(files).join(F.broadcast(keys) if few else keys, KEY))
-    if matches is not None and (matches.found.changed or not found):
+    if matches is not None and matches.found.changed:
         found.append(matches.differing.withColumn(_OP, F.lit("r")))
+    if not found:
+        return Removed()
     deletes = Observation()
     rows = reduce(DataFrame.unionByName, found).observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
     removed = transaction.remove(files, rows, few=few)

@@ -4,7 +4,6 @@ to start, and whatever ends the engine before it has saved a batch."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ from snapshotter.state.progress_store import ProgressStore
 from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo.deployment import majority_time
 from tests.support.engines import SECONDS, Lab, lab, shared
-from tests.support.oplogs import forget, short_oplog
+from tests.support.oplogs import forget, forgetful
 
-__all__ = ["lab"]
+__all__ = ["forgetful", "lab"]
 
 pytestmark = pytest.mark.guard
 
@@ -58,12 +57,6 @@ def ends(engine: Engine, *, within_a_batch: bool) -> None:
             patched.setattr(run, "opened", crash)
         with pytest.raises(Crash):
             engine.run()
-
-
-@pytest.fixture
-def forgetful() -> Iterator[MongoDeployment]:
-    with short_oplog() as deployment:
-        yield deployment
 
 
 @pytest.mark.parametrize("mode", ["no_data", "initial"])

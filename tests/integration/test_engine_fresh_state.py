@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -11,9 +11,9 @@ from snapshotter.reporting.status import Status
 from snapshotter.state.generation import Cause
 from snapshotter.testing.mongodb import MongoDeployment
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, reads
-from tests.support.oplogs import forget, short_oplog
+from tests.support.oplogs import forget, forgetful
 
-__all__ = ["lab", "reads"]
+__all__ = ["forgetful", "lab", "reads"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every start of an engine does
 
@@ -52,12 +52,6 @@ def begin_now(lab: Lab) -> None:
     """The whole state is gone, and an option says that what the tables tell is not wanted."""
     remove_all(lab)
     lab.options |= {"engine.position.start": "now"}
-
-
-@pytest.fixture
-def forgetful() -> Iterator[MongoDeployment]:
-    with short_oplog() as deployment:
-        yield deployment
 
 
 @pytest.mark.parametrize("remove", [remove_all, remove_checkpoint], ids=["the whole state", "the checkpoint"])

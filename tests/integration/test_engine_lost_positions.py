@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,18 +18,12 @@ from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from streaming.mongo.deployment import newest_time
 from tests.support.engine_process import EngineProcess
 from tests.support.engines import SECONDS, Lab, lab, limits
-from tests.support.oplogs import forget, short_oplog
+from tests.support.oplogs import forget, forgetful
 from tests.support.tables import difference
 
-__all__ = ["lab"]
+__all__ = ["forgetful", "lab"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
-
-
-@pytest.fixture
-def forgetful() -> Iterator[MongoDeployment]:
-    with short_oplog() as deployment:
-        yield deployment
 
 
 def landed(lab: Lab, deployment: MongoDeployment, mode: str, **options: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from snapshotter.engine.lost_positions import PositionGone
 from snapshotter.errors import ConfigurationError, describe
 from snapshotter.testing.mongodb import MongoDeployment
 from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
-from tests.support.oplogs import forget, short_oplog
+from tests.support.oplogs import forget, forgetful
 from tests.support.packages import install
 
-__all__ = ["lab", "reads"]
+__all__ = ["forgetful", "lab", "reads"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]  # every start of an engine does
 
@@ -100,12 +99,6 @@ def test_switches_and_a_mode_of_ones_own(
     ended = to_its_end(lab)
     assert known(ended)["initial"].tasks[0].state is TaskState.DONE
     lab.assert_equal("orders")
-
-
-@pytest.fixture
-def forgetful() -> Iterator[MongoDeployment]:
-    with short_oplog() as deployment:
-        yield deployment
 
 
 def test_a_lost_position_is_given_up_where_the_mode_says_so(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ from tests.support.commands import run, share
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.java_streams import java_map
 from tests.support.mongos import mongos_before
-from tests.support.oplogs import forget, short_oplog
+from tests.support.oplogs import forget, forgetful
 
-__all__ = ["lab"]
+__all__ = ["forgetful", "lab"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
 
@@ -41,12 +41,6 @@ def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run a command with a lab's configuration."""
     share(spark, monkeypatch)
     return run
-
-
-@pytest.fixture
-def forgetful() -> Iterator[MongoDeployment]:
-    with short_oplog() as deployment:
-        yield deployment
 
 
 def loaded(lab: Lab, **options: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,17 +15,11 @@ from snapshotter.testing.mongodb import MongoDeployment
 from streaming.mongo.deployment import majority_time
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.mongos import mongos_before
-from tests.support.oplogs import forget, short_oplog
+from tests.support.oplogs import forget, forgetful
 
-__all__ = ["lab"]
+__all__ = ["forgetful", "lab"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
-
-
-@pytest.fixture
-def forgetful() -> Iterator[MongoDeployment]:
-    with short_oplog() as deployment:
-        yield deployment
 
 
 def test_a_real_oplog_is_looked_at(forgetful: MongoDeployment) -> None:

@@ -245,9 +245,9 @@ def test_a_table_that_is_altered_meanwhile_is_written_by_delta_itself(
     table.land(0, ("a", 1, "c"), ("b", 1, "c"))
     name, fitting = f"delta.`{table.path}`", table.state._fitting
 
-    def altered_then(*given: Any) -> DataFrame:
+    def altered_then(*given: Any, **named: Any) -> DataFrame:
         table.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-        return fitting(*given)
+        return fitting(*given, **named)
 
     monkeypatch.setattr(table.state, "_fitting", altered_then)
     landed = table.land(1, ("a", 2, "u"), ("b", None, "d"), added=[("k", 3, "r")])

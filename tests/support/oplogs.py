@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import wait_until
 
@@ -15,6 +17,13 @@ def short_oplog() -> Iterator[MongoDeployment]:
     """One node with an oplog of a megabyte. (Only what a checkpoint holds is ever cut off, so there is one a
     second.)"""
     with start_mongodb(oplog_size_mb=1, extra_args=("--syncdelay", "1")) as deployment:
+        yield deployment
+
+
+@pytest.fixture
+def forgetful() -> Iterator[MongoDeployment]:
+    """Such a replica set for one test."""
+    with short_oplog() as deployment:
         yield deployment
 
 
