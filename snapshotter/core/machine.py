@@ -188,7 +188,7 @@ class Machine:
         if window is None:
             return []
         window = self.windows[window.id] = window.low_written(happened.time)
-        return [ReadChunk(window.id, window.namespace, window.target, window.filter, window.read_after)]
+        return [ReadChunk.of(window, window.read_after)]
 
     def _chunk_read(self, happened: inputs.ChunkRead) -> list[Effect]:
         window = self.windows.get(happened.window)

@@ -330,12 +330,12 @@ class Scheduler:
             return []
         scan.planning = True
         plan = scan.tail, task.last, scan.docs, slots, scan.closed, task.resumed
-        return [PlanChunks(request.id, task.namespace, task.filter, *plan)]
+        return [PlanChunks(request.id, task.namespace, task.planned_by, *plan)]
 
     def _low_of(self, window: Window) -> list[Effect]:
         """An exact window's low watermark is the end of the newest batch: nothing has to be written for it."""
         window = self.windows[window.id] = window.low_written(window.floor)
-        return [ReadChunk(window.id, window.namespace, window.target, window.filter, window.low, exact=True)]
+        return [ReadChunk.of(window, window.low, exact=True)]
 
     def _reread(self) -> list[Effect]:
         """Windows of single ids. A collection's first one takes what there is, each further one opens only if full."""

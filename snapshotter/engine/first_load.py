@@ -8,6 +8,8 @@ Invariants
 - A table that holds rows which the stream has not followed is read with reconcile: what was deleted meanwhile has no
   event any more, and its row goes because the source has no document for it. So after a position was lost, where the
   state was removed and the table was not, and where a collection was not captured for a while.
+- So it is under a filter, which then is no reason to leave a row as it is: besides what matches, every document that
+  has a row is read.
 - So is such a table whose collection is no more: its rows go. Tables of what is not captured are somebody else's.
 - What a start leaves unread although the stream cannot make it whole is said, at every start.
 - A table whose collection has other rules about fields than the rows were written by is read again, with reconcile,
@@ -251,13 +253,7 @@ class FirstLoad:
         """``unbelieved``: its table holds rows that the stream has not followed. ``rewritten``: they were written by
         other rules about fields. Every row is written anew then, or files with what is left out would stay in use."""
         query = self.config.initial_filter(namespace)
-        if unbelieved and query is not None:
-            _log.warning(
-                "a filter leaves documents out, so rows that were deleted meanwhile cannot be told and stay, and rows "
-                "that it does not match stay as they are",
-                collection=str(namespace),
-            )
-        return Wanted(namespace, query, reconcile=unbelieved and query is None, rewrite=rewritten)
+        return Wanted(namespace, query, reconcile=unbelieved, rewrite=rewritten)
 
     def _id(self, progress: Progress, name: str) -> str:
         """An id that no request has, and no signal that is remembered."""

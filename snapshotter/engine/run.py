@@ -116,6 +116,7 @@ class Run:
             clock=self.clock,
             layout=config.layout,
             plan_for=context.tables.plan,
+            rows_in=context.tables.keys_within,
             report=self.report,
             suspend=self.suspend,
             readers=config.limits.readers,

@@ -16,6 +16,7 @@ from typing import Any, cast
 import structlog
 from pyspark.sql import SparkSession
 
+from snapshotter.core.values.chunks import Target, span_of
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
 from streaming.column_names import Path
@@ -162,6 +163,17 @@ class Tables:
         opened = self.of(namespace)
         with _blaming(namespace):
             return opened.make(lambda: self._sample(namespace))
+
+    def keys_within(self, namespace: Namespace, target: Target) -> Sequence[str]:
+        """The keys of the table's rows in the target, and perhaps that of the id before it."""
+        opened = self.of(namespace)
+        with _blaming(namespace):
+            if opened.plan is None:
+                return ()
+            least, most = span_of(target)
+            found = opened.table.keys(None if most is None else [(least, most)])
+            keys: list[str] = found.toArrow()["_key"].to_pylist()
+            return keys
 
     def make_all(self, namespaces: Sequence[Namespace], threads: int) -> list[TableUnusable]:
         """Make the tables that are missing, so many ``threads`` side by side; returns what is wrong with those that

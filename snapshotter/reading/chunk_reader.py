@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
@@ -25,7 +25,6 @@ from typing import Any
 import bson
 import pyarrow as pa
 from bson.timestamp import Timestamp
-from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
@@ -35,6 +34,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.range_find import range_find
+from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
@@ -54,12 +54,13 @@ _AHEAD = 2
 @dataclass(frozen=True, slots=True)
 class SubRange:
     """What one partition reads: a part of the chunk of window ``number``, as it was at ``after_time`` (``exact``), or
-    at that time or later."""
+    at that time or later. ``rows``: keys whose documents are read, too, where the job's filter does not match them."""
 
     number: int
     target: Target
     after_time: ClusterTime
     exact: bool = False
+    rows: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
         _advance(session, job.signed, part.after_time)
         try:
-            for raw in _ahead(_raw_batches(session.client, session, job, part)):
+            for raw in _ahead(_documents(session, job, part)):
                 decoded = decoder.decode(raw if rules is None else rules.documents(raw))
                 seen.add(decoded.batch.column(0), decoded.keys_sorted, len(raw), decoded.unknown)
                 yield _with_columns(decoded.batch, part.number)
@@ -168,15 +169,27 @@ def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTi
     session.advance_operation_time(Timestamp(after_time.t, after_time.i))
 
 
-def _raw_batches(
-    client: MongoClient[Any], session: ClientSession, job: ReadJob, part: SubRange
-) -> Iterator[bytes]:
+def _documents(session: ClientSession, job: ReadJob, part: SubRange) -> Iterator[bytes]:
+    """What a partition reads, as raw documents that lie one behind the other."""
+    shown = None if job.fields is None else projection(job.fields.rules)
+    if not part.rows:
+        yield from _found(session, job, part, range_find(part.target, filter=job.filter).to_find(shown))
+        return
+    rest = set(part.rows)
+    for raw in _found(session, job, part, range_find(part.target, filter=job.filter).to_find(shown)):
+        rest.difference_update(keys_of(raw, job.shard_key))
+        yield raw
+    ids = _found(session, job, part, range_find(part.target).to_find(identity(job.shard_key)))
+    for some in lists_of(ids, rest, job.shard_key):
+        for raw in _found(session, job, part, range_find(some).to_find(shown)):
+            yield only(raw, rest, job.shard_key)
+
+
+def _found(session: ClientSession, job: ReadJob, part: SubRange, asked: Mapping[str, Any]) -> Iterator[bytes]:
     concern = AsOf(part.after_time) if part.exact else ReadConcern("majority")
-    collection = client[job.namespace.database].get_collection(job.namespace.collection, read_concern=concern)
-    arguments = range_find(part.target, filter=job.filter)
-    asked = arguments.to_find(None if job.fields is None else projection(job.fields.rules))
-    cursor = collection.find_raw_batches(**asked, batch_size=job.fetch_size, session=session)
-    with cursor:
+    database = session.client[job.namespace.database]
+    collection = database.get_collection(job.namespace.collection, read_concern=concern)
+    with collection.find_raw_batches(**asked, batch_size=job.fetch_size, session=session) as cursor:
         yield from cursor
 
 

@@ -77,6 +77,7 @@ class Lane:
     clock: CausalClock
     layout: AnyLayout
     plan_for: Callable[[Namespace], TablePlan]
+    rows_in: Callable[[Namespace, Target], Sequence[str]]
     report: Callable[[Input], None]
     suspend: Callable[[TableUnusable], object]
     readers: int = 2
@@ -221,14 +222,16 @@ class Lane:
     def _job(self, effects: Sequence[ReadChunk]) -> ReadJob:
         first = effects[0]
         ordered = is_simple_collation(self.client, first.namespace)
+        targets = [e.target if ordered else self._whole(e.namespace, e.target) for e in effects]
         ranges = tuple(
             SubRange(
                 e.window.number,
-                e.target if ordered else self._whole(e.namespace, e.target),
+                target,
                 e.after_time,
                 e.exact,
+                self.rows_in(e.namespace, target) if e.rows_too else (),
             )
-            for e in effects
+            for e, target in zip(effects, targets, strict=True)
         )
         signed = bson.encode(self.clock.signed) if self.clock.signed is not None else None
         plan = self.plan_for(first.namespace)

@@ -10,12 +10,14 @@ import pytest
 
 from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.values.coverage import Coverage
+from snapshotter.core.values.effects import ReadChunk
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import Wanted
 from snapshotter.core.values.suspension import Suspension
 from snapshotter.engine.first_load import FirstLoad
 from streaming.delta.table_identity import TableMark
 
+from . import process
 from .mutations import MUTATIONS, mutation
 from .process import Process
 from .world import World
@@ -140,3 +142,22 @@ def a_mark_outlives_the_capture(patch: pytest.MonkeyPatch) -> None:
 def rows_of_a_collection_that_was_left_out_are_believed(patch: pytest.MonkeyPatch) -> None:
     """It is read, but not with reconcile."""
     patch.setattr(FirstLoad, "_wanted", lambda self, namespace, unbelieved, rewritten: Wanted(namespace))
+
+
+@mutation("14", filtered=0.9, requests=5, preloaded=0.9, writes=0.2)
+def absence_from_a_filtered_read_is_taken_for_a_proof(patch: pytest.MonkeyPatch) -> None:
+    """The documents of rows are not read, so these are deleted."""
+    original = ReadChunk.of
+    patch.setattr(ReadChunk, "of", lambda *given, **more: replace(original(*given, **more), rows_too=False))
+
+
+@mutation("14", filtered=0.9, requests=5, preloaded=0.9, writes=0.5, collation=0.0)
+def a_row_that_came_after_the_rows_were_looked_at_is_missing(patch: pytest.MonkeyPatch) -> None:
+    """By an event of before the low watermark: it was not looked for, so that it was not read says nothing."""
+    original = process.Reconciling
+
+    def reconciling(*given: Any, rows_too: bool) -> Any:
+        del rows_too
+        return original(*given)
+
+    patch.setattr(process, "Reconciling", reconciling)

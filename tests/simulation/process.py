@@ -267,7 +267,12 @@ class Process(Reading):
             for key, doc in self.buffers[c.window.id].items()
         ]
         reconciling = [
-            Reconciling(KeyList(tuple(map(bound, self.members(namespace, w.target)))), c.low, w.id.number)
+            Reconciling(
+                KeyList(tuple(map(bound, self.members(namespace, w.target)))),
+                c.low,
+                w.id.number,
+                rows_too=w.filter is not None,
+            )
             for c in closings
             if (w := c.window) and c.reconcile and not c.superseded
         ]

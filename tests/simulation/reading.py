@@ -93,6 +93,7 @@ class Reading:
         keys = self.source.collections[ask.namespace].members(ask.target)
         collection, after = self.source.collections[ask.namespace], when(ask.after_time)
         cut = self.rng.randint(0, len(keys))
+        rows = frozenset(self.world.tables[ask.namespace].rows) if ask.rows_too else frozenset()
         buffer: dict[str, int] = {}
         ended = after
         for part in (keys[:cut], keys[cut:]):
@@ -104,7 +105,7 @@ class Reading:
                     lags = self.rng.random() < 0.3
                     state = self.rng.randint(state, self.source.clock) if lags else self.source.clock
                 doc = collection.state(key, state)
-                if doc is not None and (ask.filter is None or doc % 2 == 0):
+                if doc is not None and (ask.filter is None or doc % 2 == 0 or key in rows):
                     buffer[key] = doc
             ended = max(ended, state)
         if self.world.happens("read_fails") or self.world.happens("read_fails_definitely"):

@@ -237,8 +237,8 @@ class World(Strangers):
 
     def wanted(self, namespace: Namespace) -> Wanted:
         """All of a collection, what a filter matches, single ids, or a range of them."""
-        if self.rng.random() < self.scenario.filtered:
-            return Wanted(namespace, "even")
+        if (drawn := self.rng.random()) < self.scenario.filtered:
+            return Wanted(namespace, "even", reconcile=drawn < self.scenario.filtered / 3)
         if self.rng.random() >= self.scenario.parts:
             return Wanted(namespace)
         keys, reconcile = self.source.collections[namespace].keys, self.rng.random() < 0.3

@@ -18,6 +18,8 @@ to then, and READs of windows whose low watermark lies before (`snapshotter.core
 A window that reconciles also says what is not there: a row of the table whose key lies in its target, that it has not
 read, and on whose key nothing landed after its low watermark, goes in the same commit. (A document that came or went
 after the low watermark is an event's to tell; one that was deleted before it was missing already when the window read.)
+Under a filter it has read, besides what matches, the documents of the rows that the table had then. A row that has come
+since says nothing: whatever its time, what has landed on its key since the window was registered is an event's to tell.
 """
 
 from __future__ import annotations
@@ -53,11 +55,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Reconciling:
-    """A window that closes and reconciles: what it was to read, and its effective low watermark."""
+    """A window that closes and reconciles: what it was to read, and its effective low watermark. ``rows_too``: behind a
+    filter it has read what matches, and the documents of the rows that were there."""
 
     target: Target
     low: ClusterTime
     window: int
+    rows_too: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ def missing_at_source(
     found = []
     for key in table:
         for window in windows:
-            streamed = key in latest and latest[key] > window.low
+            streamed = key in latest and (window.rows_too or latest[key] > window.low)
             if window.target.holds(key) and key not in there and not streamed:
                 found.append(Missing(key, window.low, window.window))
                 break

@@ -149,15 +149,15 @@ LOST = state(-1, ("initial", TaskState.DONE))
 
 
 def test_a_lost_position_reads_everything_whatever_the_mode_says_of_a_start() -> None:
-    """Also what has a table and is no more, and with reconcile: what was deleted meanwhile has no event. A collection
-    that is filtered cannot be reconciled, and tables outside of the captured scope are somebody else's."""
+    """Also what has a table and is no more, and with reconcile: what was deleted meanwhile has no event. So it is under
+    a filter (the documents of all rows are read then). Tables outside of the captured scope are somebody else's."""
     tables = FakeTables((ELSEWHERE, GONE, ORDERS, PEOPLE))
     start = Start("no_data", tables=tables, options={"initial_filters": {"shop.people": '{"a": 1}'}})
     (load,) = start.asks(LOST, SECOND)
     assert load.id == "heal"
     assert [(w.namespace, w.filter, w.reconcile) for w in load.wanted] == [
         (ORDERS, None, True),
-        (PEOPLE, '{"a": 1}', False),
+        (PEOPLE, '{"a": 1}', True),
         (GONE, None, True),
     ]
     assert start.begins(DONE, SECOND) == [], "it has streamed since"

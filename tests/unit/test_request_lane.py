@@ -71,8 +71,8 @@ class Watched:
         self.waits, self.told, self.writer = waits or Waits(), list[Input](), Writer(error)
         nothing = cast(Any, None)
         self.lane = Lane(
-            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, nothing, self.told.append, nothing,
-            _stopped=cast(threading.Event, self.waits),
+            nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, nothing, nothing,
+            self.told.append, nothing, _stopped=cast(threading.Event, self.waits),
         )  # fmt: skip
 
     def writes_low(self, *windows: WindowId) -> list[Input]:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.keys.keys import end_of_id, is_sharded, start_of_id, whole_id
+from streaming.keys.keys import end_of_id, is_sharded, start_of, start_of_id, whole_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +108,12 @@ Target = KeyRange | KeyList
 def end_of(target: Target) -> Bound | None:
     """The last id of a chunk: where a scan has come to once the chunk has landed."""
     return target.upto if isinstance(target, KeyRange) else target.ids[-1]
+
+
+def span_of(target: Target) -> tuple[str, str | None]:
+    """The least and the greatest key that the target may hold, both included; None where it is open above. Keys must be
+    ordered as the ids are."""
+    if isinstance(target, KeyList):
+        return min(start_of(bound.key) for bound in target.ids), max(bound.key for bound in target.ids)
+    # No key lies before the empty text, so a range that is open below begins with it.
+    return target.after.key if target.after else "", target.upto.key if target.upto else None

@@ -68,7 +68,8 @@ class WriteLow:
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
     """Read the target with read concern majority, at or after ``after_time``, into the READ buffer ->
-    ``ChunkRead``. With ``exact`` the state at that very time (read concern snapshot)."""
+    ``ChunkRead``. With ``exact`` the state at that very time (read concern snapshot). ``rows_too``: besides what the
+    filter matches, the documents of all rows that the table has in the target."""
 
     window: WindowId
     namespace: Namespace
@@ -76,6 +77,13 @@ class ReadChunk:
     filter: str | None
     after_time: ClusterTime
     exact: bool = False
+    rows_too: bool = False
+
+    @classmethod
+    def of(cls, window: Window, after_time: ClusterTime, *, exact: bool = False) -> ReadChunk:
+        """The read of this ``window``, at or after ``after_time``, or (``exact``) as of that time."""
+        rows_too = window.reconcile and window.filter is not None
+        return cls(window.id, window.namespace, window.target, window.filter, after_time, exact, rows_too)
 
 
 @dataclass(frozen=True, slots=True)

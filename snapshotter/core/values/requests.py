@@ -39,8 +39,9 @@ class Wanted:
     """One collection of a request, or a part of it.
 
     ``filter`` is a query document as Extended JSON text. ``keys`` are single ids, ``range`` the ids between two ends:
-    nothing else is read then. ``reconcile``: rows that are missing at source are deleted from the table. ``rewrite``:
-    what is read is written even where the table has it already.
+    nothing else is read then. ``reconcile``: rows that are missing at source are deleted from the table. Under a
+    filter, which proves no absence, the documents of all rows that the table has are read then, besides what matches.
+    ``rewrite``: what is read is written even where the table has it already.
     """
 
     namespace: Namespace
@@ -53,10 +54,6 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.keys and self.range is not None:
             raise ValueError(f"{self.namespace}: single ids and a range of ids exclude each other")
-        if self.reconcile and self.filter is not None:
-            raise ValueError(
-                f"{self.namespace}: absence from a filtered read proves nothing, so no reconcile"
-            )
 
 
 @dataclass(frozen=True, slots=True)

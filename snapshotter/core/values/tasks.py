@@ -109,8 +109,15 @@ class TaskProgress:
 
     @property
     def proves(self) -> bool:
-        """Read to its end, it leaves no row that is missing at source."""
-        return self.state is TaskState.DONE and self.everything and (self.reconcile or self.first_load)
+        """Read to its end, it leaves no row that is missing at source, or behind it."""
+        compared = self.reconcile and not self.keys and self.range is None
+        return self.state is TaskState.DONE and (compared or (self.everything and self.first_load))
+
+    @property
+    def planned_by(self) -> str | None:
+        """The filter that says how many documents a chunk holds. Where the documents of rows that the table has are
+        read besides those that match, any may be one."""
+        return None if self.reconcile else self.filter
 
     def of_whole_ids(self) -> TaskProgress:
         """An id that was asked for means all documents that share it: its collection is sharded by more than that."""

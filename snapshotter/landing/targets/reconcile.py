@@ -6,7 +6,9 @@ table, in the targets of the windows that close:
     missing = keys of the table  anti-join  READs of closing windows  anti-join  keys streamed after the low watermark
 
 A READ that an event superseded proves that the document was there, so all of them count. A key that has an event in
-this batch is left to it, whatever its time: one row a key.
+this batch is left to it, whatever its time: one row a key. Under a filter a window has read what matches, and the
+documents of the rows that the table had when it did; so all that has streamed since it was registered is left to its
+events, whatever their times: a row that came later, by an event of before, was not looked for.
 
 The keys are checkpointed at once. So they are counted before anything is written, the MERGE that deletes them reads no
 table while it writes it, and the literal ranges that prune it come from the keys themselves (rule 10). Usually there
@@ -26,7 +28,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.values.chunks import KeyList, KeyRange
+from snapshotter.core.values.chunks import KeyList, KeyRange, span_of
 from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
@@ -40,10 +42,9 @@ from streaming.keys.keys import ID_ALL, is_sharded, start_of
 from streaming.keys.ranges import Range, cover
 from streaming.layout import AnyLayout, TablePlan
 
-_LIST = pa.schema([("_key", pa.string()), ("_window", pa.int32()), ("_low", pa.int64())])
-_RANGE = pa.schema(
-    [("_least", pa.string()), ("_closed", pa.bool_()), ("_most", pa.string()), *list(_LIST)[1:]]
-)
+_WINDOW = [("_window", pa.int32()), ("_low", pa.int64()), ("_rows_too", pa.bool_())]
+_LIST = pa.schema([("_key", pa.string()), *_WINDOW])
+_RANGE = pa.schema([("_least", pa.string()), ("_closed", pa.bool_()), ("_most", pa.string()), *_WINDOW])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ def missing_rows(
     keys = keys.join(_reads(spark, standing, buffers), "_key", "left_anti")
     if streamed.num_rows:
         newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
-        on = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_low"))
-        keys = keys.join(newer, on, "left_anti")
+        counts_for = F.col("_rows_too") | (F.col("_streamed_time") > F.col("_low"))
+        keys = keys.join(newer, (F.col("_key") == F.col("_streamed_key")) & counts_for, "left_anti")
     missing = held(keys.dropDuplicates(["_key"]))
     numbers = {c.window.id.number: c.window.id for c in reconciling}
     counts = {numbers[row[0]]: row[1] for row in missing.groupBy("_window").count().collect()}
@@ -113,15 +114,14 @@ def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Clos
     bounded = True
     for closing in closings:
         target = closing.window.target
-        window = {"_window": closing.window.id.number, "_low": closing.low.to_int()}
+        number, rows_too = closing.window.id.number, closing.window.filter is not None
+        window = {"_window": number, "_low": closing.low.to_int(), "_rows_too": rows_too}
         if isinstance(target, KeyList):
             for bound in target.ids:
                 (shared if is_sharded(bound.key) else listed).append({"_key": bound.key, **window})
                 spans.append((start_of(bound.key), bound.key))
             continue
-        # No key lies before the empty text, so a range that is open below begins with it.
-        least = target.after.key if target.after is not None else ""
-        most = target.upto.key if target.upto is not None else None
+        least, most = span_of(target)
         ranges.append({"_least": least, "_closed": _with_least(target), "_most": most, **window})
         bounded = bounded and most is not None
         spans += [(least, most)] if most is not None else []
@@ -138,7 +138,9 @@ def _keys_within(spark: SparkSession, table: StateTable, closings: Sequence[Clos
         inside = inside & (F.col("_most").isNull() | (F.col("_key") <= F.col("_most")))
         within = F.broadcast(frame_of(spark, pa.Table.from_pylist(ranges, _RANGE)))
         parts.append(keys.join(within, inside))
-    return reduce(DataFrame.unionByName, [part.select("_key", "_window", "_low") for part in parts])
+    return reduce(
+        DataFrame.unionByName, [part.select("_key", "_window", "_low", "_rows_too") for part in parts]
+    )
 
 
 def _with_least(target: KeyRange) -> bool:
