@@ -41,7 +41,7 @@ def kill(deployment: MongoDeployment) -> None:
 @pytest.mark.parametrize(
     ("strategy", "lose_primary"),
     [
-        pytest.param(Strategy.INSERT_INSERT, step_down, marks=pytest.mark.proof),
+        (Strategy.INSERT_INSERT, step_down),
         (Strategy.INSERT_DELETE, kill),
         (Strategy.CLUSTER_TIME, kill),
     ],

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,6 +110,19 @@ class EngineProcess:
             wait_until(lambda: not _living(family), f"the engine's {names} to end after it", seconds=60)
         process.kill()
         wait_until(lambda: not _living(family), "the killed processes to be gone", seconds=30)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing of it runs meanwhile: SIGSTOP, and SIGCONT, for it and all it has started."""
+        main = self._main()
+        family = [main, *main.children(recursive=True)]
+        for process in _living(family):
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in _living(family):
+                process.resume()
 
     def kill_java(self) -> None:
         """SIGKILL for its JVM alone."""
