@@ -336,6 +336,7 @@ class Engine:
             all_of(lambda: self._wind_up(run, query), *([] if query is None else [query.stop]), run.close)
         if run.error is not None and not isinstance(run.error, StopRequested):
             raise run.error
+        all_of(lambda: self.source.ended(run.position))
         return ends
 
     def _wind_up(self, run: Run, query: StreamingQuery | None) -> None:

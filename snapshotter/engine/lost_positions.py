@@ -1,9 +1,11 @@
 """When a position is lost, and what is done about it.
 
 A position is lost where the oplog no longer reaches back to it, where the deployment is another one than it was taken
-from, and where the source's newest change lies before it (an older copy was restored). The first is the server's word.
-The other two it would answer with silence or with somebody else's changes, so they are looked for: which deployment it
-is before each run, and how far it has come at each look at the source.
+from, and where the source was replaced by an older copy. The first is the server's word. The other two it would answer
+with silence or with somebody else's changes, so they are looked for: which deployment it is before each run, and how
+far it has come at each look at the source. An older copy that is written to soon has come as far again, by its clock;
+it is known by an entry of the oplog that the position has passed and that the copy never had. One is noted once a
+minute and where a run ends well; a copy that lacks less than the last minute before a crash is not noticed.
 
 What follows is for ``engine.position.lost`` to say: the engine fails, or a new position is taken, and the gap between
 the two is recorded, announced, and healed or left (`core.values.gaps`).
@@ -11,11 +13,13 @@ the two is recorded, announced, and healed or left (`core.values.gaps`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pymongo
 import structlog
 from pymongo import MongoClient
 
@@ -26,7 +30,7 @@ from snapshotter.errors import SnapshotterError, cause_of
 from snapshotter.state.storage import Storage, read_object
 from streaming.json_text import to_text
 from streaming.mongo import errors as mongo_errors
-from streaming.mongo.deployment import deployment_id, newest_time
+from streaming.mongo.deployment import deployment_id, newest_time, oplog_has
 from streaming.mongo.errors import ErrorClass, PositionLostError
 from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
@@ -36,6 +40,8 @@ _FILE = "source.json"
 _FORMAT = 1
 _LOOKS, _LOOK_SECONDS = 20, 0.5
 """A node that has just become primary, or a router that has just started, may know of less for a moment."""
+_ENTRY, _ENTRY_SECONDS, _NEXT_SECONDS = "passed", 60.0, 5.0
+_END_SECONDS = 2.0
 
 
 class PositionGone(SnapshotterError):
@@ -49,6 +55,7 @@ class SourceWatch:
     storage: Storage
     client: MongoClient[Any]
     _behind: int = 0
+    _remembers_at: float = 0.0
 
     def check(self, position: ClusterTime | None, pause: Callable[[float], bool]) -> None:
         """Before a run that goes on at ``position`` (None: nothing has landed yet): whether this is the deployment of
@@ -58,6 +65,7 @@ class SourceWatch:
             self.check_head(newest, position)
             if pause(_LOOK_SECONDS):
                 return
+        self._check_entry(position)
 
     def _check_deployment(self, position: ClusterTime | None) -> None:
         """One that does not tell its id is known by the name of its replica set."""
@@ -73,6 +81,23 @@ class SourceWatch:
         if known != {**known, **found}:
             self._write({**known, **found})
 
+    def _check_entry(self, position: ClusterTime | None) -> None:
+        known = self._known()
+        passed = known.pop(_ENTRY, None)
+        if passed is None:
+            return
+        if position is None:
+            self._write(known)
+        elif (
+            oplog_has(self.client, entry := ClusterTime.from_int(int(passed))) is False and entry <= position
+        ):
+            raise PositionLostError(
+                f"the oplog has no entry of {_moment(entry)}, which the position has passed: the source was replaced "
+                "by an older copy, which was written to since. What was written after that copy, and what has landed "
+                "of it, differ",
+                ErrorClass(Kind.POSITION_LOST, Cause.AHEAD),
+            )
+
     def accept(self) -> None:
         """The deployment that is there now is the one that counts."""
         self._write(deployment_id(self.client))
@@ -82,6 +107,7 @@ class SourceWatch:
         more closely, and after some looks in a row the position is lost."""
         if head >= position or (newest := newest_time(self.client)) >= position:
             self._behind = 0
+            self._remember(position)
             return
         if not self._behind:
             _log.warning(
@@ -96,6 +122,22 @@ class SourceWatch:
                 "replaced by an older copy. What was written since that copy, and what has landed of it, differ",
                 ErrorClass(Kind.POSITION_LOST, Cause.AHEAD),
             )
+
+    def ended(self, position: ClusterTime) -> None:
+        """A run has ended well at this position."""
+        self._remembers_at = 0.0
+        with pymongo.timeout(_END_SECONDS):
+            self._remember(position)
+
+    def _remember(self, position: ClusterTime) -> None:
+        """Note the position, if it is that of an entry: it is where a batch ended, and most end at one."""
+        now = time.monotonic()
+        if now < self._remembers_at:
+            return
+        found = oplog_has(self.client, position)
+        self._remembers_at = now + (_NEXT_SECONDS if found is False else _ENTRY_SECONDS)
+        if found:
+            self._write({**self._known(), _ENTRY: str(position.to_int())})
 
     def _known(self) -> dict[str, str]:
         value = read_object(self.storage, _FILE, _FORMAT) or {}

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from bson.timestamp import Timestamp
-from pymongo import MongoClient
+from pymongo import MongoClient, ReadPreference
 from pymongo.errors import OperationFailure, PyMongoError
 
 from streaming.mongo import tls_faults
@@ -234,6 +234,26 @@ def _permitted(name: str, ask: Callable[[], Any]) -> dict[str, str]:
             raise
         return {}
     return {} if found is None else {name: str(found)}
+
+
+def oplog_has(client: RawClient, time: ClusterTime) -> bool | None:
+    """Whether the primary's oplog has an entry of that very time. None where it cannot be told: through mongos, without
+    ``find`` on ``local.oplog.rs``, where the oplog begins later, and where it has not come as far."""
+    if client.is_mongos:
+        return None
+    oplog = client.get_database("local", read_preference=ReadPreference.PRIMARY)["oplog.rs"]
+    wanted = {"ts": 1}
+    try:
+        found = oplog.find_one({"ts": {"$gte": Timestamp(time.t, time.i)}}, wanted, sort=[("$natural", 1)])
+        if found is None or _time(found["ts"]) == time:
+            return None if found is None else True
+        # Asked afterwards: it began no later before.
+        first = oplog.find_one({}, wanted, sort=[("$natural", 1)])
+    except OperationFailure as error:
+        if classify(error).kind is not Kind.PERMISSION:
+            raise
+        return None
+    return None if first is None or _time(first["ts"]) > time else False
 
 
 def oldest_time(client: RawClient) -> ClusterTime:

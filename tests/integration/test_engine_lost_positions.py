@@ -152,7 +152,9 @@ def test_another_deployment_is_no_silent_start(lab: Lab, forgetful: MongoDeploym
 
 def test_an_older_copy_is_no_silent_wait(tmp_path: Path) -> None:
     """The source's newest change lies before the position: a data directory was put back, of a server whose clock was
-    an hour ahead. Each engine is a process of its own, for a client that remembers the later time would tell it."""
+    an hour ahead. Once that copy is written to, and has come further than the position, its oplog lacks an entry that
+    the position has passed. Each engine is a process of its own, for a client that remembers the later time would tell
+    it."""
     with start_mongodb() as deployment:
         options = {
             "name": "shop",
@@ -185,10 +187,17 @@ def test_an_older_copy_is_no_silent_wait(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "copy", data)
         deployment.restart(node)
         assert engine.start("--once").wait() == EXIT_DEFINITE
-        status = engine.status()
-        assert status is not None
-        assert status.error is not None
-        assert "source-behind" in status.error.message
+        assert "source-behind" in error_of(engine)
+        assert once(200, ahead=7_200) == EXIT_DEFINITE
+        assert "source-behind" in error_of(engine)
+        assert "which was written to since" in error_of(engine)
+
+
+def error_of(engine: EngineProcess) -> str:
+    status = engine.status()
+    assert status is not None
+    assert status.error is not None
+    return status.error.message
 
 
 def test_a_heal_goes_on_after_a_restart(lab: Lab, forgetful: MongoDeployment) -> None:
