@@ -95,6 +95,16 @@ def warning(hours: float, least: float) -> str | None:
     )
 
 
+def while_paused(hours: float) -> str | None:
+    """What to say of a stream that is paused beside a runway of ``hours``; None where `warning` says that it is lost."""
+    if not hours:
+        return None
+    return (
+        f"the stream is paused, and the oplog holds its position for {hours:.1f} h more: `snapshotter resume-stream -c "
+        "FILE` before that, or the position is lost"
+    )
+
+
 def outlasted(name: str, seconds: float, hours: float) -> str | None:
     """What to say of the snapshot ``name`` that will take so many ``seconds`` beside a runway of ``hours``; None where
     it is shorter."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from snapshotter.position.runway import Oplog, outlasted, runway_hours, warning
+from snapshotter.position.runway import Oplog, outlasted, runway_hours, warning, while_paused
 from snapshotter.reporting.status import OplogReport, RequestReport, Status
 from streaming.positions import ClusterTime
 
@@ -46,7 +46,11 @@ def _report(oplog: Oplog, position: ClusterTime | None, left: float | None) -> O
 
 
 def _warnings(status: Status, left: float | None, least_hours: float) -> Iterator[str]:
-    if left is None or not least_hours:
+    if left is None:
+        return
+    if status.stream_paused and (standing := while_paused(left)):
+        yield standing
+    if not least_hours:
         return
     if short := warning(left, least_hours):
         yield short

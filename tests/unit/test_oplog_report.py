@@ -74,6 +74,16 @@ def test_a_short_runway_and_a_long_snapshot_are_warned_of() -> None:
     assert with_oplog(held, FULL, 0).warnings == ()
 
 
+def test_a_paused_stream_is_told_how_long_it_may_rest() -> None:
+    """However long that is; not where the position is lost already."""
+    paused = with_oplog(status(T0 + 9 * HOUR, lag_seconds=3_600.0, stream_paused=True), FULL, 0)
+    assert [
+        w for w in paused.warnings if "holds its position for 9.0 h more: `snapshotter resume-stream" in w
+    ]
+    lost = with_oplog(status(T0 - HOUR, stream_paused=True), FULL, 48)
+    assert len(lost.warnings) == 1
+
+
 def test_a_warning_is_logged_when_it_is_new() -> None:
     """Not again with other figures; again once it was gone."""
     watch = OplogWatch(None, 48)  # type: ignore[arg-type] # it is not entered
