@@ -96,7 +96,7 @@ def warning(hours: float, least: float) -> str | None:
 
 
 def while_paused(hours: float) -> str | None:
-    """What to say of a stream that is paused beside a runway of ``hours``; None where `warning` says that it is lost."""
+    """What to say of a paused stream beside a runway of ``hours``; None where `warning` says that it is lost."""
     if not hours:
         return None
     return (
