@@ -105,7 +105,9 @@ _WORDS = tuple(
             r"OutOfMemoryError|Unable to acquire \d+ bytes of memory|UNABLE_TO_ACQUIRE_MEMORY",
             "heap-too-small",
         ),
-        (r"Java heap space|GC overhead limit", "heap-too-small"),
+        (r"Java heap space|GC overhead limit|INVALID_(?:DRIVER|EXECUTOR)_MEMORY", "heap-too-small"),
+        (r"JAVA_GATEWAY_EXITED|Java gateway process exited", "spark-not-started"),
+        (r"spark\.\S+ should be \w+, but was|INVALID_CONF_VALUE", "wrong-option"),
         (r"Python worker exited unexpectedly", "worker-killed"),
         (
             r"ExecutorLostFailure|Executor heartbeat timed out|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",

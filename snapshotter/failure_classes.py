@@ -180,6 +180,12 @@ _ALL = (
         "see who deletes or changes the documents of windows in the signal collection: only the engine may",
     ),
     Condition(
+        "spark-not-started",
+        FailureClass.CONFIGURATION,
+        "Spark's JVM ended before it was ready, and has said why above: check spark.master, spark.driver.memory, "
+        "spark.jars.packages and the like, and that there is a Java",
+    ),
+    Condition(
         "no-python",
         FailureClass.CONFIGURATION,
         "let PYSPARK_PYTHON name a Python that is there on every executor",

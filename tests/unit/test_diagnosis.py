@@ -115,6 +115,18 @@ FETCH_FAILED = (
             "heap-too-small",
             4,
         ),
+        (
+            RuntimeError("[INVALID_DRIVER_MEMORY] System memory 202768384 must be at least 471859200."),
+            "resource",
+            "heap-too-small",
+            4,
+        ),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+            "configuration",
+            "spark-not-started",
+            3,
+        ),
         (MemoryError(), "resource", "memory-short", 4),
         (
             RuntimeError(
