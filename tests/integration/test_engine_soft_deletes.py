@@ -136,3 +136,30 @@ def test_a_table_that_is_switched_there_and_back(lab: Lab) -> None:
         assert found(ask(lab, engine, "remove", reconcile=True)) == (0, 0, 2, 3)
         assert set(states(lab)) == {4, 5, 9}
         assert_sound(lab, engine)
+
+
+def test_a_configuration_with_unwrap_is_honoured(lab: Lab) -> None:
+    """As nearly every lakehouse has it: deletes are rewritten, so they are soft, and fields of the envelope are columns
+    of events, READs and deletes alike. A document with a field of such a name keeps it, rescued."""
+    unwrap = {
+        "type": "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState",
+        "delete.tombstone.handling.mode": "rewrite",
+        "add.fields": "op,source.ts_ms,source.ord:nr,collection",
+    }
+    lab.with_options("insert_insert", snapshot__mode="initial", transforms="flat")
+    lab.options |= {f"transforms.flat.{name}": value for name, value in unwrap.items()}
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": n, "__op": "theirs"} for n in range(4)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        orders.delete_one({"_id": 0})
+        orders.update_one({"_id": 1}, {"$set": {"v": 10}})
+        engine.catch_up(SECONDS)
+        assert states(lab) == {0: (0, "d", True), 1: (10, "u", False), 2: (2, "r", False), 3: (3, "r", False)}
+        for row in lab.rows("orders"):
+            assert row["__op"] == row["_op"]
+            assert row["__source_ts_ms"] == int(row["_source_ts"].timestamp() * 1_000)
+            assert row["__nr"] == row["_cluster_time"] & 0xFFFFFFFF
+            assert row["__collection"] == "orders"
+        assert found(ask(lab, engine, "again", reconcile=True)) == (0, 0, 0, 3)
+        assert_sound(lab, engine)
