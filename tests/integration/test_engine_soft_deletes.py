@@ -9,9 +9,12 @@ import pytest
 
 from snapshotter.api import Snapshotter
 from snapshotter.core.values.tasks import TaskProgress, TaskState
-from tests.support.engines import SECONDS, Lab, lab, limits
+from snapshotter.testing.mongodb import MongoDeployment
+from tests.support.engines import SECONDS, Lab, lab, limits, quiet_rereads
+from tests.support.mongos import mongos_before
+from tests.support.oplogs import forget, forgetful
 
-__all__ = ["lab"]
+__all__ = ["forgetful", "lab"]
 
 pytestmark = pytest.mark.guard
 
@@ -163,3 +166,60 @@ def test_a_configuration_with_unwrap_is_honoured(lab: Lab) -> None:
             assert row["__collection"] == "orders"
         assert found(ask(lab, engine, "again", reconcile=True)) == (0, 0, 0, 3)
         assert_sound(lab, engine)
+
+
+@pytest.mark.slow
+def test_healing_marks_what_is_gone(lab: Lab, forgetful: MongoDeployment) -> None:
+    """A gap in which documents went, came back and came anew is healed without a row lost: those that are gone are
+    marked, one that the stream saw deleted is revived, and counts are those of live rows. Healed once more, nothing
+    differs."""
+    lab.uri, lab.client = forgetful.uri, forgetful.client()
+    lab.with_options("cluster_time", snapshot__mode="initial", delta__deletes__mode="soft")
+    lab.options["engine.position.lost"] = "heal"
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": n} for n in range(10)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        orders.delete_many({"_id": {"$in": [0, 1]}})
+        engine.catch_up(SECONDS)
+    orders.insert_many([{"_id": 0, "v": 0}, {"_id": 20, "v": 20}])
+    orders.delete_many({"_id": {"$in": [2, 3, 4]}})
+    orders.update_one({"_id": 5}, {"$set": {"v": 50}})
+    forget(forgetful)
+    with lab.running() as engine:
+        engine.until("the gap", lambda: lab.status().gaps, SECONDS)
+        assert found(engine.wait("heal", SECONDS).tasks[0]) == (2, 1, 3, 4)
+        gone = {n: (n, "d", True) for n in (1, 2, 3, 4)}
+        kept = {n: (n, "r", False) for n in (0, 6, 7, 8, 9, 20)}
+        assert states(lab) == gone | kept | {5: (50, "r", False)}
+        assert_sound(lab, engine)
+        again = engine.wait(engine.execute_snapshot(lab.name("orders"), reconcile=True), SECONDS)
+        assert found(again.tasks[0]) == (0, 0, 0, 7)
+
+
+def test_rows_under_a_former_shard_key_are_marked(lab: Lab) -> None:
+    """Nothing streams a delete of them; they are deleted all the same, once, while the document lives under its new
+    key."""
+    with mongos_before(lab.uri) as mongos:
+        lab.uri = mongos.uri
+        mongos.shard(lab.name("orders"), "region")
+        lab.with_options("cluster_time", snapshot__mode="initial", delta__deletes__mode="soft")
+        orders = lab.collection("orders")
+        orders.insert_many([{"_id": n, "v": 0, "region": "eu"} for n in range(4)])
+        mongos.learn(lab.name("orders"), orders.find())
+        with lab.running() as engine:
+            engine.wait("initial", SECONDS)
+            for version in (1, 2):  # the second one finds the deleted row beside the live one
+                orders.replace_one({"_id": 1}, {"region": "us", "v": version})
+                orders.update_one({"_id": 2}, {"$set": {"region": "us", "v": version}})
+                for _ in range(2):
+                    engine.catch_up(SECONDS)
+                    quiet_rereads(engine)
+            engine.catch_up(SECONDS)
+            found = {(row["_id"], row["region"]): (row["v"], row["_deleted"]) for row in lab.rows("orders")}
+            assert found == {
+                **{(n, "eu"): (0, False) for n in (0, 3)},
+                **{(n, "eu"): (0, True) for n in (1, 2)},
+                **{(n, "us"): (2, False) for n in (1, 2)},
+            }
+            assert_sound(lab, engine)
