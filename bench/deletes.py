@@ -1,8 +1,8 @@
 """What soft deletes cost beside removing rows: ``python -m bench.deletes``.
 
-Two tables of the same 1,000,000 orders, one of each mode, get the same batches by turns in one JVM, written as large
-tables are (upsert). Seconds of a landing, the median of the last rounds; compare ratios. Nothing but the landing is
-timed: no MongoDB, no decoding.
+Two tables of the same 1,000,000 orders, of eight files in the order of their keys, one of each mode, get the same
+batches of 2,000 keys by turns in one JVM, written as large tables are (upsert). Seconds of a landing, the median of the
+last rounds; compare ratios. Nothing but the landing is timed: no MongoDB, no decoding.
 """
 
 from __future__ import annotations
@@ -26,9 +26,15 @@ from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, Struct, TablePlan
 from streaming.namespaces import Namespace
 
-ROWS, BATCH, ROUNDS, WARM = 1_000_000, 2_000, 9, 3
+ROWS, BATCH, FILES, ROUNDS, WARM = 1_000_000, 2_000, 8, 8, 3
 MODES = {"remove": FurtherColumns(), "soft": FurtherColumns(soft=True)}
-MIXES = {"10 % deletes": 10, "deletes alone": 100, "no deletes": 0}
+MIXES = {
+    "no deletes": (0, 0),
+    "a tenth deletes, of one file": (10 * FILES, (FILES - 1) * ROWS // FILES),
+    "a tenth deletes, of all files": (10, 0),
+    "deletes alone": (100, 0),
+}
+"""How many per cent of the keys from which one on are deletes; the others are updates."""
 ADDRESS = Struct((Column("street", Scalar("string")), Column("city", Scalar("string"))))
 PLAN = TablePlan(
     (
@@ -61,11 +67,13 @@ def orders(ids: DataFrame) -> DataFrame:
     )
 
 
-def batch(spark: SparkSession, number: int, deletes: int) -> DataFrame:
-    """The batch ``number``: keys all over the table that no other batch has, ``deletes`` per cent of them deletes."""
+def batch(spark: SparkSession, number: int, deletes: int, first: int) -> DataFrame:
+    """The batch ``number``: keys all over the table that no other batch has; from the ``first`` one on ``deletes`` per
+    cent of them are deletes."""
     step = ROWS // BATCH
     rows = orders(spark.range(number, ROWS, step).coalesce(2))
-    op = F.when(F.pmod(F.xxhash64("_key"), F.lit(100)) < deletes, "d").otherwise("u")
+    deleted = (F.col("_id") >= first) & (F.pmod(F.xxhash64("_key"), F.lit(100)) < deletes)
+    op = F.when(deleted, "d").otherwise("u")
     return rows.withColumn("_op", op).localCheckpoint()
 
 
@@ -94,14 +102,15 @@ def main() -> None:
             place = Namespace("shop", name)
             table = StateTable(COLUMNS, spark, str(folder / name), place, "bench", further=further)
             table.create(PLAN)
-            table.land(orders(spark.range(ROWS)), batch_id=0, metadata={}, how="append", key_ranges=None)
+            rows = orders(spark.range(0, ROWS, 1, FILES))
+            table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)
             tables[name] = table
         number = 0
-        for mix, deletes in MIXES.items():
+        for mix, (deletes, first) in MIXES.items():
             took: dict[str, list[float]] = {name: [] for name in tables}
             for at in range(ROUNDS):
                 number += 1
-                source = batch(spark, number, deletes)
+                source = batch(spark, number, deletes, first)
                 for name in sorted(tables, reverse=at % 2 == 0):
                     took[name].append(landing(tables[name], source, number))
                 free_checkpoint(source)

@@ -33,7 +33,7 @@ from pyspark.sql import functions as F
 from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, matched
 from streaming.delta.row_writer import Batch, Source
-from streaming.delta.state_merge import guarded
+from streaming.delta.state_merge import guarded, ranges_of
 from streaming.delta.transaction import PLACE, Removed, Transaction
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _upsert(
             made, written = transaction.write(reduce(DataFrame.unionByName, rows))
         marked = (0, 0)
         if soft is not None and removed.deletes:
-            marked = transaction.write(_kept(transaction, files, source, soft))
+            marked = transaction.write(_kept(transaction, source, soft))
     updated = min(removed.rows - removed.deletes, written)  # more rows went where a key had several
     deleted = removed.deletes if soft is None else 0
     figures = {
@@ -145,13 +145,13 @@ def _to_write(source: Source, matches: Matches | None) -> DataFrame | None:
     return None if source.rows is None and not differing and reads.isEmpty() else reads
 
 
-def _kept(transaction: Transaction, files: Any, source: Source, soft: SoftDeletes) -> DataFrame:
-    """The rows of keys that the source deletes, as they lie in these files, with what is the delete's: one a key, by
-    which they are sorted out into few files."""
+def _kept(transaction: Transaction, source: Source, soft: SoftDeletes) -> DataFrame:
+    """The rows of keys that the source deletes, as they are in the table, with what is the delete's: one a key, by
+    which they are sorted out into few files. Whole rows are read, so no more files than may hold one of these keys."""
     assert source.rows is not None, "deletes are rows"
     deletes = source.rows.where(F.col(OP) == "d")
     said = deletes.select(KEY, *(F.col(quoted(name)).alias(_OF_DELETE + name) for name in soft.columns))
-    old = transaction.rows_and_places(files).drop(*PLACE)
+    old = transaction.rows_and_places(transaction.files(ranges_of(deletes))).drop(*PLACE)
     both = old.join(F.broadcast(said) if source.known.few else said, KEY)
     columns = [
         F.col(quoted(_OF_DELETE + name)).alias(name) if name in soft.columns else F.col(quoted(name))

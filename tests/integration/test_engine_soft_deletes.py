@@ -36,8 +36,13 @@ def states(lab: Lab) -> dict[Any, tuple[int, str, bool | None]]:
 
 
 def live(lab: Lab, engine: Snapshotter) -> set[Any]:
-    """The ids of live rows, as a program asks for them."""
-    return {row["_id"] for row in engine.live_rows(lab.name("orders")).select("_id").collect()}
+    """The ids of live rows, as a program asks for them; in SQL they are the same."""
+    found = {row["_id"] for row in engine.live_rows(lab.name("orders")).select("_id").collect()}
+    path = engine.table_path(lab.name("orders"))
+    chosen = f"SELECT * FROM delta.`{path}` WHERE _deleted IS NOT TRUE"
+    engine.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW live_orders AS {chosen}")
+    assert found == {row["_id"] for row in engine.spark.sql("SELECT _id FROM live_orders").collect()}
+    return found
 
 
 def assert_sound(lab: Lab, engine: Snapshotter) -> None:
