@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from bson import ObjectId
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from signals.actions import PauseStream, Restart, ResumeStream, Write
 from signals.notifications.notification import Notification
@@ -35,6 +35,7 @@ from snapshotter.reporting.answers import DryRun
 from snapshotter.reporting.progress_view import View
 from snapshotter.reporting.window_log import LandedWindow
 from snapshotter.verification.verify import VerifyResult, verify_collection
+from streaming.delta.further_values import live
 from streaming.delta.table_paths import state_path, under
 from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
@@ -202,6 +203,11 @@ class Snapshotter:
     def table_path(self, collection: str) -> str:
         """Where the Delta table of ``database.collection`` lies."""
         return under(self.settings.warehouse(), state_path(Namespace.parse(collection)))
+
+    def live_rows(self, collection: str) -> DataFrame:
+        """The rows of the documents that ``database.collection`` has: with soft deletes its table holds others as well,
+        where ``_deleted`` is true."""
+        return live(self.spark.read.format("delta").load(self.table_path(collection)))
 
     def verify(self, collection: str) -> VerifyResult:
         """Compare every document of ``database.collection`` with its row, while the engine runs. Documents may change

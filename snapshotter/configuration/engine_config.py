@@ -19,6 +19,7 @@ from snapshotter.core.values.memory import SECONDS
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
+from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.fields.rules import FieldRules
 from streaming.layout import AnyLayout
 from streaming.layouts.columns.layout import COLUMNS
@@ -44,6 +45,7 @@ class EngineConfig:
     collections_fail: bool = False
     signals: Namespace | None = None
     layout: AnyLayout = LAYOUT
+    further: FurtherColumns = NOTHING_FURTHER
     fields: FieldRules = field(default_factory=FieldRules)
     policy: SnapshotPolicy = MODES["initial"]
     initial_collections: NameList | None = None

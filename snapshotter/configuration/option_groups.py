@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
+from snapshotter.configuration.deletes_options import DeletesOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -434,6 +435,7 @@ GROUPS: dict[str, type[Group]] = {
     "heartbeat": HeartbeatOptions,
     "retry": RetryOptions,
     "delta": DeltaOptions,
+    "deletes": DeletesOptions,
     "engine": EngineOptions,
 }
 """The groups of ``Settings``, by attribute."""

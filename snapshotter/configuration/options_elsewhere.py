@@ -25,7 +25,6 @@ heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topi
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
 delta.changelog.*                          | | changelog tables
-delta.deletes.*                            | | soft deletes
 """
 
 REFUSED = """
@@ -44,9 +43,9 @@ header.converter                           | | there are no headers
 header.converter.*                         | | there are no headers
 converters                                 | | documents go straight into tables
 post.processors                            | | documents go straight into tables
-transforms                                 | | each is named in a warning: none is carried out yet
+transforms                                 | | each but ExtractNewDocumentState is named as not carried out
 transforms.*                               | | named with the one that they belong to
-predicates                                 | | each is named in a warning: none is carried out yet
+predicates                                 | | each is named in a warning: none is carried out
 predicates.*                               | | named with the one that they belong to
 topic.creation.*                           | | there are no topics
 topic.naming.strategy                      | DefaultTopicNamingStrategy | there are no topics
@@ -113,16 +112,16 @@ consumer.override.*                        | | it is for Kafka Connect
 internal.*                                 | | it is internal to Debezium
 debezium.sink.*                            | | the sink is Delta
 debezium.format.*                          | | the sink is Delta
-debezium.transforms                        | | each is named in a warning: none is carried out yet
+debezium.transforms                        | | each but ExtractNewDocumentState is named as not carried out
 debezium.transforms.*                      | | named with the one that they belong to
-debezium.predicates                        | | each is named in a warning: none is carried out yet
+debezium.predicates                        | | each is named in a warning: none is carried out
 debezium.predicates.*                      | | named with the one that they belong to
 debezium.api.*                             | | it is for Debezium Server
 quarkus.*                                  | | it is for Debezium Server
 array.encoding                             | array | tables keep arrays and structs
 flatten.struct                             | false | tables keep arrays and structs
 flatten.struct.delimiter                   | _ | tables keep arrays and structs
-delete.tombstone.handling.mode             | tombstone | a delete removes the row
+delete.tombstone.handling.mode             | tombstone | delta.deletes.mode does this
 route.by.field                             | | there are no topics
 replace.null.with.default                  | true | tables keep nulls
 """

@@ -23,6 +23,7 @@ from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
 from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
+from snapshotter.configuration.deletes_options import DELETES, DeletesMode, DeletesOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -46,11 +47,13 @@ from snapshotter.configuration.options import as_option_text, catalogue
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
+from snapshotter.configuration.unwrap import Unwrap, unwrap_of
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import MASK, ConfigurationError, Problem, redact
 from snapshotter.position.own_file import read_start
 from snapshotter.position.starts import Start
+from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.table_paths import encode_name, engine_path, under
 
 WAREHOUSE = "delta.warehouse"
@@ -82,8 +85,10 @@ class Settings(BaseModel):
     heartbeat: HeartbeatOptions
     retry: RetryOptions
     delta: DeltaOptions
+    deletes: DeletesOptions
     engine: EngineOptions
     spark: dict[str, str]
+    unwrap: Unwrap = Unwrap()
     warnings: tuple[str, ...] = ()
     out_of_sight: frozenset[str] = frozenset()
 
@@ -120,16 +125,20 @@ class Settings(BaseModel):
         known, spark, warnings = sorted_out(resolved.values, problems)
         groups = {attribute: read_group(kind, known, broken, problems) for attribute, kind in GROUPS.items()}
         problems.extend(_spanning(groups))
+        unwrap = unwrap_of(resolved.values, known.get("topic.prefix") or known.get("name") or "")
+        problems.extend(unwrap.problems)
         if problems:
             raise ConfigurationError.of(source, [old.told(resolved.told(problem)) for problem in problems])
         whole: dict[str, Any] = groups
         naming: NamingOptions = whole["naming"]
-        said = [*resolved.warnings, *old.warnings, *warnings, *_warnings(whole)]
+        of_unwrap = [*unwrap.warnings, *unwrap.overruled(whole["deletes"].mode)]
+        said = [*resolved.warnings, *old.warnings, *warnings, *of_unwrap, *_warnings(whole)]
         return cls(
             name=naming.name or naming.topic_prefix,
             topic_prefix=_prefix(naming),
             **whole,
             spark=spark,
+            unwrap=unwrap,
             warnings=tuple(resolved.hidden(warning) for warning in said),
             out_of_sight=_out_of_sight(resolved),
         )
@@ -156,6 +165,16 @@ class Settings(BaseModel):
         """Where a first start begins, if that is set. Raises ValueError where it names a file that is gone."""
         text = self.engine.position_start
         return None if text is None else read_start(text)
+
+    @property
+    def deletes_mode(self) -> DeletesMode:
+        """What becomes of rows of deleted documents: as set, else as a transform asks."""
+        return self.unwrap.deletes_in_force(self.deletes.mode)
+
+    @property
+    def further_columns(self) -> FurtherColumns:
+        """What tables have beside the documents' columns and ours."""
+        return FurtherColumns(self.deletes_mode is DeletesMode.SOFT, self.unwrap.added)
 
     def warehouse(self) -> str:
         """The folder or URI of all tables and state; a local path is made absolute."""
@@ -214,6 +233,7 @@ class Settings(BaseModel):
         }
         result[checks.STRATEGY] = self.watermark_strategy.value
         result[POSITION_LOST] = (self.engine.position_lost or by_mode(policy(self.snapshot))).value
+        result[DELETES] = self.deletes_mode.value
         result |= {name: shown(name, value) for name, value in sorted(self.spark.items())}
         return result | {name: MASK for name in self.out_of_sight if name in result}
 

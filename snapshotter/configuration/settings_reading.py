@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from snapshotter.configuration import transforms
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import SPARK_PREFIX, Status, find, is_secret, nearest
+from snapshotter.configuration.unwrap import honoured
 from snapshotter.errors import MASK, Problem, redact
 
 
@@ -54,7 +55,7 @@ def sorted_out(
             problems.append(Problem(name, f"is refused: {option.doc}; remove it", shown(name, value)))
         else:
             warnings.append(f"{name} has no effect here: {option.doc}")
-    return known, spark, [*warnings, *transforms.warnings(values)]
+    return known, spark, [*warnings, *transforms.warnings(values, honoured(values))]
 
 
 def read_group(

@@ -1,7 +1,8 @@
 """What a configuration says of Kafka Connect's single message transforms, and of the predicates that go with them.
 
 ``transforms`` lists names, ``transforms.X.type`` is the class of one, and ``transforms.X.*`` are its options; the same
-with ``predicates``. Debezium Server calls them ``debezium.transforms``. None is carried out so far, and each is named.
+with ``predicates``. Debezium Server calls them ``debezium.transforms``. One is honoured (`unwrap`); each other one is
+named as not carried out.
 """
 
 from __future__ import annotations
@@ -41,9 +42,12 @@ def declared(values: Mapping[str, str]) -> Iterator[Declared]:
             yield Declared(family, name, options.pop("type", "").strip(), options)
 
 
-def warnings(values: Mapping[str, str]) -> Iterator[str]:
-    """What is not carried out, one sentence for each; and options of those that are not listed."""
+def warnings(values: Mapping[str, str], honoured: Declared | None = None) -> Iterator[str]:
+    """What is not carried out, one sentence for each but the one that is ``honoured``; and options of those that are
+    not listed."""
     for one in declared(values):
+        if one == honoured:
+            continue
         kind = one.kind or f"{one.family}.{one.name}.type is not set"
         why = _WHY[one.family.rpartition(".")[2]]
         yield f"{one.family}: {one.name} ({kind}) is not carried out: {why}"

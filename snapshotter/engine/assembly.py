@@ -43,6 +43,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
         fields=FieldRules.parse(options),
+        further=settings.further_columns,
         policy=decides,
         collections_max=settings.guardrail.collections_max,
         collections_fail=settings.guardrail.limit_action is LimitAction.FAIL,

@@ -443,4 +443,5 @@ class Engine:
         config, layout = self.config, self.config.layout
         sample = partial(sample_plan, layout, self.client, config.fields)
         mine = self.identity
-        return Tables(self.spark, config.warehouse, mine.application_id, layout, sample, mine.owner)
+        columns = layout, sample, mine.owner, config.further
+        return Tables(self.spark, config.warehouse, mine.application_id, *columns)

@@ -20,6 +20,7 @@ from snapshotter.core.values.chunks import Target, span_of
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
 from streaming.column_names import Path
+from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner, TableMark
@@ -75,7 +76,8 @@ class Tables:
 
     ``layout`` is that of all of them. ``sample`` looks at a collection, to plan the columns of a table that does not
     exist yet. ``app_id`` names the checkpoint that batches are counted by, once a batch has begun. ``owner`` gives the
-    engine that they are for; where it gives None, ownership is not checked.
+    engine that they are for; where it gives None, ownership is not checked. ``further``: columns of all of them beside
+    the plan's.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Tables:
         layout: AnyLayout,
         sample: Callable[[Namespace], TablePlan],
         owner: Callable[[], Owner | None] = lambda: None,
+        further: FurtherColumns = NOTHING_FURTHER,
     ) -> None:
         self._spark = spark
         self._warehouse = warehouse
@@ -93,6 +96,7 @@ class Tables:
         self._layout = layout
         self._sample = sample
         self._owner = owner
+        self._further = further
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}
@@ -138,9 +142,8 @@ class Tables:
                 except ValueError as error:
                     step = "leave the collection out (collection.exclude.list), or rename it"
                     raise TableUnusable(namespace, "name", str(error), step) from error
-                table = StateTable(
-                    self._layout, self._spark, path, namespace, self.application_id(), owner=self._owner()
-                )
+                where, app_id = (self._spark, path, namespace), self.application_id()
+                table = StateTable(self._layout, *where, app_id, owner=self._owner(), further=self._further)
                 opened = self._open[namespace] = OpenTable(table, table.open())
                 opened.tell_refusals()
             return opened

@@ -24,8 +24,9 @@ from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
 from streaming.canonical.documents import canonical_document, content_hash
 from streaming.canonical.selected import Rule, selected_document
-from streaming.column_names import DELETED, KEY, RESCUED_DATA, quoted
+from streaming.column_names import KEY, RESCUED_DATA, quoted
 from streaming.decode.keys import MissingId, key_at
+from streaming.delta.further_values import live
 from streaming.keys.shard_keys import ShardKey
 from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import RawClient, connect
@@ -85,8 +86,7 @@ def table_contents(
     """``_key`` and ``content`` of each row of a state ``table``, or of those with these ``keys``; rows marked as
     deleted do not count. ``layout`` makes documents of the rows by ``plan``, which has to be the table's own.
     ``whole``: contents are canonical bytes, not hashes."""
-    if DELETED in table.columns:
-        table = table.where(~F.coalesce(F.col(DELETED), F.lit(False)))
+    table = live(table)
     if keys is not None:
         asked = frame_of(table.sparkSession, pa.table({KEY: pa.array(sorted(keys), pa.string())}))
         table = table.join(F.broadcast(asked), KEY, "left_semi")

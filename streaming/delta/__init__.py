@@ -3,6 +3,8 @@
 __all__ = [
     "comparison",
     "delta_log",
+    "further_columns",
+    "further_values",
     "landing_errors",
     "last_landing",
     "local_checkpoints",

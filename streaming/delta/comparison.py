@@ -4,7 +4,7 @@ A row that equals its document says so already: it is left as it is, so a sound 
 files, and whoever follows the table's changes sees real ones only. Equality is that of rows as they land: every column
 of ours, and what is rescued. When something was written, and by what operation, is no part of it; nor are columns that
 somebody has added. It is taken from the table's own columns, never from a digest beside them, so a row that was altered
-by hand differs.
+by hand differs. A row that is marked as deleted equals no document: a READ of its key brings it back.
 
 Numbers are equal where Spark holds them equal: a negative zero is a zero, and NaN is NaN.
 """
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
+from streaming.delta.further_values import is_live, is_marked
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_schema import of_schema
 
@@ -28,15 +29,23 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _ROW, _READ, _SAME = "_snapshotter_row", "_snapshotter_read", "_snapshotter_same"
+_LIVE = "_snapshotter_live"
 _OF_THE_WRITE = frozenset({KEY, CLUSTER_TIME, SOURCE_TS, OP})
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What READs have found: how many rows of the table they ``changed``, and how many they left ``unchanged``."""
+    """What READs have found: how many live rows of the table they ``changed``, how many they left ``unchanged``, and
+    how many that were marked as deleted they have ``revived``."""
 
     changed: int = 0
     unchanged: int = 0
+    revived: int = 0
+
+    @property
+    def differing(self) -> int:
+        """How many rows READs take the place of."""
+        return self.changed + self.revived
 
 
 NOTHING_FOUND = Found()
@@ -67,7 +76,7 @@ class Matches:
     @property
     def differing(self) -> DataFrame:
         """The table's rows that have to go, without what tells them apart."""
-        return self.frame.where(~F.col(_SAME)).drop(_SAME)
+        return self.frame.where(~F.col(_SAME)).drop(_SAME, _LIVE)
 
     @property
     def to_write(self) -> DataFrame:
@@ -79,7 +88,7 @@ class Matches:
     @property
     def all_equal(self) -> bool:
         """Whether nothing is left to write."""
-        return not self.found.changed and self.to_write.isEmpty()
+        return not self.found.differing and self.to_write.isEmpty()
 
     def free(self) -> None:
         free_checkpoint(self.frame)
@@ -89,23 +98,25 @@ def matched(table: DataFrame, reads: Reads, *, few: bool, keep: Sequence[str] = 
     """Hold ``reads`` against the rows of ``table``, and keep these columns of it. ``few``: the READs fit every
     executor. Where the table has several rows of one key (two engines have landed there), none of them is equal."""
     equal = F.lit(False)
-    rows = table.select(KEY, *keep)
+    alive = (is_live() if is_marked(table.schema) else F.lit(True)).alias(_LIVE)
+    rows = table.select(KEY, *keep, alive)
     against = reads.rows.select(KEY)
     if not reads.rewrite:
-        rows = table.select(KEY, *keep, _compared(table, reads.ours).alias(_ROW))
+        rows = table.select(KEY, *keep, alive, _compared(table, reads.ours).alias(_ROW))
         against = reads.rows.select(KEY, _compared(reads.rows, reads.ours).alias(_READ))
-        equal = F.col(_ROW).eqNullSafe(F.col(_READ))
+        equal = F.col(_LIVE) & F.col(_ROW).eqNullSafe(F.col(_READ))
     joined = rows.join(F.broadcast(against) if few else against, KEY)
     alone = F.count(F.lit(1)).over(Window.partitionBy(KEY)) == 1
-    same = joined.select(KEY, *keep, equal.alias(_SAME))
-    frame = held(same.select(KEY, *keep, (F.col(_SAME) & alone).alias(_SAME)))
+    same = joined.select(KEY, *keep, _LIVE, equal.alias(_SAME))
+    frame = held(same.select(KEY, *keep, _LIVE, (F.col(_SAME) & alone).alias(_SAME)))
+    differs, lives = ~F.col(_SAME), F.col(_LIVE)
+    changed, revived = (F.count_distinct(F.when(differs & one, F.col(KEY))) for one in (lives, ~lives))
     try:
-        counts = frame.agg(F.count_if(_SAME), F.count_distinct(F.when(~F.col(_SAME), F.col(KEY)))).first()
+        counts = frame.agg(changed, F.count_if(_SAME), revived).first()
     except BaseException:
         free_checkpoint(frame)
         raise
-    unchanged, changed = counts or (0, 0)
-    return Matches(frame, reads.rows, Found(changed, unchanged))
+    return Matches(frame, reads.rows, Found(*(counts or (0, 0, 0))))
 
 
 def _compared(frame: DataFrame, ours: StructType) -> Column:

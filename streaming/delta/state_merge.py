@@ -20,13 +20,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from delta.tables import DeltaTable
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from streaming.column_names import KEY, OP
+from streaming.column_names import DELETED, KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, matched
 from streaming.delta.delta_log import USER_METADATA, configured, record
 from streaming.delta.row_writer import Batch, Source
@@ -34,6 +34,8 @@ from streaming.keys.ranges import RANGES_MAX, Range, cover
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from streaming.delta.further_values import SoftDeletes
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
@@ -113,13 +115,15 @@ class DeltaMerge:
 
     ``vectors`` marks old rows in deletion vectors, half of a MERGE's jobs; without, the files that hold them are
     rewritten. ``how``: what `merge` does besides (`state_table.StateTable.land`): "insert" leaves rows of known keys as
-    they are, "replace" also deletes rows whose keys the source has not.
+    they are, "replace" also deletes rows whose keys the source has not. ``soft``: how rows of deleted documents are
+    kept, if they are.
     """
 
     session: SparkSession
     path: str
     vectors: bool = True
     how: Literal["merge", "insert", "replace"] = "merge"
+    soft: SoftDeletes | None = None
 
     def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`; the batch's marks are the session's.
@@ -152,15 +156,31 @@ class DeltaMerge:
         builder = DeltaTable.forPath(self.session, self.path).alias("t").merge(rows.alias("s"), condition)
         deletes = F.col(f"s.{OP}") == "d"
         if updates:
-            builder = builder.whenMatchedDelete(deletes).whenMatchedUpdateAll()
+            builder = self._deleting(builder, deletes).whenMatchedUpdateAll()
         if replaces:
-            builder = builder.whenNotMatchedBySourceDelete()
+            builder = self._emptying(builder)
         with configured(self.session, settings):
             try:
                 builder.whenNotMatchedInsertAll(~deletes).execute()
             finally:
                 free()
         return found
+
+    def _deleting(self, builder: DeltaMergeBuilder, deletes: Column) -> DeltaMergeBuilder:
+        """What becomes of rows that the source deletes."""
+        if self.soft is None:
+            return builder.whenMatchedDelete(deletes)
+        marks = {quoted(name): F.col(f"s.{quoted(name)}") for name in self.soft.columns}
+        return builder.whenMatchedUpdate(deletes, cast("Any", marks))
+
+    def _emptying(self, builder: DeltaMergeBuilder) -> DeltaMergeBuilder:
+        """What becomes of rows whose keys the source has not. Those that are marked already are left alone."""
+        if self.soft is None:
+            return builder.whenNotMatchedBySourceDelete()
+        assert self.soft.emptied, "who replaces knows when the rows went"
+        marks = {quoted(name): value for name, value in self.soft.emptied.items()}
+        live = ~F.coalesce(F.col(f"t.{DELETED}"), F.lit(False))
+        return builder.whenNotMatchedBySourceUpdate(live, cast("Any", marks))
 
     def _rows_of(self, source: Source) -> tuple[DataFrame | None, Found, Callable[[], None]]:
         """What is to be merged (None: nothing); what its READs have found; and what frees the frame afterwards."""

@@ -1,7 +1,7 @@
 """One Delta state table: the current documents of one collection.
 
-Columns: ``_key`` (the MERGE key, and what the table is clustered by), the columns of the plan,
-``_rescued_data``, ``_cluster_time``, ``_source_ts``, ``_op``.
+Columns: ``_key`` (the MERGE key, and what the table is clustered by), the columns of the plan, ``_rescued_data``,
+``_cluster_time``, ``_source_ts``, ``_op``, and further ones (`streaming.delta.further_columns`).
 
 **Exactly one data commit per table, batch, and part.** A landing carries ``(app_id, batch_id)``, which Delta records
 in the same commit. A batch has one part, or two: rows that are only appended may follow what is merged in a commit of
@@ -36,6 +36,8 @@ from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
 from streaming.delta.comparison import NOTHING_FOUND, Found, Reads
 from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
+from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
+from streaming.delta.further_values import Further, ddl, live, with_fields
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
@@ -101,8 +103,9 @@ class StateTable:
     meet the record of an older one. ``layout`` says what columns the table has for documents. ``settings`` are Spark
     settings of this table's landings. A table of up to ``small_bytes`` has its files written anew where rows change; a
     larger one gets deletion vectors.
-    ``owner``: the engine that it is written for; None asks nobody. Not for use by several threads at once; different
-    tables may be landed side by side.
+    ``owner``: the engine that it is written for; None asks nobody. ``further``: the columns that it is to have beside
+    its plan's, and whether rows of deleted documents stay. Not for use by several threads at once; different tables may
+    be landed side by side.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class StateTable:
         settings: Mapping[str, str] | None = None,
         small_bytes: int = SMALL_BYTES,
         owner: Owner | None = None,
+        further: FurtherColumns = NOTHING_FURTHER,
     ) -> None:
         if "${" in app_id:
             raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
@@ -125,6 +129,7 @@ class StateTable:
         self._session = state_merge.landing_session(spark, settings or {})
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
+        self._further = Further(namespace, further)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._writing = Writing(self._session, path, self._guard, small_bytes)
@@ -159,8 +164,10 @@ class StateTable:
         self._guard.admit(newest)
         if newest is None:
             try:
-                self._make(plan)
-                return
+                # The documents may have fields of the names of further columns, which come first.
+                self._make(self.layout.least_plan() if self._further.configured.added else plan)
+                if not self._further.configured.added:
+                    return
             except AnalysisException as error:
                 if not is_refusal(error):
                     raise
@@ -170,7 +177,8 @@ class StateTable:
     def _make(self, plan: TablePlan) -> None:
         self._log.clear_unfinished()
         builder = DeltaTable.createIfNotExists(self._session).location(self.path)
-        builder = builder.addColumns(table_schema(self.layout, plan)).clusterBy(KEY)
+        schema = with_fields(table_schema(self.layout, plan), self._further.configured.wanted)
+        builder = builder.addColumns(schema).clusterBy(KEY)
         ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
         for name, value in {**_PROPERTIES, **ours}.items():
             builder = builder.property(name, value)
@@ -184,7 +192,22 @@ class StateTable:
         if newest is None:
             return None
         self._guard.admit(newest)
+        if self._further.configured.wanted:
+            self._add_further(newest)
         return self._evolution.complete(self._plan_of(newest))
+
+    def _add_further(self, table: Snapshot) -> None:
+        """Give it the further columns that it lacks; its rows have nulls there until they are written again."""
+        self._plan_of(table)  # refuses a table that is not one of ours, before it is altered
+        try:
+            missing = self._further.missing(table.schema)
+        except ValueError as taken:
+            raise LandingError(
+                f"the table of {self.namespace} cannot have the columns that the configuration asks for: {taken}. "
+                "Let the transform unwrap add its fields under other names, or set delta.deletes.mode=remove"
+            ) from taken
+        if missing:
+            self._alter(ddl(missing))
 
     @_in_session
     def evolve(self, plan: TablePlan) -> TablePlan:
@@ -239,8 +262,9 @@ class StateTable:
 
     @_in_session
     def keys(self, ranges: Sequence[Range] | None) -> DataFrame:
-        """The ``_key`` of each of its rows, or of those in ``ranges`` alone."""
-        rows = self._rows()
+        """The ``_key`` of each row that a delete would still change, or of those in ``ranges`` alone. Where deleted
+        rows stay these are the live ones; elsewhere those that are marked, from a time when they stayed, too."""
+        rows = self._rows(live_only=self._further.configured.soft)
         return rows if ranges is None else rows.where(state_merge.within(F.col(KEY), ranges))
 
     @_in_session
@@ -258,6 +282,7 @@ class StateTable:
         heals: bool = False,
         reads: DataFrame | None = None,
         rewrite: bool = False,
+        emptied_at: int | None = None,
     ) -> Landed:
         """Write the rows of batch ``batch_id`` in one commit, with ``metadata`` (JSON values) in it. Batches must
         ascend: one that is not above the newest recorded is left out, and `Landed.wrote` says so.
@@ -273,7 +298,8 @@ class StateTable:
         source. ``heals``: where a key of the source has several rows in the table (two engines have landed there), one
         is left; a MERGE would keep as many as there are. ``reads``: further rows of a merge, whose keys the source
         lacks, written only where they differ from the table's (with ``rewrite`` whatever the table has). Without a
-        ``source`` there is nothing else.
+        ``source`` there is nothing else. ``emptied_at``: the cluster time at which the rows went that "replace"
+        deletes; needed where they stay, marked.
 
         Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
         object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
@@ -290,7 +316,9 @@ class StateTable:
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
         compared = None if reads is None else Reads(reads, self._ours(before), rewrite)
         whole = Source(source, key_ranges, known, compared)
-        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals)
+        stays = self._further.configured.soft
+        soft = self._further.soft_deletes(before.schema, emptied_at) if stays else None
+        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals, soft)
         landed = self._landed(landing, token, before.version)
         # Batches ascend, so only this one's parts can come again.
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
@@ -359,14 +387,17 @@ class StateTable:
         """The source with its columns in the order of the ``table``, whose plan knows ``ours``; raises `LandingError`
         for other columns."""
         try:
+            source = self._further.filled(source, table)
+            ours = with_fields(ours, self._further.of(table))
             return source.select(*fitting(source.schema, table, ours))
         except ValueError as misfit:
             raise LandingError(
                 f"the rows for {self.namespace} do not fit its table: {misfit}. Evolve the table first"
             ) from misfit
 
-    def _rows(self) -> DataFrame:
-        return self._session.read.format("delta").load(self.path).select(KEY)
+    def _rows(self, *, live_only: bool = False) -> DataFrame:
+        rows = self._session.read.format("delta").load(self.path)
+        return (live(rows) if live_only else rows).select(KEY)
 
     def _admitted(self) -> Snapshot:
         """The newest version of the table, which is this engine's, and the one of before."""

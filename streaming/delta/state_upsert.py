@@ -8,7 +8,8 @@ old rows. Our sources need less: each of their rows is a whole new row (or a del
              that do are left out (`comparison`)
     vectors  that mark the rows found
     write    the source's rows but for deletes, and rows ``added``, whose keys are proven new
-             (the guard of `state_merge` is in this plan: a key outside the ranges fails it)
+             (the guard of `state_merge` is in this plan: a key outside the ranges fails it);
+             where rows of deleted documents stay, these as they were, with what is the delete's
     commit   all of it
 
 So READs that are proven new land with the batch's events in one version of the table. Each frame's rows come into files
@@ -29,19 +30,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from streaming.column_names import KEY, OP
+from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, matched
 from streaming.delta.row_writer import Batch, Source
-from streaming.delta.state_merge import guarded
+from streaming.delta.state_merge import guarded, ranges_of
 from streaming.delta.transaction import PLACE, Removed, Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streaming.delta.further_values import SoftDeletes
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
 
-_OP = "_snapshotter_op"
+_OP, _OF_DELETE = "_snapshotter_op", "_snapshotter_delete_"
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Upsert:
     Both methods raise `Unsupported` where the table, at the version that they begin with, is none. ``guard`` is asked
     about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the
     version that was committed, None where nothing was. ``added``: rows that `merge` inserts in the same commit; their
-    keys are in neither the table nor the source.
+    keys are in neither the table nor the source. ``soft``: how rows of deleted documents are kept, if they are.
     """
 
     session: SparkSession
@@ -59,10 +61,11 @@ class Upsert:
     guard: TableGuard
     files: TableFiles | None = None
     added: DataFrame | None = None
+    soft: SoftDeletes | None = None
 
     def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
-        work = partial(_upsert, source=source, batch_id=batch.batch_id, added=self.added)
+        work = partial(_upsert, source=source, batch_id=batch.batch_id, added=self.added, soft=self.soft)
         return self._in_transaction(batch, work)
 
     def append(self, source: Source, batch: Batch) -> None:
@@ -84,7 +87,13 @@ class Upsert:
         return found
 
 
-def _upsert(transaction: Transaction, source: Source, batch_id: int, added: DataFrame | None) -> Found:
+def _upsert(
+    transaction: Transaction,
+    source: Source,
+    batch_id: int,
+    added: DataFrame | None,
+    soft: SoftDeletes | None,
+) -> Found:
     known = source.known
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
     files = transaction.files(source.ranges)
@@ -104,16 +113,20 @@ def _upsert(transaction: Transaction, source: Source, batch_id: int, added: Data
                 transaction.reads(None)  # that none of their keys is there
                 rows.append(added)
             made, written = transaction.write(reduce(DataFrame.unionByName, rows))
+        marked = (0, 0)
+        if soft is not None and removed.deletes:
+            marked = transaction.write(_kept(transaction, source, soft))
     updated = min(removed.rows - removed.deletes, written)  # more rows went where a key had several
+    deleted = removed.deletes if soft is None else 0
     figures = {
         "operationNumSourceRows": written + known.deletes,
         "numSourceRows": written + known.deletes,
         "numTargetRowsInserted": written - updated,
-        "numTargetRowsUpdated": updated,
-        "numTargetRowsMatchedUpdated": updated,
-        "numTargetRowsDeleted": removed.deletes,
-        "numTargetRowsMatchedDeleted": removed.deletes,
-        "numTargetFilesAdded": made,
+        "numTargetRowsUpdated": updated + marked[1],
+        "numTargetRowsMatchedUpdated": updated + marked[1],
+        "numTargetRowsDeleted": deleted,
+        "numTargetRowsMatchedDeleted": deleted,
+        "numTargetFilesAdded": made + marked[0],
         "numTargetFilesRemoved": removed.files,
         "numTargetDeletionVectorsAdded": removed.vectors,
         "numTargetDeletionVectorsUpdated": removed.other_vectors,
@@ -128,8 +141,23 @@ def _to_write(source: Source, matches: Matches | None) -> DataFrame | None:
     if source.reads is None:
         return None
     reads = source.reads.rows if matches is None else matches.to_write
-    changed = matches is not None and matches.found.changed
-    return None if source.rows is None and not changed and reads.isEmpty() else reads
+    differing = matches is not None and matches.found.differing
+    return None if source.rows is None and not differing and reads.isEmpty() else reads
+
+
+def _kept(transaction: Transaction, source: Source, soft: SoftDeletes) -> DataFrame:
+    """The rows of keys that the source deletes, as they are in the table, with what is the delete's: one a key, by
+    which they are sorted out into few files. Whole rows are read, so no more files than may hold one of these keys."""
+    assert source.rows is not None, "deletes are rows"
+    deletes = source.rows.where(F.col(OP) == "d")
+    said = deletes.select(KEY, *(F.col(quoted(name)).alias(_OF_DELETE + name) for name in soft.columns))
+    old = transaction.rows_and_places(transaction.files(ranges_of(deletes))).drop(*PLACE)
+    both = old.join(F.broadcast(said) if source.known.few else said, KEY)
+    columns = [
+        F.col(quoted(_OF_DELETE + name)).alias(name) if name in soft.columns else F.col(quoted(name))
+        for name in old.columns
+    ]
+    return both.select(*columns).dropDuplicates([KEY])
 
 
 def _insert(transaction: Transaction, source: Source, batch_id: int) -> Found:
@@ -148,7 +176,7 @@ def _remove(transaction: Transaction, files: Any, source: Source, matches: Match
     if source.rows is not None:
         keys = source.rows.select(KEY, F.col(OP).alias(_OP))
         found.append(transaction.places(files).join(F.broadcast(keys) if few else keys, KEY))
-    if matches is not None and matches.found.changed:
+    if matches is not None and matches.found.differing:
         found.append(matches.differing.withColumn(_OP, F.lit("r")))
     if not found:
         return Removed()

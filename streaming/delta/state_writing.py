@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from streaming.delta.delta_log import Snapshot
+    from streaming.delta.further_values import SoftDeletes
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
 
@@ -37,13 +38,15 @@ SMALL_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What `streaming.delta.state_table.StateTable.land` was asked for. ``added``: rows beside the source's."""
+    """What `streaming.delta.state_table.StateTable.land` was asked for. ``added``: rows beside the source's; ``soft``:
+    how rows of deleted documents are kept, if they are."""
 
     how: How
     source: Source
     batch: Batch
     added: DataFrame | None = None
     heals: bool = False
+    soft: SoftDeletes | None = None
 
 
 class Writing:
@@ -102,7 +105,7 @@ class Writing:
         """Done, where the table is one for transactions of our own; else None."""
         if self._off is not None:
             return None
-        upsert = Upsert(self._session, self._path, self._guard, self.files, landing.added)
+        upsert = Upsert(self._session, self._path, self._guard, self.files, landing.added, landing.soft)
         try:
             if landing.how == "append":
                 upsert.append(landing.source, landing.batch)
@@ -128,4 +131,4 @@ class Writing:
             source = Source(source.rows.unionByName(landing.added), None, NOTHING_KNOWN)
         assert how != "append"
         marks = self._vectors and table.size > self._small_bytes if vectors is None else vectors
-        return DeltaMerge(self._session, self._path, marks, how).merge(source, landing.batch)
+        return DeltaMerge(self._session, self._path, marks, how, landing.soft).merge(source, landing.batch)

@@ -6,133 +6,21 @@ One contract for all (`streaming.delta.row_writer.RowWriter`); the tests at the 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from streaming.delta import state_merge
-from streaming.delta.comparison import Found, Reads
-from streaming.delta.delta_log import Commit, TableLog, active
-from streaming.delta.row_writer import Batch, Known, RowWriter, Source
+from streaming.delta.comparison import Found
+from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
-from streaming.delta.state_upsert import Upsert
-from streaming.delta.table_guard import TableGuard
 from streaming.delta.transaction import Transaction, Unsupported
-from streaming.keys.ranges import Range, key_ranges
-from streaming.layouts.columns.plan import Column, Scalar, TablePlan
-from streaming.namespaces import Namespace
-from tests.support import tables
-from tests.support.state_tables import columns_table, state_schema
-
-PLAN = TablePlan((Column("n", Scalar("long")),))
-SCHEMA = state_schema(PLAN)
-COLLECTION = Namespace("shop", "orders")
-Change = tuple[str, int | None, str]
-"""Key, value, operation."""
-Make = Callable[[SparkSession, str], RowWriter]
-
-
-def _upsert(session: SparkSession, path: str) -> Upsert:
-    return Upsert(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None))
-
-
-WRITERS: dict[str, Make] = {
-    "merge, old rows marked": lambda session, path: DeltaMerge(session, path, vectors=True),
-    "merge, files rewritten": lambda session, path: DeltaMerge(session, path, vectors=False),
-    "upsert": _upsert,
-}
-
-
-@dataclass
-class Bench:
-    """A table, and one of the writers at work on it."""
-
-    spark: SparkSession
-    path: Path
-    make: Make
-
-    def __post_init__(self) -> None:
-        columns_table(self.spark, str(self.path), COLLECTION, "e").create(PLAN)
-        self.session = state_merge.landing_session(self.spark, {})
-        self.log = TableLog(self.session, str(self.path))
-        self.writer = self.make(self.session, str(self.path))
-
-    def frame(self, changes: Iterable[Change]) -> DataFrame:
-        rows = [(key, n, None, 1, None, op) for key, n, op in changes]
-        return self.spark.createDataFrame(rows, SCHEMA).coalesce(1)
-
-    def source(
-        self, changes: Sequence[Change], ranges: Sequence[Range] | None = None, *, distinct: bool = True
-    ) -> Source:
-        deletes = sum(op == "d" for _, _, op in changes)
-        known = Known(len(changes), distinct=distinct, held=True, deletes=deletes)
-        return Source(self.frame(changes), ranges or key_ranges(key for key, _, _ in changes), known)
-
-    def write(self, batch: int, *changes: Change, how: str = "merge", **given: Any) -> Commit | None:
-        """The commit that it made, if it made one."""
-        self.write_source(batch, self.source(changes, **given), how)
-        return self.newest()
-
-    def write_source(self, batch: int, source: Source, how: str = "merge") -> None:
-        mark = Batch("e", batch, f'{{"batch": {batch}}}')
-        with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
-            (self.writer.append if how == "append" else self.writer.merge)(source, mark)
-
-    def read(
-        self,
-        batch: int,
-        *reads: tuple[str, int | None],
-        beside: Sequence[Change] = (),
-        rewrite: bool = False,
-        theirs: bool = False,
-    ) -> Found:
-        """Merge READs, and other rows ``beside`` them. ``theirs``: the table has a column that is not ours."""
-        changes: list[Change] = [(key, n, "r") for key, n in reads]
-        whole = self.source([*changes, *beside])
-        read, rows = self.frame(changes), self.frame(beside) if beside else None
-        if theirs:
-            read = read.withColumn("theirs", F.lit(None).cast("string"))
-        known = replace(whole.known, deletes=sum(op == "d" for _, _, op in beside))
-        source = Source(rows, whole.ranges, known, Reads(read, SCHEMA, rewrite))
-        mark = Batch("e", batch, f'{{"batch": {batch}}}')
-        with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
-            return self.writer.merge(source, mark)
-
-    def files(self) -> set[str]:
-        """The data files on the disk, those of deletion vectors too."""
-        return {file.name for file in self.path.iterdir() if file.is_file() and file.name[0] not in "._"}
-
-    def newest(self) -> Commit | None:
-        newest = self.log.newest()
-        assert newest is not None
-        return self.log.commit(newest.version)
-
-    def version(self) -> int:
-        newest = self.log.newest()
-        assert newest is not None
-        return newest.version
-
-    def rows(self) -> list[tuple[str, int]]:
-        """As a reader sees them that knows nothing of Spark."""
-        return sorted((row["_key"], row["n"]) for row in tables.rows(self.path, "_key, n"))
+from tests.support.row_writers import WRITERS, Bench, Change, counts
 
 
 @pytest.fixture(params=WRITERS)
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
     return Bench(spark, tmp_path / "ord ers", WRITERS[request.param])
-
-
-def counts(commit: Commit | None) -> tuple[int, int, int]:
-    """Inserted, updated, deleted."""
-    assert commit is not None
-    names = "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"
-    inserted, updated, deleted = map(commit.count, names)
-    return inserted, updated, deleted
 
 
 def test_batch_after_batch_the_table_is_what_the_changes_say(bench: Bench, rng: random.Random) -> None:

@@ -19,6 +19,7 @@ from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.state_rows import land_table
 from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Buffer, Trailer
+from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.state_writing import SMALL_BYTES
 from streaming.layouts.columns.decoder import Decoder
 from streaming.layouts.columns.observe import observe
@@ -98,7 +99,7 @@ def buffer_of(
 
 class Landings:
     """One table, landed batch after batch, as an engine does it. Where it is no first load, as a large one is.
-    ``size_bytes``: each batch is taken for one of so many."""
+    ``size_bytes``: each batch is taken for one of so many. ``soft``: the rows of deleted documents stay."""
 
     def __init__(
         self,
@@ -111,8 +112,10 @@ class Landings:
         reconcile: bool = False,
         shard_key: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
+        soft: bool = False,
     ) -> None:
         self.spark = spark
+        self.soft = soft
         self.reconcile = reconcile
         self.shard_key = shard_key
         self.splits = splits
@@ -120,7 +123,10 @@ class Landings:
         self.path = path
         self.first_load = first_load
         small_bytes = SMALL_BYTES if first_load else 0
-        table = columns_table(spark, str(path), COLLECTION, "snapshotter:test:1", settings, small_bytes)
+        self.further = FurtherColumns(soft=soft)
+        table = columns_table(
+            spark, str(path), COLLECTION, "snapshotter:test:1", settings, small_bytes, further=self.further
+        )
         self.opened = OpenTable(table, None)
         self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))
         self.buffers: dict[WindowId, Buffer] = {}
@@ -132,7 +138,8 @@ class Landings:
             Change(key, "c", ClusterTime(1, n), n, document)
             for n, (key, document) in enumerate(documents.items())
         ]
-        earlier = columns_table(self.spark, str(self.path), COLLECTION, "snapshotter:test:0")
+        app_id = "snapshotter:test:0"
+        earlier = columns_table(self.spark, str(self.path), COLLECTION, app_id, further=self.further)
         batch = CollectionContents(COLLECTION, event_rows(self.spark, changes))
         land_table(self.spark, OpenTable(earlier, earlier.open()), batch, Identity(0, {"batch": 0}))
         self.opened.plan = self.opened.table.open()
@@ -194,9 +201,19 @@ class Landings:
         return [c for c in changes if not any(window.target.holds(c.key) for window in ahead)]
 
     def rows(self) -> Rows:
-        found = tables.rows(self.path, "_key, v, _cluster_time")
+        """The live ones."""
+        return {row["_key"]: (row["v"], row["_cluster_time"]) for row in self._found(deleted=False)}
+
+    def deleted(self) -> dict[str, Any]:
+        """What the rows of deleted documents keep."""
+        return {row["_key"]: row["v"] for row in self._found(deleted=True)}
+
+    def _found(self, *, deleted: bool) -> list[dict[str, Any]]:
+        found = tables.rows(self.path, f"_key, v, _cluster_time, _op{', _deleted' if self.soft else ''}")
         assert len({row["_key"] for row in found}) == len(found), "a key has two rows"
-        return {row["_key"]: (row["v"], row["_cluster_time"]) for row in found}
+        if self.soft:
+            assert all(row["_deleted"] is (row["_op"] == "d") for row in found)
+        return [row for row in found if (row["_op"] == "d") is deleted]
 
 
 def apply(rows: Rows, commit: Mapping[str, CommitRow]) -> None:
@@ -221,7 +238,9 @@ def follow(landings: Landings, history: History) -> None:
     documents: dict[str, object] = {}
     kept: list[StreamedEvent] = []
     superseded_reads = deleted = 0
+    gone: dict[str, Any] = {}
     for batch in range(len(history.batches)):
+        before = dict(expected)
         closing = history.closing_in(batch)
         events = [change.streamed() for change in landings.landing_changes(history, batch)]
         reads = [read for planned in closing for read in planned.reads()]
@@ -246,6 +265,9 @@ def follow(landings: Landings, history: History) -> None:
         unchanged = {key: row for key, row in equal.items() if found.get(key) == row}
         expected |= unchanged
         assert found == expected
+        gone |= {key: v for key, (v, _) in before.items()}
+        gone = {key: v for key, v in gone.items() if key not in expected}
+        assert landings.deleted() == (gone if landings.soft else {})
         assert sum(o.unchanged for o in landed.outcomes.values()) == len(unchanged)
         documents |= {key: row.content for key, row in commit.items()}
         survived = sum(isinstance(row, Read) for row in commit.values())

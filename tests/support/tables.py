@@ -58,7 +58,7 @@ def difference(uri: str, database: str, collection: str, path: Path | str) -> li
         wanted = {_text(document["_id"]): _text(document) for document in source.find()}
     if not DeltaTable.is_deltatable(str(path)):
         return [f"no table at {path} for {len(wanted)} documents"] if wanted else []
-    found_rows = rows(path)
+    found_rows = [row for row in rows(path) if not row.get("_deleted")]
     plan = json.loads(DeltaTable(str(path)).metadata().configuration["snapshotter.plan"])["columns"]
     documents = [_document(plan, row) for row in found_rows]
     found = {_text(document["_id"]): _text(document) for document in documents}

@@ -126,6 +126,8 @@ integration/test_cli_engine.py::test_an_unwritable_warehouse
     delta.warehouse
 unit/test_settings.py::test_one_problem
     delta.table.layout
+integration/test_engine_soft_deletes.py::test_a_table_that_is_switched_there_and_back
+    delta.deletes.mode
 integration/test_change_stream_spark.py::test_a_backlog_in_small_batches
     engine.batch.max.events
 integration/test_change_stream_spark.py::test_a_backlog_of_large_documents_in_small_batches

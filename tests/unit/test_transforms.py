@@ -1,4 +1,4 @@
-"""Transforms and predicates of Kafka Connect: each is named as not carried out."""
+"""Transforms and predicates of Kafka Connect: each but one is named as not carried out."""
 
 from __future__ import annotations
 

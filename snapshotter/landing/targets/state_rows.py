@@ -328,17 +328,19 @@ def _merge(
 ) -> Landed:
     """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
     their rows. Without ``windows``: their READs follow in a commit of their own, which names them."""
+    truncated = batch.truncated
     return opened.table.land(
         reduce(DataFrame.unionByName, source) if source else None,
         batch_id=identity.batch_id,
         metadata=_metadata(batch, identity, windows=windows),
-        how="replace" if batch.truncated is not None else "merge",
-        key_ranges=None if batch.truncated is not None else cover([*_spans_of(landed.keys["_key"]), *spans]),
+        how="replace" if truncated is not None else "merge",
+        key_ranges=None if truncated is not None else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
         added=added,
         heals=any(c.reconcile for c in batch.closings),
         reads=reads,
         rewrite=any(c.rewrite for c in batch.closings),
+        emptied_at=None if truncated is None else truncated.time.to_int(),
     )
 
 
