@@ -24,7 +24,6 @@ topic.heartbeat.name                       | | a Kafka topic for heartbeats
 heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topic for heartbeats
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
-delta.changelog.*                          | | changelog tables
 """
 
 REFUSED = """
@@ -70,7 +69,6 @@ include.schema.changes                     | true | it is for relational databas
 decimal.handling.mode                      | precise | columns follow BSON's own types
 time.precision.mode                        | adaptive | columns follow BSON's own types
 binary.handling.mode                       | bytes | columns follow BSON's own types
-json.serialization.mode                    | legacy | columns follow BSON's own types
 event.converting.failure.handling.mode     | warn | what fits no column goes to _rescued_data
 transaction.metadata.factory               | DefaultTransactionMetadataFactory | it is a Java class
 sourceinfo.struct.maker                    | MongoDbSourceInfoStructMaker | it is a Java class

@@ -18,12 +18,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from snapshotter.configuration import channel_checks, metrics_checks, notification_checks, position_checks
+from snapshotter.configuration import (
+    channel_checks,
+    event_checks,
+    metrics_checks,
+    notification_checks,
+    position_checks,
+)
 from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
 from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
 from snapshotter.configuration.deletes_options import DELETES, DeletesMode, DeletesOptions
+from snapshotter.configuration.event_options import EventOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -83,6 +90,7 @@ class Settings(BaseModel):
     notification: NotificationOptions
     metrics: MetricsOptions
     heartbeat: HeartbeatOptions
+    events: EventOptions
     retry: RetryOptions
     delta: DeltaOptions
     deletes: DeletesOptions
@@ -255,6 +263,7 @@ def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
     yield from checks.warnings(groups["signal"], groups["capture"])
     asked = (groups[group] for group in ("mongodb", "capture", "snapshot", "signal", "engine"))
     yield from checks.without_effect(*asked)
+    yield from event_checks.warnings(groups["events"], groups["capture"])
     yield from channel_checks.warnings(groups["signal"], _prefix(groups["naming"]))
     yield from notification_checks.warnings(groups["notification"])
     yield from metrics_checks.warnings(groups["metrics"])

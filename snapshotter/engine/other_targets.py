@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapshotter.engine.run_context import RunContext
-from snapshotter.landing.targets import heartbeats, transactions
-from snapshotter.landing.targets.target import Target
+from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.targets import changelogs, heartbeats, transactions
+from snapshotter.landing.targets.target import EventTarget, Target
 
 
 def targets_beside(context: RunContext) -> Sequence[Target]:
@@ -21,3 +22,12 @@ def targets_beside(context: RunContext) -> Sequence[Target]:
         every = config.heartbeat_ms
         targets.append(heartbeats.HeartbeatTable(spark, path, app_id, config.server_name, every))
     return targets
+
+
+def event_targets(context: RunContext, blame: Blame) -> Sequence[EventTarget]:
+    """What takes events beside the state tables. ``blame`` decides which errors of a table are its own."""
+    config, tables = context.config, context.tables
+    if config.envelope is None or not config.changelog:
+        return ()
+    known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
+    return (changelogs.Changelogs(*known, blame, config.landers),)

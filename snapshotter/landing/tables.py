@@ -95,7 +95,7 @@ class Tables:
         self.application_id = app_id
         self._layout = layout
         self._sample = sample
-        self._owner = owner
+        self.owner = owner
         self._further = further
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
@@ -143,7 +143,7 @@ class Tables:
                     step = "leave the collection out (collection.exclude.list), or rename it"
                     raise TableUnusable(namespace, "name", str(error), step) from error
                 where, app_id = (self._spark, path, namespace), self.application_id()
-                table = StateTable(self._layout, *where, app_id, owner=self._owner(), further=self._further)
+                table = StateTable(self._layout, *where, app_id, owner=self.owner(), further=self._further)
                 opened = self._open[namespace] = OpenTable(table, table.open())
                 opened.tell_refusals()
             return opened

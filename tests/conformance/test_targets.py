@@ -1,7 +1,7 @@
 """One contract for everything that batches land in (`snapshotter.landing.targets`): same tests for all, on real Delta.
 
 What is particular to a target is tested where it is: state tables in tests/integration/test_landing_history.py,
-transactions in tests/integration/test_transactions.py.
+transactions in tests/integration/test_transactions.py, changelogs in tests/integration/test_changelogs.py.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pyspark.sql import SparkSession
 
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
+from snapshotter.landing.targets.changelogs import Changelogs
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Need, Promise, Target
 from snapshotter.landing.targets.transactions import TransactionTable
+from streaming.events.envelope import Envelope
 from streaming.keys.decoded import key_of
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -91,7 +93,7 @@ def _events(batch_id: int, numbers: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(params=["state tables", "transactions"])
+@pytest.fixture(params=["state tables", "transactions", "changelog tables"])
 def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Rig:
     def state_tables() -> Target:
         plan = observe(bson.encode({"_id": 1, "batch": 1}))
@@ -102,10 +104,16 @@ def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
     def transactions() -> Target:
         return TransactionTable(spark, str(tmp_path / "transactions"), lambda: APP_ID)
 
+    def changelog_tables() -> Target:
+        envelope = Envelope("shop", "1", transactions=True)
+        return Changelogs(spark, str(tmp_path), envelope, lambda: APP_ID, lambda: None, Blame())
+
     states = [tmp_path / "state" / "shop" / name.collection for name in (ORDERS, STOCK)]
+    logs = [tmp_path / "changelog" / "shop" / name.collection for name in (ORDERS, STOCK)]
     made = {
         "state tables": (state_tables, frozenset({Need.DOCUMENTS}), states),
         "transactions": (transactions, frozenset[Need](), [tmp_path / "transactions"]),
+        "changelog tables": (changelog_tables, frozenset(Need), logs),
     }
     return Rig(spark, *made[request.param])
 

@@ -17,14 +17,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-import bson
 import pyarrow as pa
-from bson import json_util
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from snapshotter.landing.targets.appended import AppendedTable
 from snapshotter.landing.targets.target import Contents, Landed
+from streaming.events.envelope import transaction_id
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -77,11 +76,6 @@ def rows_of(changes: Iterable[CollectionEvents]) -> Iterator[dict[str, Any]]:
             "data_collections": counts,
             **common,
         }
-
-
-def transaction_id(lsid: bytes, txn_number: int) -> str:
-    """As Debezium writes it: the session's id as JSON, a colon, and the number of the transaction in the session."""
-    return f"{json_util.dumps(bson.decode(lsid), json_options=json_util.RELAXED_JSON_OPTIONS)}:{txn_number}"
 
 
 class TransactionTable(AppendedTable):
