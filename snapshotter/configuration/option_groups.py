@@ -33,6 +33,7 @@ from snapshotter.configuration.option_values import (
     option,
 )
 from snapshotter.configuration.retry_options import RetryOptions
+from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.core.values.watermark_ids import Strategy
 from streaming.fields.rules import OPTIONS as FIELD_OPTIONS
 from streaming.scope.scope import Level
@@ -434,6 +435,7 @@ GROUPS: dict[str, type[Group]] = {
     "heartbeat": HeartbeatOptions,
     "retry": RetryOptions,
     "delta": DeltaOptions,
+    "topics": TopicOptions,
     "engine": EngineOptions,
 }
 """The groups of ``Settings``, by attribute."""

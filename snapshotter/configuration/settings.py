@@ -18,7 +18,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from snapshotter.configuration import channel_checks, metrics_checks, notification_checks, position_checks
+from snapshotter.configuration import (
+    channel_checks,
+    metrics_checks,
+    notification_checks,
+    position_checks,
+    topic_checks,
+)
 from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
 from snapshotter.configuration.config_providers import Resolved, resolve
@@ -46,9 +52,11 @@ from snapshotter.configuration.options import as_option_text, catalogue
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
+from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import MASK, ConfigurationError, Problem, redact
+from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.own_file import read_start
 from snapshotter.position.starts import Start
 from streaming.delta.table_paths import encode_name, engine_path, under
@@ -82,6 +90,7 @@ class Settings(BaseModel):
     heartbeat: HeartbeatOptions
     retry: RetryOptions
     delta: DeltaOptions
+    topics: TopicOptions
     engine: EngineOptions
     spark: dict[str, str]
     warnings: tuple[str, ...] = ()
@@ -166,6 +175,13 @@ class Settings(BaseModel):
         """``<delta.warehouse>/_snapshotter/<name>``: the checkpoint, the journal, the status, the inbox."""
         return under(self.warehouse(), engine_path(self.name))
 
+    def topics_config(self) -> TopicsConfig | None:
+        """Which topics are fed, and how; None while there are none."""
+        transactions = self.capture.transactions
+        return topic_checks.topics_config(
+            self.topics, self.topic_prefix, self.heartbeat.interval_ms, transactions=transactions
+        )
+
     def limits(self) -> Limits:
         """The sizes that the core works with."""
         return Limits(
@@ -238,6 +254,7 @@ def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
     yield from channel_checks.warnings(groups["signal"], _prefix(groups["naming"]))
     yield from notification_checks.warnings(groups["notification"])
     yield from metrics_checks.warnings(groups["metrics"])
+    yield from topic_checks.warnings(groups["topics"], groups["heartbeat"].interval_ms)
 
 
 def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
@@ -260,6 +277,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)
+    match groups["topics"], groups["naming"]:
+        case TopicOptions() as topics, NamingOptions() as naming:
+            yield from topic_checks.check(topics, _prefix(naming))
     match groups["snapshot"], groups["engine"]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:
             yield from checks.check_bytes(engine)
