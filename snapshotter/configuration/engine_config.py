@@ -20,6 +20,7 @@ from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
+from streaming.events.envelope import Envelope
 from streaming.fields.rules import FieldRules
 from streaming.layout import AnyLayout
 from streaming.layouts.columns.layout import COLUMNS
@@ -33,7 +34,7 @@ LAYOUT: AnyLayout = COLUMNS
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The
-    address, there and in ``uri``, is not shown."""
+    address, there and in ``uri``, is not shown. ``envelope``: how events are told; None where nothing takes them."""
 
     name: str
     uri: str = field(repr=False)
@@ -75,6 +76,8 @@ class EngineConfig:
     partition: str = ""
     oplog_warning_hours: int = 48
     heartbeat_ms: int = 0
+    envelope: Envelope | None = None
+    changelog: bool = False
     topic_prefix: str = ""
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
+from snapshotter.configuration.event_options import EventOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -433,6 +434,7 @@ GROUPS: dict[str, type[Group]] = {
     "notification": NotificationOptions,
     "metrics": MetricsOptions,
     "heartbeat": HeartbeatOptions,
+    "events": EventOptions,
     "retry": RetryOptions,
     "delta": DeltaOptions,
     "topics": TopicOptions,

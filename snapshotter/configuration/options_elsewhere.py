@@ -21,7 +21,6 @@ cursor.oversize.skip.threshold             | 0 | size over which events are skip
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
-delta.changelog.*                          | | changelog tables
 delta.deletes.*                            | | soft deletes
 """
 
@@ -41,7 +40,7 @@ transforms                                 | | each is named in a warning: none 
 transforms.*                               | | named with the one that they belong to
 predicates                                 | | each is named in a warning: none is carried out yet
 predicates.*                               | | named with the one that they belong to
-topic.creation.*                           | | topics are made by the brokers (auto.create.topics.enable), or beforehand
+topic.creation.*                           | | topics are made by the brokers, or beforehand
 topic.naming.strategy                      | DefaultTopicNamingStrategy | it is a Java class
 topic.cache.size                           | 10000 | names of topics are not kept
 max.batch.size                             | 2048 | engine.batch.max.events does this
@@ -61,7 +60,6 @@ include.schema.changes                     | true | it is for relational databas
 decimal.handling.mode                      | precise | columns follow BSON's own types
 time.precision.mode                        | adaptive | columns follow BSON's own types
 binary.handling.mode                       | bytes | columns follow BSON's own types
-json.serialization.mode                    | legacy | columns follow BSON's own types
 event.converting.failure.handling.mode     | warn | what fits no column goes to _rescued_data
 transaction.metadata.factory               | DefaultTransactionMetadataFactory | it is a Java class
 sourceinfo.struct.maker                    | MongoDbSourceInfoStructMaker | it is a Java class

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from snapshotter.configuration import (
     channel_checks,
+    event_checks,
     metrics_checks,
     notification_checks,
     position_checks,
@@ -29,6 +30,7 @@ from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
 from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
+from snapshotter.configuration.event_options import EventOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -88,6 +90,7 @@ class Settings(BaseModel):
     notification: NotificationOptions
     metrics: MetricsOptions
     heartbeat: HeartbeatOptions
+    events: EventOptions
     retry: RetryOptions
     delta: DeltaOptions
     topics: TopicOptions
@@ -177,6 +180,8 @@ class Settings(BaseModel):
 
     def topics_config(self) -> TopicsConfig | None:
         """Which topics are fed, and how; None while there are none."""
+        if not self.events.topics:
+            return None
         transactions = self.capture.transactions
         return topic_checks.topics_config(
             self.topics, self.topic_prefix, self.heartbeat.interval_ms, transactions=transactions
@@ -251,10 +256,12 @@ def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
     yield from checks.warnings(groups["signal"], groups["capture"])
     asked = (groups[group] for group in ("mongodb", "capture", "snapshot", "signal", "engine"))
     yield from checks.without_effect(*asked)
+    yield from event_checks.warnings(groups["events"], groups["capture"])
     yield from channel_checks.warnings(groups["signal"], _prefix(groups["naming"]))
     yield from notification_checks.warnings(groups["notification"])
     yield from metrics_checks.warnings(groups["metrics"])
-    yield from topic_checks.warnings(groups["topics"], groups["heartbeat"].interval_ms)
+    topics, beats = groups["topics"], groups["heartbeat"].interval_ms
+    yield from topic_checks.warnings(topics, beats, enabled=groups["events"].topics)
 
 
 def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
@@ -277,8 +284,8 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)
-    match groups["topics"], groups["naming"]:
-        case TopicOptions() as topics, NamingOptions() as naming:
+    match groups["events"], groups["topics"], groups["naming"]:
+        case EventOptions(topics=True), TopicOptions() as topics, NamingOptions() as naming:
             yield from topic_checks.check(topics, _prefix(naming))
     match groups["snapshot"], groups["engine"]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:

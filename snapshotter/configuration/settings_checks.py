@@ -35,7 +35,6 @@ SIGNALS = "signal.data.collection"
 FILTERS = "snapshot.collection.filter.overrides"
 _CUSTOM = "snapshot.mode.custom.name"
 _BASED = "snapshot.mode.configuration.based"
-_PRE_IMAGE = "_with_pre_image"
 _WITH_FULL = "change_streams_update_full"
 _AUTHSOURCE = MongodbOptions.model_fields["authsource"].default
 _JMX = "jmx"
@@ -232,12 +231,6 @@ def without_effect(
     """Options that were given in the groups ``mongodb``, ``capture``, ``snapshot``, ``signal`` and ``engine`` and that
     change nothing, because of another option or because nothing uses them yet."""
     yield from _without_effect_at_mongodb(mongodb)
-    if capture.mode.value.endswith(_PRE_IMAGE):
-        without = capture.mode.value.removesuffix(_PRE_IMAGE)
-        yield (
-            f"capture.mode={capture.mode}: no table keeps documents from before a change yet, so this does what "
-            f"{without} does"
-        )
     if capture.full_update is not FullUpdate.LOOKUP and not capture.mode.value.startswith(_WITH_FULL):
         yield f"capture.mode.full.update.type has no effect with capture.mode={capture.mode}: updates come bare"
     if capture.field_hash_salt and not capture.field_hash:

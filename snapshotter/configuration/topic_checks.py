@@ -24,7 +24,7 @@ _SAID = {_SCHEMAS: "", "schemas.cache.size": "", "decimal.format": "", "converte
 
 
 def check(options: TopicOptions, prefix: str) -> Iterator[Problem]:
-    """Brokers and converters, where topics are on. ``prefix`` is ``topic.prefix``."""
+    """Brokers, names and converters, where topics are on. ``prefix`` is ``topic.prefix``."""
     names = {
         "topic.prefix": prefix,
         "topic.delimiter": options.delimiter,
@@ -32,8 +32,6 @@ def check(options: TopicOptions, prefix: str) -> Iterator[Problem]:
         "topic.heartbeat.prefix": options.heartbeat_prefix,
         "topic.heartbeat.name": options.heartbeat_name,
     }
-    if not options.enabled:
-        return
     if not options.bootstrap_servers:
         yield Problem(SERVERS, f"is required with {ENABLED}=true (Kafka Connect knew its brokers)")
     for option, name in names.items():
@@ -43,7 +41,7 @@ def check(options: TopicOptions, prefix: str) -> Iterator[Problem]:
             )
     for side, converter, given in _sides(options):
         if converter and converter.rpartition(".")[2] != _JSON:
-            why = "writes another form than JSON, which is the only one here: use org.apache.kafka.connect.json."
+            why = "writes no JSON, which is the only form here: use org.apache.kafka.connect.json."
             yield Problem(f"{side}.converter", f"{why}{_JSON}", converter)
         if given.get(_SCHEMAS, "true").strip().lower() not in ("true", "false"):
             yield Problem(f"{side}.converter.{_SCHEMAS}", "must be true or false", given[_SCHEMAS])
@@ -54,9 +52,10 @@ def check(options: TopicOptions, prefix: str) -> Iterator[Problem]:
         yield Problem(f"{_PRODUCER}delivery.timeout.ms", "must be a whole number", timeout)
 
 
-def warnings(options: TopicOptions, heartbeat_ms: int) -> Iterator[str]:
-    """What has no effect. ``heartbeat_ms`` is ``heartbeat.interval.ms``."""
-    if options.enabled:
+def warnings(options: TopicOptions, heartbeat_ms: int, *, enabled: bool) -> Iterator[str]:
+    """Which of the ``options`` have no effect. ``heartbeat_ms`` is ``heartbeat.interval.ms``; ``enabled``: whether
+    there are topics."""
+    if enabled:
         for side, _, given in _sides(options):
             for name in sorted(given.keys() - _SAID.keys()):
                 yield f"{side}.converter.{name} has no effect: documents are texts in these records"
@@ -69,11 +68,9 @@ def warnings(options: TopicOptions, heartbeat_ms: int) -> Iterator[str]:
 
 def topics_config(
     options: TopicOptions, prefix: str, heartbeat_ms: int, *, transactions: bool
-) -> TopicsConfig | None:
-    """What the ``options`` come to; None while topics are off. ``prefix`` is ``topic.prefix``, ``heartbeat_ms``
+) -> TopicsConfig:
+    """What the ``options`` come to. ``prefix`` is ``topic.prefix``, ``heartbeat_ms``
     ``heartbeat.interval.ms``, ``transactions`` ``provide.transaction.metadata``."""
-    if not options.enabled:
-        return None
     names = options.delimiter, options.transaction, options.heartbeat_prefix, options.heartbeat_name
     keys, values = (_with_schemas(given) for _, _, given in _sides(options))
     return TopicsConfig(

@@ -11,11 +11,6 @@ OUTBOX_BYTES_MIN = 1 << 20
 class TopicOptions(Group):
     """Debezium's topics, beside the tables."""
 
-    enabled: Flag = option(
-        "engine.topics.enabled",
-        "feed Kafka topics with the changes, in Debezium's records, beside the tables",
-        False,
-    )
     bootstrap_servers: Text = option(
         "engine.topics.bootstrap.servers",
         "the brokers: host:port, separated by commas; Debezium has no option for it, Kafka Connect knew them",
@@ -53,11 +48,13 @@ class TopicOptions(Group):
     key_converter: Text = option("key.converter", "the class that writes keys: JsonConverter", "")
     value_converter: Text = option("value.converter", "the class that writes values: JsonConverter", "")
     key_options: Passed = option(
-        "key.converter.*", "options of that class: schemas.enable (true) puts its schema into each key", {}
+        "key.converter.*",
+        "options of that class: key.converter.schemas.enable (true) puts its schema into each key",
+        {},
     )
     value_options: Passed = option(
         "value.converter.*",
-        "options of that class: schemas.enable (true) puts its schema into each value",
+        "options of that class: value.converter.schemas.enable (true) puts its schema into each value",
         {},
     )
     producer: Passed = option(

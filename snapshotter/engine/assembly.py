@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.metadata import version
 
 import structlog
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from snapshotter.engine.engine import Engine
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.reporting.progress_view import View
 from snapshotter.spark_session import spark_builder
+from streaming.events.envelope import Envelope
 from streaming.fields.rules import FieldRules
 from streaming.namespaces import Namespace
 from streaming.scope.scope import CaptureScope, NameList
@@ -27,6 +29,8 @@ from streaming.scope.scope import CaptureScope, NameList
 _log = structlog.get_logger("snapshotter.configuration")
 _STATE_OPTIONS = {"columns": "state", "events": "latest"}
 """What a state table needs of the source."""
+_EVENT_OPTIONS = {"columns": "full", "events": "all"}
+"""What targets of events need of it."""
 
 
 def engine_config(settings: Settings) -> EngineConfig:
@@ -38,7 +42,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         name=settings.name,
         uri=settings.connection_uri(),
         warehouse=settings.warehouse(),
-        source_options={**options, **_STATE_OPTIONS},
+        source_options={**options, **(_EVENT_OPTIONS if settings.events.targets else _STATE_OPTIONS)},
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
@@ -76,11 +80,19 @@ def engine_config(settings: Settings) -> EngineConfig:
         oplog_warning_hours=settings.engine.oplog_warning_hours,
         heartbeat_ms=settings.heartbeat.interval_ms,
         topic_prefix=settings.topic_prefix,
+        envelope=envelope(settings) if settings.events.targets else None,
+        changelog=settings.events.changelog,
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
         metrics=metrics_config(settings),
         topics=settings.topics_config(),
     )
+
+
+def envelope(settings: Settings) -> Envelope:
+    """How events are told, in whichever target."""
+    given = settings.events.serialization
+    return Envelope(settings.topic_prefix, version("snapshotter"), given, settings.capture.transactions)
 
 
 def notification_config(settings: Settings) -> NotificationConfig:
@@ -103,9 +115,7 @@ def metrics_config(settings: Settings) -> MetricsConfig:
 def spark_session(settings: Settings) -> SparkSession:
     """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
     master = None if "spark.master" in settings.spark else "local[*]"
-    return spark_builder(
-        f"snapshotter {settings.name}", settings.spark, master, kafka=settings.topics.enabled
-    )
+    return spark_builder(f"snapshotter {settings.name}", settings.spark, master, kafka=settings.events.topics)
 
 
 def check(settings: Settings) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from snapshotter.engine.run_context import RunContext
 from snapshotter.landing.targets import heartbeats, transactions
+from snapshotter.landing.targets.outbox import OutboxTarget
 from snapshotter.landing.targets.target import Target
 
 
@@ -20,4 +21,7 @@ def targets_beside(context: RunContext) -> Sequence[Target]:
         path = f"{config.state_location}/{heartbeats.FOLDER}"
         every = config.heartbeat_ms
         targets.append(heartbeats.HeartbeatTable(spark, path, app_id, config.server_name, every))
+    outbox, topics = context.topics.outbox, config.topics
+    if outbox is not None and topics is not None and config.envelope is not None:
+        targets.append(OutboxTarget(outbox, topics, config.envelope, app_id))
     return targets

@@ -61,7 +61,7 @@ def bare() -> Column:
 
 def moves() -> Column:
     """An update of a document's shard key."""
-    return F.col("update_description").isNotNull()
+    return F.coalesce("moves", F.lit(False))
 
 
 def collection_of(row: Row) -> Namespace:

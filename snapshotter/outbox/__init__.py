@@ -4,4 +4,4 @@ topics from it ([topics.md](../../docs/topics.md)).
 A broker that is away delays topics alone: batches append to the table, and go on.
 """
 
-__all__ = ["delivery", "table", "topics_config"]
+__all__ = ["delivery", "kafka_sink", "records", "table", "topics_config"]

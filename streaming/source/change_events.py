@@ -16,14 +16,14 @@
 | wall_time | when the server applied it; null before MongoDB 6.0 |
 | lsid, txn_number | the transaction: BSON of the session's id, and its number |
 | renamed_to | "database.collection": the new name, in a rename |
+| moves | true for an update of the shard key of its document: a row may be left under the old one. Else null |
 | trailer | JSON, only in the trailer: what `RowBuilder.trailer` says |
 
 A batch that is read in several splits has a trailer for each: that of ``split`` of ``splits``.
 
-Under `columns=state` before stays null, and update_description too, except of an update that changes the shard key of
-its document: MongoDB names the new documentKey only, so under the old one a row may be left. lsid and txn_number stay
-null unless `provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that
-have them. Under `events=latest` the rows are in no order, and ``ord`` gives it.
+Under `columns=state` before and update_description stay null. So do lsid and txn_number, unless
+`provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that have them.
+Under `events=latest` the rows are in no order, and ``ord`` gives it.
 
 Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
 stream may hold a million events, but never all of them at once.
@@ -37,7 +37,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from streaming.bson.raw_fields import elements
 from streaming.fields.document_rules import DocumentRules
@@ -68,6 +76,7 @@ SCHEMA = StructType(
         StructField("lsid", BinaryType()),
         StructField("txn_number", LongType()),
         StructField("renamed_to", StringType()),
+        StructField("moves", BooleanType()),
         StructField("trailer", StringType()),
     ]
 )
@@ -229,8 +238,8 @@ class RowBuilder:
         if self._wide:
             self._before.append(get(b"fullDocumentBeforeChange"))
             self._update.append(get(b"updateDescription"))
-        elif sharded and operation == b"update" and _moves(fields):
-            self._moves[len(self._op) - 1] = get(b"updateDescription")
+        if sharded and operation == b"update" and _moves(fields):
+            self._moves[len(self._op) - 1] = True
         if self._transactions:
             txn = get(b"txnNumber")
             self._lsid.append(get(b"lsid"))
@@ -264,15 +273,14 @@ class RowBuilder:
             "document_key": self._document_key,
             "document": self._document,
             "before": self._before,
-            "update_description": self._update
-            if self._wide
-            else self._moves and [*map(self._moves.get, range(rows))],
+            "update_description": self._update,
             "cluster_time": self._time,
             "ord": self._ord,
             "wall_time": self._wall,
             "lsid": self._lsid,
             "txn_number": self._txn,
             "renamed_to": self._renamed,
+            "moves": self._moves and [*map(self._moves.get, range(rows))],
         }
         arrays = [_array(columns.get(field.name), field.type, rows) for field in ARROW_SCHEMA]
         batch = pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
@@ -292,7 +300,7 @@ class RowBuilder:
         self._document: list[bytes | None] = []
         self._before: list[bytes | None] = []
         self._update: list[bytes | None] = []
-        self._moves: dict[int, bytes | None] = {}
+        self._moves: dict[int, bool] = {}
         self._time: list[int] = []
         self._wall: list[int | None] = []
         self._lsid: list[bytes | None] = []

@@ -61,6 +61,10 @@ integration/test_engine_position.py::test_another_name_is_another_position
     offset.partition.name
 integration/test_oplog.py::test_a_short_runway_is_warned_of
     engine.oplog.warning.hours
+unit/test_event_options.py::test_targets_of_events_ask_the_source_for_all
+    delta.changelog.enabled
+integration/test_envelope.py::test_how_documents_are_written
+    json.serialization.mode
 integration/test_heartbeats.py::test_an_idle_engine_beats
     heartbeat.interval.ms
 integration/test_engine_beginning.py::test_an_option_goes_before_it

@@ -12,8 +12,9 @@ from tests.unit.test_settings import made
     [
         (
             {"capture_mode": "change_streams_update_full_with_pre_image"},
-            "no table keeps documents from before a change yet, so this does what change_streams_update_full does",
+            "nothing else is on that would (delta.changelog.enabled), so this does what change_streams_update_full",
         ),
+        ({"json_serialization_mode": "relaxed"}, "json.serialization.mode has no effect"),
         (
             {"capture_mode": "change_streams", "capture_mode_full_update_type": "post_image"},
             "capture.mode.full.update.type has no effect with capture.mode=change_streams",

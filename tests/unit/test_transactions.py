@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from bson import Binary
 
-from snapshotter.landing.targets.transactions import SCHEMA, CollectionEvents, rows_of, transaction_id
+from snapshotter.landing.targets.transactions import SCHEMA, CollectionEvents, rows_of
+from streaming.events.envelope import transaction_id
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 

@@ -17,14 +17,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-import bson
 import pyarrow as pa
-from bson import json_util
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from snapshotter.landing.targets.appended import AppendedTable
 from snapshotter.landing.targets.target import Contents, Landed
+from streaming.events.envelope import transaction_id
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -79,9 +78,10 @@ def rows_of(changes: Iterable[CollectionEvents]) -> Iterator[dict[str, Any]]:
         }
 
 
-def transaction_id(lsid: bytes, txn_number: int) -> str:
-    """As Debezium writes it: the session's id as JSON, a colon, and the number of the transaction in the session."""
-    return f"{json_util.dumps(bson.decode(lsid), json_options=json_util.RELAXED_JSON_OPTIONS)}:{txn_number}"
+def told_in(contents: Contents) -> Iterator[dict[str, Any]]:
+    """BEGIN and END of each transaction of a batch, by cluster time."""
+    if contents.transactional:
+        yield from rows_of(_collection_events(contents.events))
 
 
 class TransactionTable(AppendedTable):
@@ -91,7 +91,7 @@ class TransactionTable(AppendedTable):
 
     def land(self, contents: Contents) -> Landed:
         """Append the transactions of the batch's events: all of them, whatever becomes of single collections."""
-        rows = list(rows_of(_collection_events(contents.events))) if contents.transactional else []
+        rows = list(told_in(contents))
         if rows:
             self.append(rows, contents.identity)
         return Landed(transactions=len(rows) // 2)

@@ -1,0 +1,29 @@
+"""Rules of the options of events, and what they change nothing of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snapshotter.configuration.event_options import EventOptions
+from snapshotter.configuration.option_groups import CaptureOptions
+from streaming.events.envelope import JsonSerialization
+
+_PRE_IMAGE = "_with_pre_image"
+_TARGETS = "delta.changelog.enabled, engine.topics.enabled"
+
+
+def warnings(events: EventOptions, capture: CaptureOptions) -> Iterator[str]:
+    """What changes nothing: ``capture`` may ask for what only targets of ``events`` would hold."""
+    if events.targets:
+        return
+    if capture.mode.value.endswith(_PRE_IMAGE):
+        without = capture.mode.value.removesuffix(_PRE_IMAGE)
+        yield (
+            f"capture.mode={capture.mode}: no state table keeps documents from before a change, and nothing else is "
+            f"on that would ({_TARGETS}), so this does what {without} does"
+        )
+    if events.serialization is not JsonSerialization.LEGACY:
+        yield (
+            "json.serialization.mode has no effect: state tables have columns, and nothing is on that tells events "
+            f"({_TARGETS})"
+        )

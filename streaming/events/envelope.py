@@ -1,0 +1,347 @@
+"""Source rows (`streaming.source.change_events`, under `columns=full` and `events=all`) and READs as envelopes.
+
+The envelope is that which Debezium documents for its MongoDB connector, in its words and with its meanings, and some
+columns of ours behind it:
+
+| column | |
+|---|---|
+| key | `_id` as relaxed Extended JSON: the field `id` of Debezium's key |
+| before, after | documents as JSON, by ``json.serialization.mode``; null where there is none |
+| updateDescription | of an update, never of a replacement; removedFields and truncatedArrays are null where empty |
+| source | where and when: ts_ms is the server's (seconds, before MongoDB 6.0), ord of its cluster time |
+| op | c, u, d; r for a READ |
+| ts_ms, ts_us, ts_ns | when the batch was landed, by the engine's clock |
+| transaction | with ``provide.transaction.metadata``: its id, and the event's place in it, in all and by collection |
+| _key | the identity and order of the document (`streaming.keys.keys`) |
+| _cluster_time | `ClusterTime.to_int()`; of a READ the low watermark of its window: it holds as of then |
+| _order | from 0 among the events of one collection at one cluster time; null for a READ |
+| _window, _request | of a READ: its window, and the request that the window is of |
+
+(_cluster_time, _order) is the same however often an event is read, from which position and in which batches: the events
+of one cluster time never lie in two splits of a batch, and their order is the stream's. `ord` of the source is not: it
+counts within a split. So rows have to come in its order, all of a cluster time in one partition, as the source gives
+them; anything else is an error.
+
+A transaction's events are counted before collections are told apart (`transaction_orders`): they have one cluster time,
+so they come in one batch, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+
+from streaming.bson.elements import ARRAY, DOCUMENT, MalformedBson, elements
+from streaming.events.extended_json import Form, Writer, writer
+from streaming.positions import ClusterTime
+
+CONNECTOR = "mongodb"
+INCREMENTAL, INITIAL = "incremental", "true"
+"""What ``source.snapshot`` says of a READ: of an incremental snapshot; of one that a start takes, or a blocking one."""
+
+_SLICE = 64
+_ROWS_MAX = 5_000
+_BYTES_MAX = 4 << 20
+_STREAMED = "false"
+
+
+class JsonSerialization(StrEnum):
+    """``json.serialization.mode``: how documents, and the changed fields of updates, are written."""
+
+    LEGACY = "legacy"
+    STRICT = "strict"
+    EXTENDED = "extended"
+    RELAXED = "relaxed"
+
+
+_WRITERS = {
+    JsonSerialization.LEGACY: (writer(Form.STRICT), writer(Form.RELAXED, ", ")),
+    JsonSerialization.STRICT: (writer(Form.STRICT), writer(Form.STRICT)),
+    JsonSerialization.EXTENDED: (writer(Form.CANONICAL), writer(Form.CANONICAL)),
+    JsonSerialization.RELAXED: (writer(Form.RELAXED), writer(Form.RELAXED)),
+}
+"""Of documents, and of the fields of an update. The peer's default writes them differently."""
+
+_KEYS = writer(Form.RELAXED)
+_SESSIONS = writer(Form.RELAXED, ", ")
+
+
+def _longs(*names: str) -> list[StructField]:
+    return [StructField(name, LongType()) for name in names]
+
+
+def _texts(*names: str) -> list[StructField]:
+    return [StructField(name, StringType()) for name in names]
+
+
+_TRUNCATED = StructType([StructField("field", StringType()), StructField("size", IntegerType())])
+_UPDATE = StructType(
+    [
+        StructField("removedFields", ArrayType(StringType())),
+        StructField("updatedFields", StringType()),
+        StructField("truncatedArrays", ArrayType(_TRUNCATED)),
+    ]
+)
+_SOURCE = StructType(
+    [
+        *_texts("version", "connector", "name"),
+        *_longs("ts_ms"),
+        *_texts("snapshot", "db", "sequence"),
+        *_longs("ts_us", "ts_ns"),
+        *_texts("collection"),
+        StructField("ord", IntegerType()),
+        *_texts("lsid"),
+        *_longs("txnNumber", "wallTime"),
+    ]
+)
+_TRANSACTION = StructType([*_texts("id"), *_longs("total_order", "data_collection_order")])
+SCHEMA = StructType(
+    [
+        *_texts("key", "before", "after"),
+        StructField("updateDescription", _UPDATE),
+        StructField("source", _SOURCE),
+        *_texts("op"),
+        *_longs("ts_ms", "ts_us", "ts_ns"),
+        StructField("transaction", _TRANSACTION),
+        *_texts("_key"),
+        *_longs("_cluster_time", "_order"),
+        *_texts("_window", "_request"),
+    ]
+)
+_ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
+
+_FROM_SOURCE = (
+    *("op", "operation_type", "db", "collection", "_key", "document_key", "document", "before"),
+    *("update_description", "cluster_time", "ord", "lsid", "txn_number"),
+)
+_WALL = "wall_ms"
+_ORDERS = ("total_order", "data_collection_order")
+_OF_READS = ("snapshot", "_window", "_request")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """How events are told. ``name`` is what the source is called (``topic.prefix``), ``version`` ours;
+    ``serialization`` how documents are written; ``transactions``: whether events name their transaction."""
+
+    name: str
+    version: str
+    serialization: JsonSerialization = JsonSerialization.LEGACY
+    transactions: bool = False
+
+
+def of_events(
+    events: DataFrame, envelope: Envelope, at_ns: int, orders: DataFrame | None = None
+) -> DataFrame:
+    """Rows of the source (``events``, all or those of some collections) as rows of ``SCHEMA``; drops and renames have
+    none.
+
+    ``at_ns``: when they are landed, in nanoseconds since 1970. ``orders``: what `transaction_orders` gives of the whole
+    batch, where ``envelope`` tells transactions.
+    """
+    wall = F.unix_millis("wall_time").alias(_WALL)
+    told = events.where(F.col("op").isNotNull()).select(*_FROM_SOURCE, wall)
+    if orders is None:
+        told = told.withColumns({name: F.lit(None).cast("long") for name in _ORDERS})
+    else:
+        told = told.join(F.broadcast(orders), "ord", "left")
+    told = told.withColumns({name: F.lit(None).cast("string") for name in _OF_READS})
+    return _converted(told, envelope, at_ns)
+
+
+def of_reads(reads: DataFrame, envelope: Envelope, at_ns: int, db: str, collection: str) -> DataFrame:
+    """``reads`` of one ``collection`` of the database ``db`` as rows of ``SCHEMA``. They have the columns ``_key``,
+    ``document`` (BSON), ``cluster_time``, ``snapshot``, ``_window``, ``_request``. ``envelope`` and ``at_ns`` as in
+    `of_events`."""
+    given = {
+        "op": F.lit("r"),
+        "db": F.lit(db),
+        "collection": F.lit(collection),
+        "operation_type": F.lit("read"),
+    }
+    for name in ("document_key", "before", "update_description", "lsid"):
+        given[name] = F.lit(None).cast("binary")
+    for name in ("ord", "txn_number", _WALL, *_ORDERS):
+        given[name] = F.lit(None).cast("long")
+    return _converted(reads.withColumns(given), envelope, at_ns)
+
+
+def transaction_orders(events: DataFrame) -> DataFrame:
+    """For each event of a transaction, by its ``ord``: which of the transaction's it is, from 1, in all and in its
+    collection. ``events`` are all that are captured."""
+    within = events.where(F.col("txn_number").isNotNull() & F.col("op").isNotNull())
+    whole = ("cluster_time", "lsid", "txn_number")
+
+    def place(*columns: str) -> Column:
+        return F.row_number().over(Window.partitionBy(*columns).orderBy("ord")).cast("long")
+
+    places = (
+        place(*whole).alias("total_order"),
+        place(*whole, "db", "collection").alias("data_collection_order"),
+    )
+    return within.select(*whole, "db", "collection", "ord").select("ord", *places)
+
+
+def _converted(frame: DataFrame, envelope: Envelope, at_ns: int) -> DataFrame:
+    return frame.select(*_FROM_SOURCE, _WALL, *_ORDERS, *_OF_READS).mapInArrow(
+        partial(envelopes, envelope, at_ns), SCHEMA
+    )
+
+
+def envelopes(envelope: Envelope, at_ns: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: the ``batches`` of a partition as batches of ``SCHEMA``. What is held at a time is bounded,
+    whatever a partition has. ``envelope`` and ``at_ns`` as in `of_events`."""
+    rows = _Rows(envelope, at_ns)
+    for batch in batches:
+        for at in range(0, batch.num_rows, _SLICE):
+            for row in batch.slice(at, _SLICE).to_pylist():
+                rows.add(row)
+                if rows.full:
+                    yield rows.taken()
+    if rows.made:
+        yield rows.taken()
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The envelopes of one partition, in its order."""
+
+    envelope: Envelope
+    at_ns: int
+    made: list[dict[str, Any]] = field(default_factory=list)
+    _size: int = 0
+    _last: int = -1
+    _places: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        return self._size >= _BYTES_MAX or len(self.made) >= _ROWS_MAX
+
+    def taken(self) -> pa.RecordBatch:
+        """What has been made since the last time."""
+        batch = pa.RecordBatch.from_pylist(self.made, schema=_ARROW_SCHEMA)
+        self.made, self._size = [], 0
+        return batch
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        documents, updates = _WRITERS[self.envelope.serialization]
+        after, before = _document(documents, row["document"]), _document(documents, row["before"])
+        update = None
+        if row["operation_type"] == "update" and row["update_description"] is not None:
+            update = _update_description(updates, row["update_description"])
+        at_ms = self.at_ns // 1_000_000
+        self.made.append(
+            {
+                "key": key_of(row["document_key"] or row["document"]),
+                "before": before,
+                "after": after,
+                "updateDescription": update,
+                "source": self._source(row),
+                "op": row["op"],
+                "ts_ms": at_ms,
+                "ts_us": self.at_ns // 1_000,
+                "ts_ns": self.at_ns,
+                "transaction": self._transaction(row),
+                "_key": row["_key"],
+                "_cluster_time": row["cluster_time"],
+                "_order": None if row["ord"] is None else self._order(row),
+                "_window": row["_window"],
+                "_request": row["_request"],
+            }
+        )
+        size = len(after or "") + len(before or "") + (len(update["updatedFields"] or "") if update else 0)
+        self._size += size
+
+    def _order(self, row: Mapping[str, Any]) -> int:
+        if row["ord"] <= self._last:
+            raise RuntimeError(
+                f"event {row['ord']} follows event {self._last}: the rows of a partition must be in the stream's order"
+            )
+        self._last = row["ord"]
+        collection, time = (row["db"], row["collection"]), row["cluster_time"]
+        known, place = self._places.get(collection, (time, -1))
+        self._places[collection] = time, (place + 1 if known == time else 0)
+        return self._places[collection][1]
+
+    def _source(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        time, wall = ClusterTime.from_int(row["cluster_time"]), row[_WALL]
+        ts_ms = time.t * 1_000 if wall is None else wall
+        return {
+            "version": self.envelope.version,
+            "connector": CONNECTOR,
+            "name": self.envelope.name,
+            "ts_ms": ts_ms,
+            "snapshot": row["snapshot"] or _STREAMED,
+            "db": row["db"],
+            "sequence": None,
+            "ts_us": ts_ms * 1_000,
+            "ts_ns": ts_ms * 1_000_000,
+            "collection": row["collection"],
+            "ord": time.i,
+            "lsid": None if row["lsid"] is None else _SESSIONS.document(row["lsid"]),
+            "txnNumber": row["txn_number"],
+            "wallTime": wall,
+        }
+
+    def _transaction(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        if not self.envelope.transactions or row["txn_number"] is None:
+            return None
+        orders = {name: row[name] for name in _ORDERS}
+        return {"id": transaction_id(row["lsid"], row["txn_number"]), **orders}
+
+
+def transaction_id(lsid: bytes, txn_number: int) -> str:
+    """As Debezium writes it: the session's id (``lsid``, BSON) as JSON, a colon, and the number of the transaction in
+    the session."""
+    return f"{_SESSIONS.document(lsid)}:{txn_number}"
+
+
+def key_of(document: bytes) -> str:
+    """The ``_id`` of a document, or of a documentKey, as relaxed Extended JSON. Raises MalformedBson without one."""
+    for tag, name, start, _ in elements(document, 0):
+        if name == b"_id":
+            return _KEYS.value(tag, document, start)
+    raise MalformedBson("a document has no _id: the source is no collection (a view?)")
+
+
+def _document(texts: Writer, document: bytes | None) -> str | None:
+    return None if document is None else texts.document(document)
+
+
+def _update_description(texts: Writer, description: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {"removedFields": None, "updatedFields": None, "truncatedArrays": None}
+    for tag, name, start, _ in elements(description, 0):
+        if name == b"updatedFields" and tag == DOCUMENT:
+            found["updatedFields"] = texts.document(description, start)
+        elif name == b"removedFields" and tag == ARRAY:
+            found["removedFields"] = [
+                _text(description, s, e) for _, _, s, e in elements(description, start)
+            ] or None
+        elif name == b"truncatedArrays" and tag == ARRAY:
+            found["truncatedArrays"] = [
+                _truncated(description, s) for _, _, s, _ in elements(description, start)
+            ] or None
+    return found
+
+
+def _truncated(raw: bytes, at: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _, name, start, end in elements(raw, at):
+        if name == b"field":
+            found["field"] = _text(raw, start, end)
+        elif name == b"newSize":
+            found["size"] = int.from_bytes(raw[start:end], "little", signed=True)
+    return found
+
+
+def _text(raw: bytes, start: int, end: int) -> str:
+    return raw[start + 4 : end - 1].decode(errors="replace")

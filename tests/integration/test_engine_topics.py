@@ -1,0 +1,140 @@
+"""An engine with topics: its changes come to a real broker as Debezium's documents say, beside its tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from snapshotter.reporting.status import TopicsReport
+from snapshotter.testing.kafka import KafkaBroker, start_kafka
+from streaming.keys.decoded import key_of
+from tests.support.debezium_consumer import State, by_key, changes
+from tests.support.engines import SECONDS, Lab, lab
+from tests.support.kafka_records import consumed, records_of
+
+__all__ = ["lab"]
+
+QUICK = {
+    "producer.override.max.block.ms": "1000",
+    "producer.override.request.timeout.ms": "1000",
+    "producer.override.delivery.timeout.ms": "2000",
+}
+
+
+def with_topics(lab: Lab, kafka: KafkaBroker, *collections: str, **options: object) -> list[str]:
+    """The engine's settings, and its topics at the broker."""
+    given = {
+        "engine__topics__bootstrap__servers": kafka.bootstrap,
+        "engine__topics__enabled": "true",
+        **options,
+    }
+    lab.with_options("cluster_time", topic__prefix="shop", **given)
+    lab.options.update(QUICK)
+    topics = [f"shop.{lab.database}.{name}" for name in collections]
+    for topic in topics:
+        kafka.create_topic(topic)
+    return topics
+
+
+@pytest.mark.parametrize("schemas", ["true", "false"])
+def test_a_consumer_of_debezium_reads_it(lab: Lab, kafka: KafkaBroker, schemas: str) -> None:
+    """Inserts, updates, a replacement, deletes with tombstones: what it makes of them is the collection; with schemas
+    and without."""
+    options = {f"{side}__converter__schemas__enable": schemas for side in ("key", "value")}
+    (topic,) = with_topics(lab, kafka, "orders", snapshot__mode="no_data", **options)
+    orders = lab.collection("orders")
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        orders.insert_many([{"_id": n, "n": n} for n in range(5)])
+        orders.update_one({"_id": 1}, {"$set": {"n": 10}, "$unset": {"gone": ""}})
+        orders.replace_one({"_id": 2}, {"other": [1, 2]})
+        orders.delete_one({"_id": 3})
+        engine.catch_up(SECONDS)
+        found = changes(consumed(kafka, topic, 9))
+    assert [change.op for change in found] == ["c"] * 5 + ["u", "u", "d", None]
+    state = State.of(found)
+    assert state.documents == {
+        "0": {"_id": 0, "n": 0},
+        "1": {"_id": 1, "n": 10},
+        "2": {"_id": 2, "other": [1, 2]},
+        "4": {"_id": 4, "n": 4},
+    }
+    update, replacement, delete, tombstone = found[5:]
+    assert json.loads(update.value["updateDescription"]["updatedFields"]) == {"n": 10}
+    assert (replacement.value["updateDescription"], delete.value["after"]) == (None, None)
+    assert (tombstone.value, tombstone.key) == (None, delete.key)
+    lab.assert_equal("orders")
+
+
+def test_a_broker_that_is_away_delays_topics_alone(lab: Lab) -> None:
+    """Tables go on, and what waits is in the status, with its reason. Once the broker is back topics catch up: nothing
+    is missing, and each document's changes are in their order."""
+    with start_kafka() as own:
+        (topic,) = with_topics(lab, own, "orders", snapshot__mode="no_data")
+        orders = lab.collection("orders")
+        with lab.running() as engine:
+            engine.catch_up(SECONDS)
+            orders.insert_many([{"_id": n, "n": 0} for n in range(3)])
+            consumed(own, topic, 3)
+            own.kill()
+            for n in range(1, 4):
+                orders.update_many({}, {"$set": {"n": n}})
+                engine.catch_up(SECONDS)
+            lab.assert_equal("orders")
+            engine.until("the status to say so", lambda: reported(lab).trouble is not None, SECONDS)
+            report = reported(lab)
+            assert report.records_waiting >= 3
+            assert report.condition == "kafka-unreachable"
+            assert report.bytes_waiting > 0
+            assert any("topics wait" in warning for warning in lab.status().warnings)
+            own.start()
+            engine.until("topics to catch up", lambda: reported(lab).records_waiting == 0, SECONDS)
+            assert reported(lab).trouble is None
+        found = by_key(changes(consumed(own, topic, records_of(own, topic))))
+    for these in found.values():
+        numbers = [json.loads(change.value["after"])["n"] for change in these]
+        assert in_order(numbers, [0, 1, 2, 3])
+
+
+def test_a_full_outbox_holds_the_stream(lab: Lab) -> None:
+    """Above its bound nothing more is read, which the status says; when the broker is back the stream goes on, and
+    nothing is missing."""
+    with start_kafka() as own:
+        (topic,) = with_topics(lab, own, "orders", snapshot__mode="no_data")
+        lab.tune = lambda config: replace(config, topics=replace(config.topics, max_bytes=1))
+        orders = lab.collection("orders")
+        with lab.running() as engine:
+            engine.catch_up(SECONDS)
+            own.kill()
+            orders.insert_one({"_id": 1})
+            engine.until("the outbox to be full", lambda: reported(lab).full, SECONDS)
+            held = lab.status().batch
+            orders.insert_one({"_id": 2})
+            assert any("engine.outbox.max.bytes" in warning for warning in lab.status().warnings)
+            engine.until("the lag to grow", lambda: (lab.status().lag_seconds or 0) > 2, SECONDS)
+            assert [row["_key"] for row in lab.rows("orders")] == [key_of(1)]
+            assert held is not None
+            own.start()
+            engine.until("the stream to go on", lambda: len(lab.rows("orders")) == 2, SECONDS)
+            engine.until("topics to catch up", lambda: reported(lab).records_waiting == 0, SECONDS)
+        ids = {change.key["id"] for change in changes(consumed(own, topic, records_of(own, topic)))}
+    assert ids == {"1", "2"}
+
+
+def reported(lab: Lab) -> TopicsReport:
+    report = lab.status().topics
+    assert report is not None
+    return report
+
+
+def in_order(found: list[int], wanted: list[int]) -> bool:
+    """Whether ``found`` is ``wanted``, with some stretches of it repeated: each number is the next one, or one that
+    came before, and the end is reached."""
+    reached = -1
+    for number in found:
+        if number > reached + 1:
+            return False
+        reached = max(reached, number)
+    return reached == wanted[-1] and set(found) == set(wanted)
