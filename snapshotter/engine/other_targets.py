@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapshotter.engine.run_context import RunContext
-from snapshotter.landing.targets import heartbeats, transactions
+from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.targets import changelogs, heartbeats, transactions
 from snapshotter.landing.targets.outbox import OutboxTarget
-from snapshotter.landing.targets.target import Target
+from snapshotter.landing.targets.target import EventTarget, Target
 
 
 def targets_beside(context: RunContext) -> Sequence[Target]:
@@ -21,7 +22,16 @@ def targets_beside(context: RunContext) -> Sequence[Target]:
         path = f"{config.state_location}/{heartbeats.FOLDER}"
         every = config.heartbeat_ms
         targets.append(heartbeats.HeartbeatTable(spark, path, app_id, config.server_name, every))
-    outbox, topics = context.topics.outbox, config.topics
-    if outbox is not None and topics is not None and config.envelope is not None:
-        targets.append(OutboxTarget(outbox, topics, config.envelope, app_id))
+    return targets
+
+
+def event_targets(context: RunContext, blame: Blame) -> Sequence[EventTarget]:
+    """What takes events beside the state tables. ``blame`` decides which errors of a table are its own."""
+    config, tables, outbox = context.config, context.tables, context.topics.outbox
+    targets: list[EventTarget] = []
+    if config.envelope is not None and config.changelog:
+        known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
+        targets.append(changelogs.Changelogs(*known, blame, config.landers))
+    if config.envelope is not None and outbox is not None and config.topics is not None:
+        targets.append(OutboxTarget(outbox, config.topics, config.envelope, tables.application_id))
     return targets

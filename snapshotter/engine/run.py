@@ -39,7 +39,7 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import Window
 from snapshotter.engine.lost_positions import SourceWatch
-from snapshotter.engine.other_targets import targets_beside
+from snapshotter.engine.other_targets import event_targets, targets_beside
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.intake.signal_documents import actions_in
@@ -122,11 +122,13 @@ class Run:
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
             fields=config.fields,
+            documents=config.envelope is not None,
             chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
         self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
         state = StateTables(context.spark, context.tables, self.blame, config.landers)
-        self.lander = Lander(context.spark, state, targets_beside(context))
+        told = event_targets(context, self.blame)
+        self.lander = Lander(context.spark, state, targets_beside(context), told)
         if config.needs_post_images:
             self._images = PostImages(context.client, config.post_images_enable)
         context.tally.run_begins()
@@ -186,9 +188,8 @@ class Run:
         """What the tables say. A collection whose table cannot be asked is suspended."""
         context = self.context
         keys, threads = shard_keys(context.client), context.config.landers
-        found = survey(
-            batch, self.machine, context.tables, keys, self.blame, threads=threads, first=self._first
-        )
+        asked = context.tables, self.lander.events
+        found = survey(batch, self.machine, *asked, keys, self.blame, threads=threads, first=self._first)
         for fault in found.faults:
             self.suspend(fault)
         return found
@@ -222,7 +223,7 @@ class Run:
         ):
             while True:
                 metadata = batch.metadata(self.id, token, self.machine.progress.left_out, origin)
-                lander.land(batch, landing, landed, self.machine.progress.tables, self.lane.buffers, metadata)
+                lander.land(batch, landing, landed, self.machine.progress, self.lane.buffers, metadata)
                 if landed.complete:
                     break
                 for fault in landed.faults:
@@ -231,7 +232,7 @@ class Run:
                     lost = [str(window) for window in landed.lost]
                     _log.warning("READ buffers lost", windows=lost, batch=batch.batch_id)
                     landing = _landing_in(self.step(BuffersLost(batch.batch_id, landed.lost)))
-        lander.keep(landing, landed)
+        lander.keep(batch, landing, landed)
         return landing, landed
 
     def _origin(self, landing: LandBatch) -> Origin:
@@ -260,7 +261,7 @@ class Run:
         needed: dict[Namespace, ClusterTime] = {}
         for window in self.windows:
             needed[window.namespace] = min(window.floor, needed.get(window.namespace, window.floor))
-        self.lander.keys.forget(needed)
+        self.lander.forget(needed)
 
     def _begin(self, batch_id: int) -> None:
         config = self.context.config

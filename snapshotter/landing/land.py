@@ -1,12 +1,12 @@
 """The landing of a batch: what it holds for targets, and every target at its turn.
 
-The state tables come first, and what they say is the machine's: which windows have landed, and which tables are not
-what they were. Other targets land meanwhile.
+What the state tables say is the machine's: which windows have landed, and which tables are not what they were. Targets
+of events land with them, collection by collection: a window has landed once it is in all. Other targets land meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,29 +18,41 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.rules.streamed_keys import StreamedKeys
 from snapshotter.core.values.effects import LandBatch
+from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import in_landing_pool
-from snapshotter.landing.incomplete import events_of
-from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed, Target
+from snapshotter.landing.incomplete import collection_of, events_of
+from snapshotter.landing.targets.target import (
+    KEYS_SCHEMA,
+    CollectionContents,
+    Contents,
+    EventTarget,
+    Identity,
+    Landed,
+    Target,
+)
 from snapshotter.reading.chunk_reader import Buffer
-from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
 
-Marks = Mapping[Namespace, TableMark]
 Buffers = Mapping[WindowId, Buffer]
 
 
 @dataclass(slots=True)
 class Lander:
-    """Lands the batches of one query: in ``state``, the state tables, and in ``others``. ``keys``: what has streamed
-    into each table, for as long as a window that is still open may need it. ``transactions``: how many the others
-    have told of in the newest batch."""
+    """Lands the batches of one query: in ``state``, the state tables, in targets of ``events``, and in ``others``.
+    ``keys``: what has streamed into each table, for as long as a window that is still open may need it; ``bare``: the
+    updates without their documents among what has streamed. ``transactions``: how many the others have told of in the
+    newest batch."""
 
     spark: SparkSession
     state: Target
     others: Sequence[Target] = ()
+    events: Sequence[EventTarget] = ()
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
+    bare: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     transactions: int = 0
 
     def land(
@@ -48,23 +60,37 @@ class Lander:
         batch: BatchContents,
         landing: LandBatch,
         landed: Landed,
-        marks: Marks,
+        progress: Progress,
         buffers: Buffers,
         metadata: Mapping[str, Any],
     ) -> None:
-        """Land what is left of the batch in the state tables, as ``landing`` plans it, and note it in ``landed``: a
-        call after a failure lands only the collections that are not in there yet. ``marks``: the tables as this engine
-        left them. ``buffers``: the READs of the windows that close. ``metadata``: what every commit says of the batch.
+        """Land what is left of the batch in the state tables and in targets of events, as ``landing`` plans it, and
+        note it in ``landed``: a call after a failure lands only the collections that are not in there yet.
+        ``progress``: as of this landing, with the tables as this engine left them. ``buffers``: the READs of the
+        windows that close. ``metadata``: what every commit says of the batch.
         """
         closing = {c.window.namespace for c in landing.closings}
         named = (batch.streamed | closing | landing.truncated.keys()) - landing.left_out
-        wanted = named - landed.collections.keys()
-        collections = {n: self._collection(n, batch, landing, marks.get(n), buffers) for n in wanted}
+        whole = {n: self._collection(n, batch, landing, progress, buffers) for n in named}
         contents = _contents(batch, metadata)
-        there = frozenset(landed.collections)
-        done = self.state.land(replace(contents, collections=collections, landed=there))
+
+        def left(there: Collection[Namespace]) -> Contents:
+            collections = {n: one for n, one in whole.items() if n not in there}
+            return replace(contents, collections=collections, landed=frozenset(there))
+
+        with ThreadPoolExecutor(max(1, len(self.events)), "events") as pool:
+            beside = {
+                target.name: pool.submit(target.land, left(landed.beside.get(target.name, frozenset())))
+                for target in self.events
+            }
+            done = self.state.land(left(landed.collections.keys()))
         landed.collections |= done.collections
-        landed.lost, landed.faults = done.lost, done.faults
+        told = {name: landing.result() for name, landing in beside.items()}
+        for name, one in told.items():
+            landed.beside[name] = landed.beside.get(name, frozenset()) | one.collections.keys()
+        landed.lost = done.lost.union(*(one.lost for one in told.values()))
+        faults = [fault for one in (done, *told.values()) for fault in one.faults]
+        landed.faults = tuple({fault.namespace: fault for fault in reversed(faults)}.values())
 
     @contextmanager
     def landing_others(self, batch: BatchContents, metadata: Mapping[str, Any]) -> Iterator[None]:
@@ -80,22 +106,32 @@ class Lander:
             yield
         self.transactions = sum(landed.result().transactions for landed in landing)
 
-    def keep(self, landing: LandBatch, landed: Landed) -> None:
-        """Remember the keys that windows may ask for."""
+    def keep(self, batch: BatchContents, landing: LandBatch, landed: Landed) -> None:
+        """Remember the keys of the ``batch`` that windows may ask for, as ``landing`` says, of what has ``landed``."""
         for namespace in landing.keep & landed.collections.keys():
             if landed.collections[namespace].keys.num_rows:
                 keys = landed.collections[namespace].keys
                 self.keys.keep(namespace, landing.batch_id, landing.end, keys)
+        if self.events:
+            for namespace, keys in _bare_keys(batch).items():
+                if namespace in landing.keep:
+                    self.bare.keep(namespace, landing.batch_id, landing.end, keys)
+
+    def forget(self, needed: Mapping[Namespace, ClusterTime]) -> None:
+        """Drop the keys that no open window can ask for, as `StreamedKeys.forget`."""
+        self.keys.forget(needed)
+        self.bare.forget(needed)
 
     def _collection(
         self,
         namespace: Namespace,
         batch: BatchContents,
         landing: LandBatch,
-        mark: TableMark | None,
+        progress: Progress,
         buffers: Buffers,
     ) -> CollectionContents:
         closings = tuple(c for c in landing.closings if c.window.namespace == namespace)
+        initial = {r.id for r in progress.requests if r.origin is Origin.INITIAL or r.blocking}
         truncated = landing.truncated.get(namespace)
         named = batch.trailer.namespaces.get(namespace, 0) > 0 or truncated is not None
         return CollectionContents(
@@ -104,11 +140,13 @@ class Lander:
             closings=closings,
             buffers=buffers,
             streamed=tuple(self.keys.of(namespace)) if closings else (),
+            bare=tuple(self.bare.of(namespace)) if closings else (),
+            initial=frozenset(c.window.id for c in closings if c.window.request_id in initial),
             truncated=truncated,
             unreached=landing.unreached.get(namespace),
             splits=batch.trailer.splits,
             size_bytes=batch.trailer.sizes.get(namespace, 0),
-            mark=mark,
+            mark=progress.tables.get(namespace),
         )
 
 
@@ -117,3 +155,12 @@ def _contents(batch: BatchContents, metadata: Mapping[str, Any]) -> Contents:
     signals = batch.scope.signals
     captured = batch.events if signals is None else batch.events.where(~events_of(signals))
     return Contents(Identity(batch.batch_id, metadata), captured, batch.trailer.transactional > 0)
+
+
+def _bare_keys(batch: BatchContents) -> dict[Namespace, pa.Table]:
+    """Keys and times of the updates that came without their documents, by collection."""
+    found: dict[Namespace, list[tuple[str, int]]] = {}
+    for row in batch.rows:
+        if row["op"] == "u" and collection_of(row) != batch.scope.signals:
+            found.setdefault(collection_of(row), []).append((row["_key"], row["cluster_time"]))
+    return {n: pa.table([*zip(*rows, strict=True)], schema=KEYS_SCHEMA) for n, rows in found.items()}

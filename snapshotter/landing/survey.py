@@ -7,7 +7,7 @@ questions that follow leave it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -24,6 +24,7 @@ from snapshotter.landing.incomplete import Incomplete, add, collection_of, incom
 from snapshotter.landing.stale_rows import stale_rows
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
+from snapshotter.landing.targets.target import EventTarget
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -51,6 +52,7 @@ def survey(
     batch: BatchContents,
     machine: Machine,
     tables: Tables,
+    told: Sequence[EventTarget],
     shard_keys: ShardKeys,
     blame: Blame,
     *,
@@ -59,12 +61,12 @@ def survey(
 ) -> Survey:
     """Ask what has to be known before the machine is told of the batch.
 
-    ``shard_keys``: of every sharded collection, captured or not. ``tables`` are asked on so many ``threads``. ``blame``
-    decides which errors are one table's own: they come back as faults, and any other is raised. ``first``: this is the
-    first batch of a run, so the only one that may have been tried before.
+    ``shard_keys``: of every sharded collection, captured or not. ``told``: the targets of events. ``tables`` are asked
+    on so many ``threads``. ``blame`` decides which errors are one table's own: they come back as faults, and any other
+    is raised. ``first``: this is the first batch of a run, so the only one that may have been tried before.
     """
     sharded = {name: key for name, key in shard_keys.items() if batch.scope.captures(name)}
-    questions = _Questions(batch, machine, tables, blame, threads)
+    questions = _Questions(batch, machine, tables, told, blame, threads)
     again = questions.incomplete(sharded)
     changed = questions.rekeyed(sharded, batch.trailer.end)
     recorded: frozenset[Namespace] = frozenset()
@@ -83,6 +85,7 @@ class _Questions:
     batch: BatchContents
     machine: Machine
     tables: Tables
+    told: Sequence[EventTarget]
     blame: Blame
     threads: int
     faults: list[TableUnusable] = field(default_factory=list)
@@ -149,6 +152,8 @@ class _Questions:
 
     def _recorded(self, namespace: Namespace) -> int:
         recorded = self.tables.of(namespace).table.recorded_batch()
+        if any(target.recorded([namespace], self.batch.batch_id) for target in self.told):
+            return self.batch.batch_id
         return -1 if recorded is None else recorded
 
     def _landed_upto(self, task: TaskProgress) -> str | None:

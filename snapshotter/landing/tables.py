@@ -91,7 +91,7 @@ class Tables:
         self.application_id = app_id
         self._layout = layout
         self._sample = sample
-        self._owner = owner
+        self.owner = owner
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}
@@ -138,7 +138,7 @@ class Tables:
                     step = "leave the collection out (collection.exclude.list), or rename it"
                     raise TableUnusable(namespace, "name", str(error), step) from error
                 table = StateTable(
-                    self._layout, self._spark, path, namespace, self.application_id(), owner=self._owner()
+                    self._layout, self._spark, path, namespace, self.application_id(), owner=self.owner()
                 )
                 opened = self._open[namespace] = OpenTable(table, table.open())
                 opened.tell_refusals()

@@ -135,6 +135,11 @@ class Outbox:
 
     # Batches
 
+    def recorded(self, app_id: str) -> int | None:
+        """The newest batch of ``app_id`` that the table records."""
+        snapshot = self._table().newest()
+        return None if snapshot is None else snapshot.recorded(app_id)
+
     def append(
         self, records: Callable[[int], DataFrame], app_id: str, batch_id: int, said: Mapping[str, Any]
     ) -> None:

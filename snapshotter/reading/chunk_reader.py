@@ -8,6 +8,8 @@ The buffer is the job's output, checkpointed locally: kept as rows on the execut
 recomputable. A buffer that Spark recomputed after the high watermark would show a key's future (DESIGN rule on
 buffers); one whose blocks died with an executor fails to be read instead, and its windows are read again.
 
+Where events are told, each row also keeps its document as it came, under the rules about fields (``_document``).
+
 The last row of each partition is a trailer (``_trailer`` is not null): how many rows, the smallest and the largest
 key, the cluster time at which its cursor ended, and the signed time it was told.
 """
@@ -23,6 +25,7 @@ from queue import Queue
 from typing import Any
 
 import bson
+import numpy as np
 import pyarrow as pa
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
@@ -30,11 +33,12 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading.range_find import range_find
+from streaming.bson.elements import starts_of
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
@@ -48,6 +52,7 @@ from streaming.positions import ClusterTime
 FETCH_SIZE = 8_000
 FETCH_BYTES = 4 << 20
 """How large replies of large documents should be: several are held at a time, and each is decoded as one."""
+DOCUMENT = "_document"
 _AHEAD = 2
 
 
@@ -80,7 +85,8 @@ class Trailer:
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
-    that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed."""
+    that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
+    rows keep their document."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -92,6 +98,7 @@ class ReadJob:
     fetch_size: int = FETCH_SIZE
     shard_key: ShardKey = ()
     fields: DocumentRules | None = None
+    documents: bool = False
 
 
 @dataclass(slots=True)
@@ -113,19 +120,28 @@ class Buffer:
         if not self._holders:
             free_checkpoint(self.frame)
 
+    @property
+    def rows(self) -> DataFrame:
+        """The READs as rows of a table, with the number of their window."""
+        return self.frame.where("_trailer is null").drop("_trailer", DOCUMENT)
 
-def read_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
-    """Columns of a READ buffer: those of the decoder, the window's number, and the trailer."""
-    extra = [StructField("_window", IntegerType()), StructField("_trailer", StringType())]
-    return StructType([*layout.spark_schema(plan).fields, *extra])
+    @property
+    def documents(self) -> DataFrame:
+        """The READs as documents (BSON), with their keys and the number of their window."""
+        return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
+
+
+def read_schema(job: ReadJob) -> StructType:
+    """Columns of a READ buffer: those of the decoder, the document if it is kept, the window's number, the trailer."""
+    document = [StructField(DOCUMENT, BinaryType())] if job.documents else []
+    extra = [*document, StructField("_window", IntegerType()), StructField("_trailer", StringType())]
+    return StructType([*job.layout.spark_schema(job.plan).fields, *extra])
 
 
 def read(spark: SparkSession, job: ReadJob) -> Buffer:
     """Run the job; returns when every cursor is exhausted and every row is held."""
     count = len(job.ranges)
-    frame = held(
-        spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job.layout, job.plan))
-    )
+    frame = held(spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job)))
     texts = [row[0] for row in frame.where("_trailer is not null").select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
@@ -150,16 +166,17 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
         _advance(session, job.signed, part.after_time)
         try:
             for raw in _ahead(_raw_batches(session.client, session, job, part)):
-                decoded = decoder.decode(raw if rules is None else rules.documents(raw))
+                ruled = raw if rules is None else rules.documents(raw)
+                decoded = decoder.decode(ruled)
                 seen.add(decoded.batch.column(0), decoded.keys_sorted, len(raw), decoded.unknown)
-                yield _with_columns(decoded.batch, part.number)
+                yield _with_columns(decoded.batch, part.number, _documents(ruled) if job.documents else None)
         except PyMongoError as error:
             raise as_source_error(error, f"cannot read a chunk of {job.namespace}") from error
         reached = session.operation_time if not part.exact else None
         ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
     text = seen.to_text(part.number, ended, signed)
-    yield _trailer_batch(job.layout.arrow_schema(job.plan), part.number, text)
+    yield _trailer_batch(_row_schema(job), part.number, text)
 
 
 def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTime) -> None:
@@ -280,11 +297,24 @@ def _trailer_from(layout: AnyLayout, text: str) -> Trailer:
     )
 
 
-def _with_columns(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def _row_schema(job: ReadJob) -> pa.Schema:
+    document = [pa.field(DOCUMENT, pa.binary())] if job.documents else []
+    return pa.schema([*job.layout.arrow_schema(job.plan), *document])
+
+
+def _documents(raw: bytes) -> pa.BinaryArray:
+    """Concatenated documents, each as it is; nothing is copied."""
+    offsets = np.array([*starts_of(raw), len(raw)], np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _with_columns(batch: pa.RecordBatch, number: int, documents: pa.BinaryArray | None) -> pa.RecordBatch:
     rows = batch.num_rows
     windows = pa.repeat(pa.scalar(number, pa.int32()), rows)
-    fields = [*batch.schema, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
-    arrays = [*batch.columns, windows, pa.nulls(rows, pa.string())]
+    kept = {} if documents is None else {pa.field(DOCUMENT, pa.binary()): documents}
+    fields = [*batch.schema, *kept, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
+    arrays = [*batch.columns, *kept.values(), windows, pa.nulls(rows, pa.string())]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

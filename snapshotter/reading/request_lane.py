@@ -83,6 +83,8 @@ class Lane:
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
     fields: FieldRules = field(default_factory=FieldRules)
+    documents: bool = False
+    """Whether READs keep their documents beside their columns."""
     chunk_bytes: int | None = None
     """The most that a chunk is planned with, by the average size of documents; None: as many as were asked for."""
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
@@ -237,9 +239,8 @@ class Lane:
         fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
         keyed = shard_key_of(self.client, first.namespace)
         rules = document_rules(self.fields, first.namespace, keyed)
-        return ReadJob(
-            self.uri, first.namespace, query, self.layout, plan, ranges, signed, fetch, keyed, rules
-        )
+        source = self.uri, first.namespace, query, self.layout, plan, ranges, signed
+        return ReadJob(*source, fetch, keyed, rules, self.documents)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

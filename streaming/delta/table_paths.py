@@ -1,4 +1,4 @@
-"""Where a collection's tables lie under a warehouse: ``state/<database>/<collection>``.
+"""Where a collection's tables lie under a warehouse: ``state/<database>/<collection>``, and ``changelog/…``.
 
 A character of a name that a file system, a URI or a reader of the folder could take for something else becomes
 ``~`` and its UTF-8 bytes in upper-case hex. So the path is the same on every store, two collections never share
@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 from streaming.namespaces import Namespace
 
 STATE = "state"
+CHANGELOG = "changelog"
 ENGINE = "_snapshotter"
 
 _COMPONENT_BYTES_MAX = 255
@@ -51,6 +52,11 @@ def decode_name(folder: str) -> str:
 def state_path(namespace: Namespace) -> str:
     """The state table's path, relative to the warehouse."""
     return _table_path(STATE, namespace)
+
+
+def changelog_path(namespace: Namespace) -> str:
+    """The changelog table's path, relative to the warehouse."""
+    return _table_path(CHANGELOG, namespace)
 
 
 def engine_path(name: str) -> str:

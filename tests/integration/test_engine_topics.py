@@ -138,3 +138,57 @@ def in_order(found: list[int], wanted: list[int]) -> bool:
             return False
         reached = max(reached, number)
     return reached == wanted[-1] and set(found) == set(wanted)
+
+
+def test_documents_that_snapshots_read_come_as_reads(lab: Lab, kafka: KafkaBroker) -> None:
+    """Those of the first load and those of a backfill, each told as what it is; before any change that follows them."""
+    (topic,) = with_topics(lab, kafka, "orders")
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "n": n} for n in range(5)])
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        first = changes(consumed(kafka, topic, 5))
+        orders.update_one({"_id": 1}, {"$set": {"n": 10}})
+        engine.catch_up(SECONDS)
+        engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)
+        found = changes(consumed(kafka, topic, 11))
+    assert {change.op for change in first} == {"r"}
+    assert {change.value["source"]["snapshot"] for change in first} == {"true"}
+    assert State.of(first).documents == {str(n): {"_id": n, "n": n} for n in range(5)}
+    update, *again = found[5:]
+    assert (update.op, update.value["source"]["snapshot"]) == ("u", "false")
+    assert [(change.op, change.value["source"]["snapshot"]) for change in again] == [("r", "incremental")] * 5
+    assert State.of(found).documents == {str(n): {"_id": n, "n": 10 if n == 1 else n} for n in range(5)}
+
+
+def test_transactions_and_heartbeats_have_topics(lab: Lab, kafka: KafkaBroker) -> None:
+    """BEGIN and END with the counts, which the events of the transaction name with their place in it; heartbeats also
+    while nothing changes."""
+    prefix = f"t{lab.database}"
+    topics = [f"{prefix}.{lab.database}.{name}" for name in ("orders", "stock")]
+    for topic in (*topics, f"{prefix}.transaction", f"beats.{prefix}"):
+        kafka.create_topic(topic)
+    options = {"topic__heartbeat__prefix": "beats", "heartbeat__interval__ms": 1}
+    with_topics(lab, kafka, snapshot__mode="no_data", provide__transaction__metadata="true", **options)
+    lab.options["topic.prefix"] = prefix
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        with lab.client.start_session() as session, session.start_transaction():
+            for n in range(2):
+                lab.collection("orders").insert_one({"_id": n}, session=session)
+            lab.collection("stock").insert_one({"_id": 9}, session=session)
+        engine.catch_up(SECONDS)
+        begin, end = changes(consumed(kafka, f"{prefix}.transaction", 2))
+        orders, stock = (
+            changes(consumed(kafka, topic, count)) for topic, count in zip(topics, (2, 1), strict=True)
+        )
+        beats = changes(consumed(kafka, f"beats.{prefix}", 2))
+    assert (begin.value["status"], end.value["status"]) == ("BEGIN", "END")
+    assert begin.key == end.key == {"id": begin.value["id"]}
+    counts = {one["data_collection"]: one["event_count"] for one in end.value["data_collections"]}
+    assert (counts, end.value["event_count"]) == ({lab.name("orders"): 2, lab.name("stock"): 1}, 3)
+    blocks = [change.value["transaction"] for change in (*orders, *stock)]
+    assert {block["id"] for block in blocks} == {begin.value["id"]}
+    assert [block["total_order"] for block in blocks] == [1, 2, 3]
+    assert [block["data_collection_order"] for block in blocks] == [1, 2, 1]
+    assert all(beat.key == {"serverName": prefix} and beat.value.keys() == {"ts_ms"} for beat in beats)

@@ -18,7 +18,7 @@ from snapshotter.errors import (
 )
 from snapshotter.failure_classes import FailureClass
 from snapshotter.failures import Fault
-from snapshotter.landing.targets.state_rows import ReadBuffersLost
+from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.reading.watermarks import WatermarkLost
 from snapshotter.state.lock import LockHeldError, LockLostError
 from snapshotter.state.storage import StorageError

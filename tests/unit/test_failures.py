@@ -8,7 +8,7 @@ from pymongo import errors as driver
 from signals.errors import MalformedSignal
 from snapshotter.errors import DefiniteError, GaveUp, TransientError
 from snapshotter.failures import Fault, Link, classify, fault_in
-from snapshotter.landing.targets.state_rows import ReadBuffersLost
+from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.reading.watermarks import WatermarkLost
 from snapshotter.state.lock import LockLostError
 from snapshotter.state.storage import StorageError

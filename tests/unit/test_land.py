@@ -9,7 +9,7 @@ import pytest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets.state_rows import ReadBuffersLost
+from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed
 from streaming.delta.landing_errors import LandingError
@@ -23,7 +23,7 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Lande
     """Land four tables, some of which end in errors."""
     nothing = cast(Any, None)
 
-    def land_one(target: StateTables, batch: CollectionContents, identity: Identity) -> str:
+    def land_one(target: StateTables, identity: Identity, batch: CollectionContents) -> str:
         if batch.namespace in errors:
             raise errors[batch.namespace]
         return "landed"

@@ -40,9 +40,9 @@ from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.incomplete import after_truncation
-from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
+from snapshotter.landing.targets.side_by_side import naming_lost_buffers
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Trailer
 from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
@@ -58,17 +58,6 @@ batch that is tried again may be divided otherwise."""
 MEMORY_BYTES = 256 << 20
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
-_LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
-
-
-class ReadBuffersLost(Exception):
-    """Blocks of a READ buffer died with their executor: the windows that held it must be read again."""
-
-    def __init__(self, windows: frozenset[WindowId]) -> None:
-        super().__init__(
-            f"READ buffers of {', '.join(map(str, sorted(windows)))} were lost with their executor"
-        )
-        self.windows = windows
 
 
 def land_table(
@@ -81,15 +70,10 @@ def land_table(
     READ is written.
     """
     began = time.monotonic()
-    with ExitStack() as held_frames:
-        try:
-            landed = _land(spark, opened, batch, identity, held_frames)
-            landed.write_seconds = time.monotonic() - began - landed.decode_seconds
-            return landed
-        except Exception as error:
-            if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
-                raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
-            raise
+    with ExitStack() as held_frames, naming_lost_buffers(batch):
+        landed = _land(spark, opened, batch, identity, held_frames)
+        landed.write_seconds = time.monotonic() - began - landed.decode_seconds
+        return landed
 
 
 def _land(
@@ -208,9 +192,8 @@ def _reads(
     if not lows:
         return None
     buffers = {id(b): b for b in (batch.buffers[w] for w in lows)}.values()
-    rows = [b.frame.where(F.col("_trailer").isNull()).drop("_trailer") for b in buffers]
     layout, plan = opened.table.layout, opened.known_plan()
-    frames = [layout.reshape(frame, b.plan, plan) for frame, b in zip(rows, buffers, strict=True)]
+    frames = [layout.reshape(b.rows, b.plan, plan) for b in buffers]
     # Joined, not written into the plan: with literals every window would be compiled anew. What a buffer holds of
     # windows that do not close here finds no partner.
     numbers = pa.array([window.number for window in lows], pa.int32())

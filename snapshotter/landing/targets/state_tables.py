@@ -6,18 +6,17 @@ the rest is landed by another call. A table that records the batch is not landed
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.values.suspension import TableUnusable
-from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
-from snapshotter.landing.targets.state_rows import ReadBuffersLost, events_to_land, land_table
+from snapshotter.landing.targets.side_by_side import land_each
+from snapshotter.landing.targets.state_rows import events_to_land, land_table
 from snapshotter.landing.targets.target import (
     KEYS_SCHEMA,
     CollectionContents,
@@ -28,7 +27,6 @@ from snapshotter.landing.targets.target import (
     Need,
     Promise,
 )
-from streaming.namespaces import Namespace
 
 
 @dataclass(slots=True)
@@ -54,31 +52,10 @@ class StateTables:
 
     def land(self, contents: Contents) -> Landed:
         """As `Target.land`. An error that is no single table's own is raised, once all tables are done."""
-        work = contents.collections
-        if not work:
-            return Landed()
-        with ThreadPoolExecutor(min(self.threads, len(work)), "land") as pool:
-            futures = {n: pool.submit(self._land_one, work[n], contents.identity) for n in sorted(work)}
-        landed: dict[Namespace, LandedCollection] = {}
-        lost: set[WindowId] = set()
-        faults: list[TableUnusable] = []
-        failed: dict[Namespace, BaseException] = {}
-        for namespace, future in futures.items():
-            error = future.exception()
-            if error is None:
-                landed[namespace] = future.result()
-            elif isinstance(error, ReadBuffersLost):
-                lost |= error.windows
-            elif fault := self.blame.fault_of(namespace, error):
-                faults.append(fault)
-            else:
-                failed[namespace] = error
-        for namespace, error in failed.items():
-            self.blame.note(namespace, error, others=bool(landed or contents.landed) and len(failed) == 1)
-            raise error
-        return Landed(landed, frozenset(lost), tuple(faults))
+        land_one = partial(self._land_one, contents.identity)
+        return land_each(contents, land_one, self.blame, self.threads)
 
-    def _land_one(self, batch: CollectionContents, identity: Identity) -> LandedCollection:
+    def _land_one(self, identity: Identity, batch: CollectionContents) -> LandedCollection:
         in_landing_pool(self.spark)
         if self._needs_no_table(batch):
             return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())

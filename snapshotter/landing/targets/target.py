@@ -11,7 +11,7 @@ batch with what it writes, and a batch that it has recorded changes nothing when
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -62,7 +62,9 @@ class CollectionContents:
 
     ``closings``: the windows that close; their READs lie in ``buffers``. ``streamed``: keys and times (`KEYS_SCHEMA`)
     of what has streamed in earlier batches since these windows were registered. A READ is superseded by an event of
-    its key behind its window's low watermark, there or in this batch.
+    its key behind its window's low watermark, there or in this batch. ``bare``: the same of updates that came without
+    their documents, which supersede nothing in a state table (their keys are read again), and do where events are told.
+    ``initial``: those of the windows whose READs are of a start's load, or of a blocking request.
 
     ``truncated``: where in the batch a drop or a rename truncated the collection. ``unreached``: the keys that a first
     load has not come to yet, and will read. ``mark``: the state table as this engine has left it.
@@ -73,6 +75,8 @@ class CollectionContents:
     closings: tuple[Closing, ...] = ()
     buffers: Mapping[WindowId, Buffer] = field(default_factory=dict)
     streamed: Sequence[pa.Table] = ()
+    bare: Sequence[pa.Table] = ()
+    initial: frozenset[WindowId] = frozenset()
     truncated: Truncation | None = None
     unreached: Unreached | None = None
     splits: int = 1
@@ -115,12 +119,13 @@ class LandedCollection:
 class Landed:
     """What has landed by collection; and what could not: windows whose READs are ``lost``, and ``faults`` of single
     collections. A target that does not distinguish collections leaves it empty. ``transactions``: how many were
-    told."""
+    told. ``beside``: what has landed in targets of events, by their names."""
 
     collections: dict[Namespace, LandedCollection] = field(default_factory=dict)
     lost: frozenset[WindowId] = frozenset()
     faults: tuple[TableUnusable, ...] = ()
     transactions: int = 0
+    beside: dict[str, frozenset[Namespace]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -153,3 +158,11 @@ class Target(Protocol):
     def land(self, contents: Contents) -> Landed:
         """Land all of it, or raise. What belongs to one collection alone is not raised but returned, as ``lost`` or
         ``faults``, with all others landed. All threads are joined when this ends."""
+
+
+class EventTarget(Target, Protocol):
+    """A target that takes all that happened in each collection, beside the state tables and with them: a window has
+    landed once it is in all of them, and until then it is read again for all."""
+
+    def recorded(self, namespaces: Iterable[Namespace], batch_id: int) -> frozenset[Namespace]:
+        """Those of which it carries the batch already, so that no READs can join it."""

@@ -1,0 +1,220 @@
+"""Changelog tables as a target: for each collection every event of a batch, and the READs of the windows that close.
+
+A state table keeps one row a key; here nothing is left out. Events of ids that a first load has not reached are told as
+well, those that a drop follows too, and READs also where the state table has them already.
+
+- **Each event once**: a commit records its batch; and of a batch that another checkpoint counts, nothing is taken up to
+  the newest cluster time that the table holds (`streaming.delta.changelog_table`).
+- **A READ is never one that is superseded**: not by an event of its key behind its window's low watermark, in this
+  batch or before, and be it an update that came without its document. It is told once at least: where one target has
+  landed a window and another has not, the window is read again for all of them.
+
+Drops and renames change no document, so they are no rows. What is wrong with one changelog suspends its collection, in
+all of its targets: they tell of the same changes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial, reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.core.values.effects import Closing
+from snapshotter.landing.frames import frame_of, in_landing_pool
+from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.targets.side_by_side import land_each, naming_lost_buffers
+from snapshotter.landing.targets.target import (
+    KEYS_SCHEMA,
+    CollectionContents,
+    Contents,
+    Landed,
+    LandedCollection,
+    Need,
+    Promise,
+)
+from snapshotter.reading.chunk_reader import DOCUMENT
+from streaming.delta.changelog_table import ChangelogTable
+from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.table_identity import Owner
+from streaming.delta.table_paths import changelog_path, under
+from streaming.events.envelope import (
+    INCREMENTAL,
+    INITIAL,
+    SCHEMA,
+    Envelope,
+    of_events,
+    of_reads,
+    transaction_orders,
+)
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+NAME = "changelog tables"
+_FILE_BYTES = 16 << 20
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open table; ``newest``: the greatest cluster time that it held when it was opened."""
+
+    table: ChangelogTable
+    newest: int | None
+
+
+@dataclass(slots=True)
+class Changelogs:
+    """Lands the batches of one query, in tables under ``warehouse``. ``app_id`` and ``owner`` as for state tables; so
+    many ``threads`` tables at a time. ``clock``: nanoseconds since 1970."""
+
+    spark: SparkSession
+    warehouse: str
+    envelope: Envelope
+    app_id: Callable[[], str]
+    owner: Callable[[], Owner | None]
+    blame: Blame
+    threads: int = 4
+    clock: Callable[[], int] = time.time_ns
+    _tables: dict[Namespace, _Open] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def promises(self) -> Promise:
+        return Promise.EXACTLY_ONCE
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.DOCUMENTS, Need.BEFORE_IMAGES, Need.ORDER})
+
+    def recorded(self, namespaces: Iterable[Namespace], batch_id: int) -> frozenset[Namespace]:
+        """As `EventTarget.recorded`. Raises what is wrong with a table."""
+        recorded = {namespace: self._table(namespace).recorded_batch() for namespace in namespaces}
+        return frozenset(n for n, newest in recorded.items() if newest is not None and newest >= batch_id)
+
+    def land(self, contents: Contents) -> Landed:
+        """As `Target.land`."""
+        if not contents.collections:
+            return Landed()
+        orders: DataFrame | None = None
+        if contents.transactional and self.envelope.transactions:
+            orders = held(transaction_orders(contents.events))
+        try:
+            land_one = partial(self._land_one, contents, orders)
+            return land_each(contents, land_one, self.blame, self.threads)
+        finally:
+            if orders is not None:
+                free_checkpoint(orders)
+
+    def _land_one(
+        self, contents: Contents, orders: DataFrame | None, batch: CollectionContents
+    ) -> LandedCollection:
+        in_landing_pool(self.spark)
+        landed = LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table(), size_bytes=batch.size_bytes)
+        opened = self._opened(batch.namespace)
+        at_ns = self.clock()
+        events = batch.events
+        if events is not None and opened.newest is not None:
+            events = events.where(F.col("cluster_time") > opened.newest)
+        if _nothing_new(opened, contents, batch):
+            events = None
+        told = [] if events is None else [of_events(events, self.envelope, at_ns, orders)]
+        reads = reads_of(self.spark, batch)
+        if reads is not None:
+            place = batch.namespace.database, batch.namespace.collection
+            told.append(of_reads(reads, self.envelope, at_ns, *place))
+        if not told:
+            return landed
+        rows = reduce(DataFrame.unionByName, told).coalesce(_files(batch))
+        said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
+        with naming_lost_buffers(batch):
+            done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
+        landed.wrote, landed.events = done.wrote, done.rows
+        return landed
+
+    def _opened(self, namespace: Namespace) -> _Open:
+        with self._lock:
+            opened = self._tables.get(namespace)
+        if opened is None:
+            table = self._table(namespace)
+            opened = _Open(table, table.newest())
+            with self._lock:
+                self._tables[namespace] = opened
+        return opened
+
+    def _table(self, namespace: Namespace) -> ChangelogTable:
+        path = under(self.warehouse, changelog_path(namespace))
+        return ChangelogTable(self.spark, path, namespace, self.app_id(), SCHEMA, self.owner())
+
+
+def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -> bool:
+    """Whether no event of the batch is to be appended: the table holds all up to the batch's end, or the collection was
+    dropped in it and nothing else."""
+    position = contents.identity.metadata.get("position")
+    end = None if position is None else ClusterTime.from_json(position).to_int()
+    if opened.newest is not None and end is not None and end <= opened.newest:
+        return True
+    if batch.truncated is None or batch.events is None:
+        return False
+    return batch.events.where(F.col("op").isNotNull()).isEmpty()
+
+
+def reads_of(spark: SparkSession, batch: CollectionContents) -> DataFrame | None:
+    """The READs of the closing windows that nothing supersedes, as `of_reads` wants them."""
+    closings = [closing for closing in batch.closings if not closing.superseded]
+    if not closings:
+        return None
+    buffers = {id(b): b for b in (batch.buffers[c.window.id] for c in closings)}.values()
+    documents = reduce(DataFrame.unionByName, [buffer.documents for buffer in buffers])
+    windows = F.broadcast(frame_of(spark, _windows(closings, batch)))
+    reads = documents.withColumnsRenamed({DOCUMENT: "document", "_window": "_number"}).join(
+        windows, "_number"
+    )
+    streamed = _streamed(spark, batch)
+    if streamed is not None:
+        newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("cluster_time"))
+        reads = reads.join(F.broadcast(streamed), newer, "left_anti")
+    return reads.drop("_number")
+
+
+def _windows(closings: Iterable[Closing], batch: CollectionContents) -> pa.Table:
+    rows = [
+        {
+            "_number": closing.window.id.number,
+            "_window": str(closing.window.id),
+            "_request": closing.window.request_id,
+            "cluster_time": closing.low.to_int(),
+            "snapshot": INITIAL if closing.window.id in batch.initial else INCREMENTAL,
+        }
+        for closing in closings
+    ]
+    texts = [(name, pa.string()) for name in ("_window", "_request", "snapshot")]
+    return pa.Table.from_pylist(
+        rows, pa.schema([("_number", pa.int32()), *texts, ("cluster_time", pa.int64())])
+    )
+
+
+def _streamed(spark: SparkSession, batch: CollectionContents) -> DataFrame | None:
+    """Key and time of every event since the windows were registered, those of this batch too; None without any."""
+    names = ["_streamed_key", "_streamed_time"]
+    kept = [table for table in (*batch.streamed, *batch.bare) if table.num_rows]
+    frames = [frame_of(spark, pa.concat_tables(kept).rename_columns(names))] if kept else []
+    if batch.events is not None:
+        events = batch.events.where(F.col("op").isNotNull())
+        frames.append(events.groupBy("_key").agg(F.max("cluster_time")).toDF(*names))
+    return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def _files(batch: CollectionContents) -> int:
+    """How many files a batch is written to at most, so that small batches leave one."""
+    read = {id(b): b for b in (batch.buffers[c.window.id] for c in batch.closings)}.values()
+    size = batch.size_bytes + sum(trailer.size_bytes for buffer in read for trailer in buffer.trailers)
+    return max(1, -(-size // _FILE_BYTES))

@@ -1,0 +1,74 @@
+"""Collections landed side by side, each for itself: what is wrong with one comes back as a value, all others land."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.core.values.window import WindowId
+from snapshotter.landing.table_faults import LOST_BLOCK, Blame
+from snapshotter.landing.targets.target import CollectionContents, Contents, Landed, LandedCollection
+from streaming.namespaces import Namespace
+
+_LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
+LandOne = Callable[[CollectionContents], LandedCollection]
+
+
+class ReadBuffersLost(Exception):
+    """Blocks of a READ buffer died with their executor: the windows that held it must be read again."""
+
+    def __init__(self, windows: frozenset[WindowId]) -> None:
+        super().__init__(
+            f"READ buffers of {', '.join(map(str, sorted(windows)))} were lost with their executor"
+        )
+        self.windows = windows
+
+
+def lost_block(error: BaseException) -> bool:
+    """Whether an error says that a block of a held frame is gone."""
+    return any(mark in str(error) for mark in _LOST_BLOCK)
+
+
+@contextmanager
+def naming_lost_buffers(batch: CollectionContents) -> Iterator[None]:
+    """Raises ReadBuffersLost for an error within that says so of a block that the READs of ``batch`` lie in."""
+    try:
+        yield
+    except Exception as error:
+        if batch.closings and lost_block(error):
+            raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
+        raise
+
+
+def land_each(contents: Contents, land_one: LandOne, blame: Blame, threads: int) -> Landed:
+    """Land each collection of ``contents`` by ``land_one``, so many ``threads`` at a time. ``blame`` decides which
+    errors are one collection's own. Any other error is raised, once all collections are done."""
+    work = contents.collections
+    if not work:
+        return Landed()
+    with ThreadPoolExecutor(min(threads, len(work)), "land") as pool:
+        futures = {n: pool.submit(land_one, work[n]) for n in sorted(work)}
+    landed: dict[Namespace, LandedCollection] = {}
+    lost: set[WindowId] = set()
+    faults: list[TableUnusable] = []
+    failed: dict[Namespace, BaseException] = {}
+    for namespace, future in futures.items():
+        error = future.exception()
+        if error is None:
+            landed[namespace] = future.result()
+        elif isinstance(error, ReadBuffersLost):
+            lost |= error.windows
+        elif fault := blame.fault_of(namespace, error):
+            faults.append(fault)
+        else:
+            failed[namespace] = error
+    _raise_first(failed, blame, others=bool(landed or contents.landed))
+    return Landed(landed, frozenset(lost), tuple(faults))
+
+
+def _raise_first(failed: Mapping[Namespace, BaseException], blame: Blame, *, others: bool) -> None:
+    for namespace, error in failed.items():
+        blame.note(namespace, error, others=others and len(failed) == 1)
+        raise error

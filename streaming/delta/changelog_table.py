@@ -1,0 +1,146 @@
+"""One changelog table: every event of one collection, and every READ, in rows that are only appended.
+
+**Each event once.** A commit carries ``(app_id, batch_id)``, as those of state tables do, so a batch that is sent again
+is left out. Another checkpoint counts its batches anew, from a position that may lie before what the table holds. So
+the newest cluster time in the table counts, too (`newest`): whatever lies up to it is held, for a commit holds all of a
+batch's events or none, and a batch all of a cluster time's or none. Rows may be deleted: only the newest are asked for.
+
+A table has one owner (`streaming.delta.table_guard`), asked in each attempt of each commit. Columns that somebody has
+added are kept, and null in new rows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from streaming.column_names import CLUSTER_TIME, KEY
+from streaming.delta import state_merge
+from streaming.delta.attempts import attempts
+from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
+from streaming.delta.landing_errors import LandingError, LandingOvertaken
+from streaming.delta.table_guard import NAMESPACE_PROPERTY, TableGuard, landing_mark
+from streaming.delta.table_identity import Owner
+from streaming.namespaces import Namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append did. ``wrote`` is False when the table records this batch, or a later one, already."""
+
+    wrote: bool
+    rows: int = 0
+
+
+class ChangelogTable:
+    """The changelog of ``namespace`` at ``path`` (a local path or a URI), written as ``app_id`` for ``owner`` (None
+    asks nobody). ``schema`` is that of its rows; among them are ``_key`` and ``_cluster_time``. Not for use by several
+    threads at once."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        namespace: Namespace,
+        app_id: str,
+        schema: StructType,
+        owner: Owner | None = None,
+    ) -> None:
+        self.path = path
+        self.namespace = namespace
+        self.app_id = app_id
+        self._schema = schema
+        self._session = state_merge.landing_session(spark, {})
+        self._log = TableLog(self._session, path)
+        self._guard = TableGuard(path, namespace, self._log, owner)
+
+    def recorded_batch(self) -> int | None:
+        """The newest batch that ``app_id`` committed; None when there is none, or no table."""
+        with active(self._session):
+            newest = self._log.newest()
+            return None if newest is None else newest.recorded(self.app_id)
+
+    def newest(self) -> int | None:
+        """The greatest cluster time that the table holds; None without a row, or a table."""
+        with active(self._session):
+            if self._log.newest() is None:
+                return None
+            self._admitted()
+            rows = self._session.read.format("delta").load(self.path)
+            found = rows.agg(F.max(CLUSTER_TIME)).first()
+            return None if found is None else found[0]
+
+    def take_over(self) -> str | None:
+        """Make this engine the owner; returns the name of the one before ("" for nobody), or None where this engine is
+        it already, or no table is there."""
+        with active(self._session):
+            return None if self._log.newest() is None else self._guard.take_over()
+
+    def append(self, rows: DataFrame, *, batch_id: int, metadata: Mapping[str, Any]) -> Appended:
+        """Append the ``rows`` of batch ``batch_id`` in one commit, with ``metadata`` (JSON values) in it. The table is
+        made first, if there is none.
+
+        Raises `TableOwned` where it is another engine's, `LandingError` where it is no changelog, `LandingOvertaken`
+        where another engine was quicker, and whatever Spark raises.
+        """
+        with active(self._session):
+            before = self._made()
+            recorded = before.recorded(self.app_id)
+            if recorded is not None and recorded >= batch_id:
+                return Appended(False)
+            token = uuid.uuid4().hex
+            said = self._guard.marking(token, self.app_id, batch_id, metadata)
+            marks = self.app_id, batch_id, said
+            attempts(lambda: state_merge.append(self.path, rows, *marks), admit=self._admitted)
+            commit = self._commit_of(token, before.version)
+            if commit is None:
+                self._admitted()
+                raise LandingOvertaken(
+                    f"batch {batch_id} of the changelog of {self.namespace} was not written by this engine: another "
+                    f"one, with the same application id {self.app_id!r}, was quicker. Stop one of the two"
+                )
+            return Appended(True, commit.count("numOutputRows"))
+
+    def _made(self) -> Snapshot:
+        if self._log.newest() is None:
+            self._log.clear_unfinished()
+            builder = DeltaTable.createIfNotExists(self._session).location(self.path).addColumns(self._schema)
+            for name, value in {**_PROPERTIES, **self._guard.properties()}.items():
+                builder = builder.property(name, value)
+            builder.execute()
+        return self._admitted()
+
+    def _admitted(self) -> Snapshot:
+        """The newest version of the table, which is this engine's."""
+        newest = self._log.newest()
+        self._guard.admit(newest)
+        if newest is None:
+            raise LandingError(f"there is no changelog of {self.namespace} at {self.path}")
+        if newest.table_property(NAMESPACE_PROPERTY) is None:
+            raise LandingError(
+                f"the table at {self.path} was not made by snapshotter (no property {NAMESPACE_PROPERTY}): move it, "
+                "or choose another warehouse"
+            )
+        return newest
+
+    def _commit_of(self, token: str, before: int) -> Commit | None:
+        for commit in self._log.commits_down(self._log_version(), before + 1):
+            mark = landing_mark(commit)
+            if mark is not None and mark["landing"] == token and commit.operation == "WRITE":
+                return commit
+        return None
+
+    def _log_version(self) -> int:
+        newest = self._log.newest()
+        return -1 if newest is None else newest.version
