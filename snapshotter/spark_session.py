@@ -191,7 +191,7 @@ def defaults(master: str | None) -> dict[str, str]:
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",
         # Spark prints the options of sources; by itself it masks those whose names have "url" in them.
-        "spark.sql.redaction.options.regex": "(?i)url|connection.string",
+        "spark.sql.redaction.options.regex": "(?i)url|connection.string|jaas|keystore|truststore",
         f"spark.executorEnv.{SAFE_PATH}": "1",
         **{f"spark.executorEnv.{name}": value for name, value in FRUGAL.items()},
         "spark.driver.memory": "2g",

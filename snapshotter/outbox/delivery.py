@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -49,7 +49,8 @@ class Sink(Protocol):
 class DeliveryState:
     """What waits: how many ``records``, in ``size_bytes`` of files, the oldest since ``since_ms`` (None: nothing
     waits). ``full``: the engine waits for the brokers. ``sent``: records delivered in this life. ``trouble``: what
-    keeps it from sending; None while nothing does."""
+    keeps it from sending; None while nothing does. ``shared``: topics that several collections go to, with their
+    names."""
 
     records: int = 0
     size_bytes: int = 0
@@ -57,6 +58,7 @@ class DeliveryState:
     full: bool = False
     sent: int = 0
     trouble: str | None = None
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Delivery:
@@ -113,6 +115,7 @@ class Delivery:
             full=self._outbox.full,
             sent=self._sent,
             trouble=self._trouble,
+            shared=dict(self._outbox.shared),
         )
 
     @property

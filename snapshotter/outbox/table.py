@@ -99,6 +99,8 @@ class Outbox:
         self._delivered = self._pruned = 0
         self._last = 0
         self.arrived = threading.Event()
+        self.shared: dict[str, tuple[str, ...]] = {}
+        """Topics that more than one collection goes to, with their names."""
 
     # What waits
 

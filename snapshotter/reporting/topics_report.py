@@ -29,4 +29,8 @@ def with_topics(status: Status, state: DeliveryState) -> Status:
     if state.full:
         held = f"the outbox holds {state.size_bytes} bytes, which is more than engine.outbox.max.bytes"
         warnings += (f"{held}: the stream waits until Kafka has taken some of them",)
+    for topic, names in sorted(state.shared.items()):
+        warnings += (
+            f"{', '.join(names)}: Kafka takes no name that tells them apart, so all go to topic {topic}",
+        )
     return status.model_copy(update={"topics": report, "warnings": warnings})

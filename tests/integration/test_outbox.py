@@ -22,6 +22,7 @@ from snapshotter.outbox.records import ARROW_SCHEMA
 from snapshotter.outbox.table import FILE, Outbox, Stretch
 from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.state.storage import MemoryStorage, Storage, StorageError
+from snapshotter.testing.kafka import PASSWORD, USER
 from snapshotter.testing.processes import wait_until
 from streaming.connect import schemas
 from streaming.connect.topic_names import TopicNames
@@ -232,3 +233,24 @@ def test_what_is_sent_together_is_bounded() -> None:
     assert at_once(large) == large[:1]
     small = tuple(Stretch(number, 1, 1, 0) for number in range(3))
     assert at_once(small) == small
+
+
+def test_properties_reach_kafkas_client(rig: Rig, kafka: Any, topic: str) -> None:
+    """`producer.override.*` under the names of the Java client: a listener with TLS and a password. The password is in
+    no plan that Spark shows."""
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    secure = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{login} username="{USER}" password="{PASSWORD}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(kafka.certificate),
+    }
+    outbox = rig.outbox()
+    with rig.delivering(outbox, bootstrap_servers=kafka.secure, producer={**QUICK, **secure}):
+        rig.append(outbox, 1, topic, "a")
+        assert values(consumed(kafka, topic, 1)) == [[1, 0]]
+    executions = rig.spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [executions.apply(at).physicalPlanDescription() for at in range(executions.size())]
+    assert any("kafka" in plan for plan in plans)
+    assert not any(PASSWORD in plan for plan in plans)

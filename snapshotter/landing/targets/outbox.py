@@ -9,11 +9,12 @@ Where nothing is to be sent nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -36,10 +37,12 @@ from streaming.events.envelope import Envelope, of_events, of_reads, transaction
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
+_log = structlog.get_logger("snapshotter.topics")
+
 
 class OutboxTarget:
     """Appends to ``outbox`` what ``config`` says of the events, told as ``envelope`` says. ``app_id`` as for state
-    tables. ``now`` gives seconds from any origin."""
+    tables. ``now`` gives seconds from any origin, ``clock`` nanoseconds since 1970."""
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class OutboxTarget:
         self._now, self._clock = now, clock
         self._beat: float | None = None
         self._landed: int | None = None
+        self._seen: set[Namespace] = set()
 
     @property
     def name(self) -> str:
@@ -83,6 +87,7 @@ class OutboxTarget:
         whole = Landed({n: LandedCollection(n, KEYS_SCHEMA.empty_table()) for n in contents.collections})
         if self._landed == contents.identity.batch_id:
             return whole
+        self._notice(contents.collections)
         at_ns, beats = self._clock(), self._beats()
         told = self._told(contents, at_ns, beats=beats)
         if told is not None:
@@ -126,6 +131,17 @@ class OutboxTarget:
             reads = reads_of(contents.events.sparkSession, one)
             if reads is not None:
                 yield of_reads(reads, self._envelope, at_ns, namespace.database, namespace.collection)
+
+    def _notice(self, namespaces: Collection[Namespace]) -> None:
+        """Say it, once, where collections come to share a topic."""
+        if self._seen.issuperset(namespaces):
+            return
+        self._seen.update(namespaces)
+        for topic, those in self._config.names.shared(self._seen).items():
+            names = tuple(map(str, those))
+            if self._outbox.shared.get(topic) != names:
+                self._outbox.shared[topic] = names
+                _log.warning("collections share a topic", topic=topic, collections=names)
 
     def _beats(self) -> bool:
         """Whether a heartbeat is due."""
