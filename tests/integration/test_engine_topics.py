@@ -13,6 +13,7 @@ from streaming.keys.decoded import key_of
 from tests.support.debezium_consumer import State, by_key, changes
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.kafka_records import consumed, records_of
+from tests.support.tables import rows
 
 __all__ = ["lab"]
 
@@ -41,7 +42,8 @@ def with_topics(lab: Lab, kafka: KafkaBroker, *collections: str, **options: obje
 @pytest.mark.parametrize("schemas", ["true", "false"])
 def test_a_consumer_of_debezium_reads_it(lab: Lab, kafka: KafkaBroker, schemas: str) -> None:
     """Inserts, updates, a replacement, deletes with tombstones: what it makes of them is the collection; with schemas
-    and without."""
+    and without (`key.converter.schemas.enable`, `value.converter.schemas.enable`), at the brokers of
+    `engine.topics.bootstrap.servers`, where `engine.topics.enabled` asks for it."""
     options = {f"{side}__converter__schemas__enable": schemas for side in ("key", "value")}
     (topic,) = with_topics(lab, kafka, "orders", snapshot__mode="no_data", **options)
     orders = lab.collection("orders")
@@ -192,3 +194,19 @@ def test_transactions_and_heartbeats_have_topics(lab: Lab, kafka: KafkaBroker) -
     assert [block["total_order"] for block in blocks] == [1, 2, 3]
     assert [block["data_collection_order"] for block in blocks] == [1, 2, 1]
     assert all(beat.key == {"serverName": prefix} and beat.value.keys() == {"ts_ms"} for beat in beats)
+
+
+def test_once_ends_when_topics_have_all_of_it(lab: Lab, kafka: KafkaBroker) -> None:
+    """Then nothing waits, and nothing is left of it in the table or on the disk; collections that share a topic are
+    named in the status."""
+    with_topics(lab, kafka)
+    topic = f"shop.{lab.database}.a_b"
+    kafka.create_topic(topic)
+    for name in ("a b", "a+b"):
+        lab.collection(name).insert_one({"_id": name})
+    lab.engine().engine.run(once=True)
+    found = changes(consumed(kafka, topic, 2))
+    assert {change.value["source"]["collection"] for change in found} == {"a b", "a+b"}
+    assert [*(lab.state / "outbox").glob("stretch=*")] == []
+    assert rows(lab.state / "outbox") == []
+    assert any(f"all go to topic {topic}" in warning for warning in lab.status().warnings)

@@ -22,10 +22,8 @@ from snapshotter.landing.frames import frame_of, in_landing_pool
 from snapshotter.landing.targets.changelogs import reads_of
 from snapshotter.landing.targets.side_by_side import lost_block
 from snapshotter.landing.targets.target import (
-    KEYS_SCHEMA,
     Contents,
     Landed,
-    LandedCollection,
     Need,
     Promise,
 )
@@ -84,9 +82,8 @@ class OutboxTarget:
         """As `Target.land`: all of the batch, or nothing, where READs are lost. Of its events all are appended,
         whatever becomes of single collections; of READs those of the collections that are to land."""
         in_landing_pool(contents.events.sparkSession)
-        whole = Landed({n: LandedCollection(n, KEYS_SCHEMA.empty_table()) for n in contents.collections})
         if self._landed == contents.identity.batch_id:
-            return whole
+            return Landed()
         self._notice(contents.collections)
         at_ns, beats = self._clock(), self._beats()
         told = self._told(contents, at_ns, beats=beats)
@@ -102,7 +99,7 @@ class OutboxTarget:
         self._landed = contents.identity.batch_id
         if beats:
             self._beat = self._now()
-        return whole
+        return Landed()
 
     def _told(self, contents: Contents, at_ns: int, *, beats: bool) -> Callable[[int], DataFrame] | None:
         """The batch's records, given the number of their stretch; None where there are none."""
