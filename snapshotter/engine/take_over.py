@@ -8,7 +8,7 @@ no table is this engine's without being read. The other engine's next commit the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -20,10 +20,12 @@ from snapshotter.landing.tables import Tables
 from snapshotter.state.identity import engine_id
 from snapshotter.state.journal import Journal
 from snapshotter.state.storages import storage_for
+from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.landing_errors import TableOwned
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner
-from streaming.delta.table_paths import state_path, under
+from streaming.delta.table_paths import changelog_path, state_path, under
+from streaming.events.envelope import SCHEMA
 from streaming.namespaces import Namespace
 
 
@@ -49,19 +51,31 @@ def take_over(spark: SparkSession, config: EngineConfig) -> TakenOver:
         there = Tables(spark, config.warehouse, lambda: app_id, layout, lambda _: layout.least_plan()).there()
         paths = {n: under(config.warehouse, state_path(n)) for n in there if config.scope.captures(n)}
         tables = {n: StateTable(layout, spark, path, n, app_id, owner=owner) for n, path in paths.items()}
-        foreign = [n for n, table in tables.items() if _is_anothers(table)]
-        if not foreign:
+        logs = {n: _changelog(spark, config, n, app_id, owner) for n in paths}
+        foreign = [n for n, table in tables.items() if _is_anothers(lambda t=table: t.look(None))]
+        told = [n for n, log in logs.items() if _is_anothers(log.admit)]
+        if not foreign and not told:
             return TakenOver(())
-        request = f"take-over-{token}"
-        wanted = tuple(Wanted(namespace, reconcile=True) for namespace in foreign)
+        request, both = f"take-over-{token}", sorted({*foreign, *told})
+        wanted = tuple(Wanted(namespace, reconcile=True) for namespace in both)
         Journal(storage, config.remember_seconds).add(SnapshotRequest(request, wanted))
-        return TakenOver(tuple((n, tables[n].take_over() or "nobody") for n in foreign), request)
+        was = {n: logs[n].take_over() or "nobody" for n in told}
+        was |= {n: tables[n].take_over() or "nobody" for n in foreign}
+        return TakenOver(tuple(sorted(was.items())), request)
 
 
-def _is_anothers(table: StateTable) -> bool:
-    """Whether another engine owns the table. Careful: the look makes a table that may be taken this engine's."""
+def _changelog(
+    spark: SparkSession, config: EngineConfig, namespace: Namespace, app_id: str, owner: Owner
+) -> ChangelogTable:
+    path = under(config.warehouse, changelog_path(namespace))
+    return ChangelogTable(spark, path, namespace, app_id, SCHEMA, owner)
+
+
+def _is_anothers(look: Callable[[], object]) -> bool:
+    """Whether another engine owns the table that is looked at. Careful: the look makes a table that may be taken this
+    engine's."""
     try:
-        table.look(None)
+        look()
     except TableOwned as error:
         if error.by is None:
             raise

@@ -143,6 +143,10 @@ class Delivery:
                 self._failed(error)
             if self._pause:
                 self._ends.wait(self._pause)
+        try:
+            self._prune(idle=True)
+        except Exception as error:  # noqa: BLE001 - the next start removes it
+            warn_of(_log, "what has been delivered stays in the outbox for now", error)
 
     def _done(self) -> bool:
         """Whether the context is left, and there is nothing to send, or no way."""

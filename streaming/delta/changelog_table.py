@@ -65,6 +65,12 @@ class ChangelogTable:
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
 
+    def admit(self) -> None:
+        """Make sure that the table is this engine's, if there is one. Raises `TableOwned` where it is another's."""
+        with active(self._session):
+            if self._log.newest() is not None:
+                self._admitted()
+
     def recorded_batch(self) -> int | None:
         """The newest batch that ``app_id`` committed; None when there is none, or no table."""
         with active(self._session):

@@ -1,7 +1,7 @@
 """One contract for everything that batches land in (`snapshotter.landing.targets`): same tests for all, on real Delta.
 
 What is particular to a target is tested where it is: state tables in tests/integration/test_landing_history.py,
-transactions in tests/integration/test_transactions.py.
+transactions in tests/integration/test_transactions.py, changelogs in tests/integration/test_changelogs.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
+from snapshotter.landing.targets.changelogs import Changelogs
 from snapshotter.landing.targets.outbox import OutboxTarget
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Need, Promise, Target
@@ -97,7 +98,7 @@ def _events(batch_id: int, numbers: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(params=["state tables", "transactions", "outbox"])
+@pytest.fixture(params=["state tables", "transactions", "changelog tables", "outbox"])
 def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Rig:
     def state_tables() -> Target:
         plan = observe(bson.encode({"_id": 1, "batch": 1}))
@@ -118,7 +119,12 @@ def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
         envelope = Envelope("shop", "1", transactions=True)
         return OutboxTarget(table, config, envelope, lambda: APP_ID, clock=lambda: 1_764_000_000_000_000_000)
 
+    def changelog_tables() -> Target:
+        envelope = Envelope("shop", "1", transactions=True)
+        return Changelogs(spark, str(tmp_path), envelope, lambda: APP_ID, lambda: None, Blame())
+
     states = [tmp_path / "state" / "shop" / name.collection for name in (ORDERS, STOCK)]
+    logs = [tmp_path / "changelog" / "shop" / name.collection for name in (ORDERS, STOCK)]
     made = {
         "state tables": (state_tables, frozenset({Need.DOCUMENTS}), states),
         "transactions": (transactions, frozenset[Need](), [tmp_path / "transactions"]),
@@ -127,6 +133,7 @@ def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
             frozenset({Need.DOCUMENTS, Need.BEFORE_IMAGES, Need.ORDER}),
             [tmp_path / "outbox"],
         ),
+        "changelog tables": (changelog_tables, frozenset(Need), logs),
     }
     return Rig(spark, *made[request.param])
 
