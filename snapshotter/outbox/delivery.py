@@ -63,7 +63,7 @@ class DeliveryState:
 
 class Delivery:
     """As a context manager it sends what ``outbox`` holds to ``sink``; when the context is left, it goes on for
-    ``flush_seconds`` at most, unless the brokers are away. ``check`` is called before anything else, and may raise.
+    ``flush_seconds`` at most, or until an attempt fails. ``check`` is called before anything else, and may raise.
     ``least_pause``: seconds to wait at least after a failure."""
 
     def __init__(
@@ -83,6 +83,7 @@ class Delivery:
         self._sent = 0
         self._trouble: str | None = None
         self._pause = 0.0
+        self._gave_up = False
         self._pruned_at = time.monotonic()
         self._said_full = False
 
@@ -152,7 +153,7 @@ class Delivery:
         """Whether the context is left, and there is nothing to send, or no way."""
         if not self._ends.is_set():
             return False
-        return not self._outbox.waiting or self._trouble is not None or time.monotonic() > self._flush_by
+        return not self._outbox.waiting or self._gave_up or time.monotonic() > self._flush_by
 
     def _send(self, stretches: Sequence[Stretch]) -> None:
         self._sink.send(self._outbox.read(stretches))
@@ -174,6 +175,7 @@ class Delivery:
         if self._trouble is None:
             warn_of(_log, "topics wait", error, **found.fields())
         self._trouble = found.message
+        self._gave_up = self._ends.is_set()
         self._pause = max(self._least_pause, min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE))
 
 

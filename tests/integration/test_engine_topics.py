@@ -17,6 +17,7 @@ from tests.support.tables import rows
 
 __all__ = ["lab"]
 
+# For a broker that is away. On a busy machine a broker that is there may not answer so soon.
 QUICK = {
     "producer.override.max.block.ms": "1000",
     "producer.override.request.timeout.ms": "1000",
@@ -32,7 +33,6 @@ def with_topics(lab: Lab, kafka: KafkaBroker, *collections: str, **options: obje
         **options,
     }
     lab.with_options("cluster_time", topic__prefix="shop", **given)
-    lab.options.update(QUICK)
     topics = [f"shop.{lab.database}.{name}" for name in collections]
     for topic in topics:
         kafka.create_topic(topic)
@@ -75,6 +75,7 @@ def test_a_broker_that_is_away_delays_topics_alone(lab: Lab) -> None:
     is missing, and each document's changes are in their order."""
     with start_kafka() as own:
         (topic,) = with_topics(lab, own, "orders", snapshot__mode="no_data")
+        lab.options.update(QUICK)
         orders = lab.collection("orders")
         with lab.running() as engine:
             engine.catch_up(SECONDS)
@@ -105,6 +106,7 @@ def test_a_full_outbox_holds_the_stream(lab: Lab) -> None:
     nothing is missing."""
     with start_kafka() as own:
         (topic,) = with_topics(lab, own, "orders", snapshot__mode="no_data")
+        lab.options.update(QUICK)
         lab.tune = lambda config: replace(config, topics=replace(config.topics, max_bytes=1))
         orders = lab.collection("orders")
         with lab.running() as engine:

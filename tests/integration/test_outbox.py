@@ -87,7 +87,7 @@ class Rig:
 
 @pytest.fixture
 def rig(spark: SparkSession, tmp_path: Path, kafka: Any) -> Rig:
-    config = TopicsConfig(TopicNames("shop"), kafka.bootstrap, QUICK, key_schemas=False, value_schemas=False)
+    config = TopicsConfig(TopicNames("shop"), kafka.bootstrap, key_schemas=False, value_schemas=False)
     return Rig(spark, tmp_path, config, MemoryStorage())
 
 
@@ -153,7 +153,7 @@ def test_a_broker_that_is_away_is_waited_for(rig: Rig, topic: str) -> None:
     with start_kafka() as own:
         own.create_topic(topic)
         outbox = rig.outbox()
-        with rig.delivering(outbox, bootstrap_servers=own.bootstrap) as delivery:
+        with rig.delivering(outbox, bootstrap_servers=own.bootstrap, producer=QUICK) as delivery:
             rig.append(outbox, 1, topic, "a", "b")
             assert values(consumed(own, topic, 2)) == [[1, 0], [1, 1]]
             own.kill()
@@ -247,7 +247,7 @@ def test_properties_reach_kafkas_client(rig: Rig, kafka: Any, topic: str) -> Non
         "ssl.truststore.location": str(kafka.certificate),
     }
     outbox = rig.outbox()
-    with rig.delivering(outbox, bootstrap_servers=kafka.secure, producer={**QUICK, **secure}):
+    with rig.delivering(outbox, bootstrap_servers=kafka.secure, producer=secure):
         rig.append(outbox, 1, topic, "a")
         assert values(consumed(kafka, topic, 1)) == [[1, 0]]
     executions = rig.spark._jsparkSession.sharedState().statusStore().executionsList()
