@@ -29,9 +29,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCALA = "2.13"
+KAFKA_CONNECTOR, _KAFKA_TOKENS = f"spark-sql-kafka-0-10_{SCALA}", f"spark-token-provider-kafka-0-10_{SCALA}"
+_KAFKA_NEEDS = ("org.apache.kafka_kafka-clients-*.jar", "org.apache.commons_commons-pool2-*.jar")
 DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
-# Patterns for Ivy. Delta brings these along for those who have no Spark distribution.
-SHIPPED_BY_SPARK = ("com.*:*", "org.*:*", "commons-*:*", "javax.*:*", "io.airlift:*", "io.unitycatalog:*")
+# Patterns for Ivy. Delta and Kafka's connector bring these along for those who have no Spark distribution; what is left
+# is Delta's own, the connector's two, Kafka's client, and a pool that the connector keeps clients in.
+SHIPPED_BY_SPARK = (
+    *(
+        "com.*:*",
+        "commons-*:*",
+        "javax.*:*",
+        "io.airlift:*",
+        "io.unitycatalog:*",
+        "at.yawk.lz4:*",
+        "org.[!a]*:*",
+    ),
+    *("org.antlr:*", "org.apache.[!cks]*:*", "org.apache.commons:commons-[!p]*"),
+)
 SAFE_PATH = "PYTHONSAFEPATH"
 """Python's switch that keeps the folder it is started in off the search path, from 3.11."""
 WORKER_DAEMON = "snapshotter.worker_daemon"
@@ -70,13 +84,17 @@ _NO_NEWS = (
 
 
 def spark_builder(
-    app_name: str, settings: Mapping[str, str] | None = None, master: str | None = None
+    app_name: str,
+    settings: Mapping[str, str] | None = None,
+    master: str | None = None,
+    *,
+    kafka: bool = False,
 ) -> SparkSession:
     """Build the session with Delta and our defaults, or get the one that runs: settings that need a new JVM then have
     no effect. `app_name` is what Spark shows.
 
     `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the
-    settings, or to the environment (`spark-submit`).
+    settings, or to the environment (`spark-submit`). `kafka`: with Spark's Kafka connector.
     """
     from pyspark.sql import SparkSession  # takes half a second, and `snapshotter --help` does not need it
 
@@ -90,7 +108,7 @@ def spark_builder(
         if runs_here(master):
             # Without it Spark looks up the host's name, and warns when that is a loopback address.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    merged = session_settings(given, master)
+    merged = session_settings(given, master, kafka=kafka)
     for name, value in merged.items():
         builder = builder.config(name, value)
     with _environment():
@@ -120,9 +138,10 @@ def _quieten(spark: SparkSession) -> None:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
-def session_settings(given: Mapping[str, str], master: str | None) -> dict[str, str]:
-    """All settings of a session: the defaults, Delta's, and on top of them the given ones."""
-    merged = {**defaults(master), **delta_settings(ivy_folder(given))}
+def session_settings(given: Mapping[str, str], master: str | None, *, kafka: bool = False) -> dict[str, str]:
+    """All settings of a session: the defaults, Delta's, and on top of them the `given` ones. `master` and `kafka` as in
+    `spark_builder`."""
+    merged = {**defaults(master), **delta_settings(ivy_folder(given), kafka=kafka)}
     for name, value in given.items():
         if name in JOINED and merged.get(name):
             merged[name] = f"{merged[name]}{JOINED[name]}{value}"
@@ -172,7 +191,7 @@ def defaults(master: str | None) -> dict[str, str]:
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",
         # Spark prints the options of sources; by itself it masks those whose names have "url" in them.
-        "spark.sql.redaction.options.regex": "(?i)url|connection.string",
+        "spark.sql.redaction.options.regex": "(?i)url|connection.string|jaas|keystore|truststore",
         f"spark.executorEnv.{SAFE_PATH}": "1",
         **{f"spark.executorEnv.{name}": value for name, value in FRUGAL.items()},
         "spark.driver.memory": "2g",
@@ -209,21 +228,42 @@ def ivy_folder(settings: Mapping[str, str]) -> Path:
     return Path(settings.get("spark.jars.ivy", str(Path.home() / ".ivy2.5.2")))
 
 
-def delta_settings(ivy: Path) -> dict[str, str]:
-    """Delta's extension and catalog, and its jars: from Ivy's folder if they are there, else by download."""
+def delta_settings(ivy: Path, *, kafka: bool = False) -> dict[str, str]:
+    """Delta's extension and catalog, and its jars (with `kafka`, those of Spark's connector too): those that lie in
+    Ivy's folder `ivy` from there, the others by download."""
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.jars.ivy": str(ivy),
     }
-    jars = [ivy / "jars" / f"io.delta_{artifact}-{delta_version()}.jar" for artifact in delta_artifacts()]
-    if all(zipfile.is_zipfile(jar) for jar in jars):  # false too for a file that a broken download left
-        return {**settings, "spark.jars": ",".join(str(jar) for jar in jars)}
-    return {
-        **settings,
-        "spark.jars.packages": f"io.delta:{delta_artifacts()[0]}:{delta_version()}",
-        "spark.jars.excludes": ",".join(SHIPPED_BY_SPARK),
-    }
+    delta = [ivy / "jars" / f"io.delta_{artifact}-{delta_version()}.jar" for artifact in delta_artifacts()]
+    connector = _kafka_jars(ivy) if kafka else []
+    sought = [(f"io.delta:{delta_artifacts()[0]}:{delta_version()}", delta)]
+    sought += [(kafka_package(), connector)] if kafka else []
+    there = [
+        jars for _, jars in sought if jars and all(map(zipfile.is_zipfile, jars))
+    ]  # a broken download is no zip
+    missing = [package for package, jars in sought if jars not in there]
+    if there:
+        settings["spark.jars"] = ",".join(str(jar) for jars in there for jar in jars)
+    if missing:
+        settings["spark.jars.packages"] = ",".join(missing)
+        settings["spark.jars.excludes"] = ",".join(SHIPPED_BY_SPARK)
+    return settings
+
+
+def kafka_package() -> str:
+    """Maven's name of Spark's Kafka connector for the installed Spark."""
+    return f"org.apache.spark:{KAFKA_CONNECTOR}:{metadata.version('pyspark')}"
+
+
+def _kafka_jars(ivy: Path) -> list[Path]:
+    """The jars of the connector as Ivy has named them; those that it needs are of any version."""
+    spark = metadata.version("pyspark")
+    names = [f"org.apache.spark_{artifact}-{spark}.jar" for artifact in (KAFKA_CONNECTOR, _KAFKA_TOKENS)]
+    names += _KAFKA_NEEDS
+    found = [sorted((ivy / "jars").glob(name))[-1:] for name in names]
+    return [jar for jars in found for jar in jars] if all(found) else []
 
 
 def delta_version() -> str:

@@ -147,6 +147,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
         },
         master="local[2]",
+        kafka=True,
     )
     yield session
     session.stop()

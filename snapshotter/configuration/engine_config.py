@@ -17,6 +17,7 @@ from snapshotter.configuration.snapshot_modes import EVERYTHING, MODES, Snapshot
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.memory import SECONDS
 from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
@@ -83,6 +84,7 @@ class EngineConfig:
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    topics: TopicsConfig | None = None
 
     @property
     def state_location(self) -> str:

@@ -9,6 +9,7 @@ from snapshotter.configuration.option_groups import CaptureOptions
 from streaming.events.envelope import JsonSerialization
 
 _PRE_IMAGE = "_with_pre_image"
+_TARGETS = "delta.changelog.enabled, engine.topics.enabled"
 
 
 def warnings(events: EventOptions, capture: CaptureOptions) -> Iterator[str]:
@@ -19,10 +20,10 @@ def warnings(events: EventOptions, capture: CaptureOptions) -> Iterator[str]:
         without = capture.mode.value.removesuffix(_PRE_IMAGE)
         yield (
             f"capture.mode={capture.mode}: no state table keeps documents from before a change, and nothing else is "
-            f"on that would (delta.changelog.enabled), so this does what {without} does"
+            f"on that would ({_TARGETS}), so this does what {without} does"
         )
     if events.serialization is not JsonSerialization.LEGACY:
         yield (
             "json.serialization.mode has no effect: state tables have columns, and nothing is on that tells events "
-            "(delta.changelog.enabled)"
+            f"({_TARGETS})"
         )

@@ -16,6 +16,11 @@ class EventOptions(Group):
         "also append every event, and every READ, to a changelog table for each collection (docs/events.md)",
         False,
     )
+    topics: Flag = option(
+        "engine.topics.enabled",
+        "also feed Kafka topics with every event, and every READ, in Debezium's records (docs/topics.md)",
+        False,
+    )
     serialization: Annotated[JsonSerialization, choice(JsonSerialization)] = option(
         "json.serialization.mode",
         "how documents in events are written: legacy, strict, extended or relaxed",
@@ -25,4 +30,4 @@ class EventOptions(Group):
     @property
     def targets(self) -> bool:
         """Whether anything is on that takes events: the source is asked for more of them then."""
-        return self.changelog
+        return self.changelog or self.topics

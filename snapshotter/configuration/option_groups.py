@@ -35,6 +35,7 @@ from snapshotter.configuration.option_values import (
     option,
 )
 from snapshotter.configuration.retry_options import RetryOptions
+from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.core.values.watermark_ids import Strategy
 from streaming.fields.rules import OPTIONS as FIELD_OPTIONS
 from streaming.scope.scope import Level
@@ -438,6 +439,7 @@ GROUPS: dict[str, type[Group]] = {
     "retry": RetryOptions,
     "delta": DeltaOptions,
     "deletes": DeletesOptions,
+    "topics": TopicOptions,
     "engine": EngineOptions,
 }
 """The groups of ``Settings``, by attribute."""

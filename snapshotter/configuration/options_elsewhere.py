@@ -19,9 +19,6 @@ cursor.pipeline.order                      | internal_first | order of these sta
 cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
 cursor.oversize.skip.threshold             | 0 | size over which events are skipped
 event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
-topic.heartbeat.prefix                     | __debezium-heartbeat | a Kafka topic for heartbeats
-topic.heartbeat.name                       | | a Kafka topic for heartbeats
-heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topic for heartbeats
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
 """
@@ -34,24 +31,17 @@ heartbeat.action.query                     | | it writes to the source to move a
 MEANINGLESS = """
 connector.class                            | MongoDbConnector | this is the connector
 tasks.max                                  | 1 | Spark spreads the work
-key.converter                              | | documents go straight into tables
-key.converter.*                            | | documents go straight into tables
-value.converter                            | | documents go straight into tables
-value.converter.*                          | | documents go straight into tables
-header.converter                           | | there are no headers
-header.converter.*                         | | there are no headers
+header.converter                           | | headers are texts
+header.converter.*                         | | headers are texts
 converters                                 | | documents go straight into tables
 post.processors                            | | documents go straight into tables
 transforms                                 | | each but ExtractNewDocumentState is named as not carried out
 transforms.*                               | | named with the one that they belong to
 predicates                                 | | each is named in a warning: none is carried out
 predicates.*                               | | named with the one that they belong to
-topic.creation.*                           | | there are no topics
-topic.naming.strategy                      | DefaultTopicNamingStrategy | there are no topics
-topic.delimiter                            | . | there are no topics
-topic.cache.size                           | 10000 | there are no topics
-topic.transaction                          | transaction | transactions are a Delta table beside the state
-tombstones.on.delete                       | true | there are no topics
+topic.creation.*                           | | topics are made by the brokers, or beforehand
+topic.naming.strategy                      | DefaultTopicNamingStrategy | it is a Java class
+topic.cache.size                           | 10000 | names of topics are not kept
 max.batch.size                             | 2048 | engine.batch.max.events does this
 max.queue.size                             | 8192 | engine.batch.max.events does this
 queue.provider.type                        | memory | there is no queue
@@ -72,9 +62,9 @@ binary.handling.mode                       | bytes | columns follow BSON's own t
 event.converting.failure.handling.mode     | warn | what fits no column goes to _rescued_data
 transaction.metadata.factory               | DefaultTransactionMetadataFactory | it is a Java class
 sourceinfo.struct.maker                    | MongoDbSourceInfoStructMaker | it is a Java class
-source.struct.version                      | v2 | there is no Kafka schema
-schema.name.adjustment.mode                | none | there is no Kafka schema
-field.name.adjustment.mode                 | none | there is no Kafka schema
+source.struct.version                      | v2 | there is one form of the source
+schema.name.adjustment.mode                | none | names of schemas are JSON, which takes them all
+field.name.adjustment.mode                 | none | documents are JSON texts, so no field has a name to adjust
 extended.headers.enabled                   | true | there are no headers
 custom.sanitize.pattern                    | | secrets are always masked
 statistics.metrics.enabled                 | true | metrics always tell the percentiles of the lag
@@ -105,7 +95,6 @@ schema.history.*                           | | it is for relational databases
 database.history                           | | it is for relational databases
 database.history.*                         | | it is for relational databases
 openlineage.integration.*                  | | lineage is not reported
-producer.override.*                        | | it is for Kafka Connect
 consumer.override.*                        | | it is for Kafka Connect
 internal.*                                 | | it is internal to Debezium
 debezium.sink.*                            | | the sink is Delta
@@ -120,7 +109,7 @@ array.encoding                             | array | tables keep arrays and stru
 flatten.struct                             | false | tables keep arrays and structs
 flatten.struct.delimiter                   | _ | tables keep arrays and structs
 delete.tombstone.handling.mode             | tombstone | delta.deletes.mode does this
-route.by.field                             | | there are no topics
+route.by.field                             | | it is an option of a transform
 replace.null.with.default                  | true | tables keep nulls
 """
 
@@ -133,5 +122,6 @@ RENAMED = {
     "collection.blacklist": "collection.exclude.list",
     "field.blacklist": "field.exclude.list",
     "snapshot.collection.include.list": "snapshot.include.collection.list",
+    "heartbeat.topics.prefix": "topic.heartbeat.prefix",
 }
 """Names that Debezium had once, and what took their place (`old_names`)."""

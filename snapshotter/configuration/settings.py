@@ -24,6 +24,7 @@ from snapshotter.configuration import (
     metrics_checks,
     notification_checks,
     position_checks,
+    topic_checks,
 )
 from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
@@ -54,10 +55,12 @@ from snapshotter.configuration.options import as_option_text, catalogue
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
+from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.configuration.unwrap import Unwrap, unwrap_of
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import MASK, ConfigurationError, Problem, redact
+from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.own_file import read_start
 from snapshotter.position.starts import Start
 from streaming.delta.further_columns import FurtherColumns
@@ -94,6 +97,7 @@ class Settings(BaseModel):
     retry: RetryOptions
     delta: DeltaOptions
     deletes: DeletesOptions
+    topics: TopicOptions
     engine: EngineOptions
     spark: dict[str, str]
     unwrap: Unwrap = Unwrap()
@@ -193,6 +197,15 @@ class Settings(BaseModel):
         """``<delta.warehouse>/_snapshotter/<name>``: the checkpoint, the journal, the status, the inbox."""
         return under(self.warehouse(), engine_path(self.name))
 
+    def topics_config(self) -> TopicsConfig | None:
+        """Which topics are fed, and how; None while there are none."""
+        if not self.events.topics:
+            return None
+        transactions = self.capture.transactions
+        return topic_checks.topics_config(
+            self.topics, self.topic_prefix, self.heartbeat.interval_ms, transactions=transactions
+        )
+
     def limits(self) -> Limits:
         """The sizes that the core works with."""
         return Limits(
@@ -267,6 +280,8 @@ def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
     yield from channel_checks.warnings(groups["signal"], _prefix(groups["naming"]))
     yield from notification_checks.warnings(groups["notification"])
     yield from metrics_checks.warnings(groups["metrics"])
+    topics, beats = groups["topics"], groups["heartbeat"].interval_ms
+    yield from topic_checks.warnings(topics, beats, enabled=groups["events"].topics)
 
 
 def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
@@ -289,6 +304,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)
+    match groups["events"], groups["topics"], groups["naming"]:
+        case EventOptions(topics=True), TopicOptions() as topics, NamingOptions() as naming:
+            yield from topic_checks.check(topics, _prefix(naming))
     match groups["snapshot"], groups["engine"]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:
             yield from checks.check_bytes(engine)

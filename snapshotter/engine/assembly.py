@@ -86,6 +86,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
         metrics=metrics_config(settings),
+        topics=settings.topics_config(),
     )
 
 
@@ -115,7 +116,7 @@ def metrics_config(settings: Settings) -> MetricsConfig:
 def spark_session(settings: Settings) -> SparkSession:
     """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
     master = None if "spark.master" in settings.spark else "local[*]"
-    return spark_builder(f"snapshotter {settings.name}", settings.spark, master)
+    return spark_builder(f"snapshotter {settings.name}", settings.spark, master, kafka=settings.events.topics)
 
 
 def check(settings: Settings) -> None:

@@ -49,6 +49,7 @@ from snapshotter.engine.session import Session
 from snapshotter.engine.signal_taking import SignalTaking
 from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.suspended import Suspects, refuse_suspended
+from snapshotter.engine.topics import Topics
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import DefiniteError, describe
 from snapshotter.failures import Fault
@@ -121,7 +122,8 @@ class Engine:
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
         self.announcer.listeners.append(gaps.on_announcement)
         self._oplog = OplogWatch(self.client, config.oplog_warning_hours)
-        shown = view or SilentView(), self._oplog.told
+        self.topics = Topics(config, self.storage, lambda: self.spark)
+        shown = view or SilentView(), lambda status: self.topics.told(self._oplog.told(status))
         self.status = status_writer(config, self.storage, self.client, *shown)
         self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
@@ -215,7 +217,7 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            with self._catalogue, self._oplog:
+            with self._catalogue, self._oplog, self.topics:
                 self.recovery.keep_going(partial(self._live, once), self._idling, self._report)
             self._report(EngineState.STOPPED)
         except BaseException as error:
@@ -320,7 +322,7 @@ class Engine:
         blame = Blame(self._suspects.found)
         event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
         waits = config.wait_seconds, event_bytes, streams_at
-        pacing = SourcePacing(self._hints, *waits, fresh=since is not None)
+        pacing = SourcePacing(self._hints, *waits, fresh=since is not None, full=lambda: self.topics.full)
         run = Run(uuid.uuid4().hex[:12], context, writer, clock, blame, pacing, begins=since)
         with self._signals.one_at_a_time:
             self.run_state = run
@@ -433,6 +435,7 @@ class Engine:
             tables=self.tables,
             windows=self.windows,
             tally=self.tally,
+            topics=self.topics,
         )
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from snapshotter.engine.run_context import RunContext
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.targets import changelogs, heartbeats, transactions
+from snapshotter.landing.targets.outbox import OutboxTarget
 from snapshotter.landing.targets.target import EventTarget, Target
 
 
@@ -26,8 +27,11 @@ def targets_beside(context: RunContext) -> Sequence[Target]:
 
 def event_targets(context: RunContext, blame: Blame) -> Sequence[EventTarget]:
     """What takes events beside the state tables. ``blame`` decides which errors of a table are its own."""
-    config, tables = context.config, context.tables
-    if config.envelope is None or not config.changelog:
-        return ()
-    known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
-    return (changelogs.Changelogs(*known, blame, config.landers),)
+    config, tables, outbox = context.config, context.tables, context.topics.outbox
+    targets: list[EventTarget] = []
+    if config.envelope is not None and config.changelog:
+        known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
+        targets.append(changelogs.Changelogs(*known, blame, config.landers))
+    if config.envelope is not None and outbox is not None and config.topics is not None:
+        targets.append(OutboxTarget(outbox, config.topics, config.envelope, tables.application_id))
+    return targets

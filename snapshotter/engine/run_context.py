@@ -12,6 +12,7 @@ from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.kept_lock import KeptLock
+from snapshotter.engine.topics import Topics
 from snapshotter.intake.signal_handler import SignalHandler
 from snapshotter.landing.tables import Tables
 from snapshotter.metrics.tally import Tally
@@ -40,3 +41,4 @@ class RunContext:
     tables: Tables
     windows: WindowLog
     tally: Tally
+    topics: Topics

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from snapshotter.core.machine import Machine
@@ -28,13 +29,15 @@ class SourcePacing:
     """The pacing of one run. ``wait_seconds``: how long READs may wait for more of their kind while changes stream.
     ``streams_at``: until then (by the monotonic clock) the position stands still where the first batch has put it.
     ``fresh``: no batch has been saved yet, and changes have waited since the position was taken. A first load is opened
-    before they land, because it is appended only to an empty table. ``streams``: the newest batch holds events."""
+    before they land, because it is appended only to an empty table. ``full``: whether the stream has to wait for what
+    lies behind it. ``streams``: the newest batch holds events."""
 
     hints: HintsWriter
     wait_seconds: int
     bytes_per_event: float
     streams_at: float
     fresh: bool
+    full: Callable[[], bool] = lambda: False
     times: BatchTimes = field(default_factory=BatchTimes)
     streams: bool = False
     _opens_by: float = math.inf
@@ -50,6 +53,9 @@ class SourcePacing:
             self.hints.hold(_NO_END)
             return
         if machine is None:
+            return
+        if self.full() and not machine.scheduler.draining:
+            self.hints.hold(_NO_END)
             return
         # Without events a batch is as cheap as its READs, and the sooner the better.
         enough = machine.limits.commit_rows_target

@@ -28,7 +28,7 @@ from snapshotter.metrics.figures import (
     Value,
     snake_case,
 )
-from snapshotter.reporting.status import EngineState, Metrics, RequestState
+from snapshotter.reporting.status import EngineState, Metrics, RequestState, TopicsReport
 
 SNAPSHOT, STREAMING, ENGINE = Context
 _WINDOWS = ("registered", "open", "read", "closing")
@@ -48,6 +48,10 @@ def ours(name: str, meaning: str, of: Read, label: str = "") -> Figure:
 
 def _lag(number: Callable[[Lag], Number]) -> Read:
     return lambda look: None if look.lag is None else number(look.lag)
+
+
+def _topics(number: Callable[[TopicsReport], Number]) -> Read:
+    return lambda look: None if look.status.topics is None else number(look.status.topics)
 
 
 def _behind(look: Look) -> Number | None:
@@ -368,6 +372,11 @@ _ENGINE = (
     ours("restarts", "Automatic restarts since the engine was last healthy for long enough.", _restarts),
     ours("notifications_waiting", "Notifications that wait for a channel.", _waiting, "channel"),
     ours("notifications_dropped_total", "Notifications that a channel has lost.", _dropped, "channel"),
+    ours("topics_records_waiting", "Records that wait for Kafka.", _topics(lambda t: t.records_waiting)),
+    ours("topics_bytes_waiting", "What they take in the outbox.", _topics(lambda t: t.bytes_waiting)),
+    ours("topics_lag_seconds", "For how long the oldest of them waits.", _topics(lambda t: t.lag_seconds)),
+    ours("topics_records_total", "Records that Kafka has taken.", _topics(lambda t: t.records_sent)),
+    ours("topics_full", "1 while the stream waits for Kafka, else 0.", _topics(lambda t: int(t.full))),
     ours("channels_in_trouble", "1 for a signal channel that does not work, else 0.", _in_trouble, "channel"),
 )
 

@@ -16,5 +16,6 @@ __all__ = [
     "signal_outcomes",
     "status",
     "status_collection",
+    "topics_report",
     "window_log",
 ]

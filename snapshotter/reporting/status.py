@@ -219,13 +219,29 @@ class OplogReport(_Report):
     capacity_bytes: int | None = None
 
 
+class TopicsReport(_Report):
+    """Kafka topics: what waits for the brokers in the outbox (records, and bytes of its files), the oldest since when
+    and for how long; ``full``: the stream waits for them. ``records_sent``: in this life of the engine. ``trouble`` as
+    of a channel."""
+
+    records_waiting: int = 0
+    bytes_waiting: int = 0
+    waiting_since: datetime | None = None
+    lag_seconds: float = 0.0
+    full: bool = False
+    records_sent: int = 0
+    trouble: str | None = None
+    failure: str | None = None
+    condition: str | None = None
+
+
 class Status(_Report):
     """The whole file. ``health`` is `Active`, `Paused` or `Broken`, ``stream_paused`` whether an operator has paused
     the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
     ``lag_seconds`` how far that is behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
     in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
-    measure it, also in an earlier life. ``warnings`` are about what is captured, each with what to do. ``metrics`` are
-    the figures that Prometheus is shown.
+    measure it, also in an earlier life. ``warnings`` are about what is captured, each with what to do. ``topics``: None
+    where there are none. ``metrics`` are the figures that Prometheus is shown.
     """
 
     name: str
@@ -254,6 +270,7 @@ class Status(_Report):
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
     notifications: tuple[NotificationReport, ...] = ()
+    topics: TopicsReport | None = None
     metrics: Metrics = Field(default_factory=dict)
 
     def request(self, request_id: str) -> RequestReport | None:

@@ -21,9 +21,14 @@ from pyspark.sql import SparkSession
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets.changelogs import Changelogs
+from snapshotter.landing.targets.outbox import OutboxTarget
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Need, Promise, Target
 from snapshotter.landing.targets.transactions import TransactionTable
+from snapshotter.outbox.table import Outbox
+from snapshotter.outbox.topics_config import TopicsConfig
+from snapshotter.state.storage import MemoryStorage
+from streaming.connect.topic_names import TopicNames
 from streaming.events.envelope import Envelope
 from streaming.keys.decoded import key_of
 from streaming.layouts.columns.layout import COLUMNS
@@ -93,7 +98,7 @@ def _events(batch_id: int, numbers: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(params=["state tables", "transactions", "changelog tables"])
+@pytest.fixture(params=["state tables", "transactions", "changelog tables", "outbox"])
 def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Rig:
     def state_tables() -> Target:
         plan = observe(bson.encode({"_id": 1, "batch": 1}))
@@ -104,6 +109,16 @@ def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
     def transactions() -> Target:
         return TransactionTable(spark, str(tmp_path / "transactions"), lambda: APP_ID)
 
+    storage = MemoryStorage()
+
+    def outbox() -> Target:
+        table = Outbox(lambda: spark, str(tmp_path / "outbox"), storage, 1 << 30)
+        table.open()
+        config = TopicsConfig(TopicNames("shop"), "nowhere:9092", transactions=True)
+        # The same moment each time, or a repetition would not be the same.
+        envelope = Envelope("shop", "1", transactions=True)
+        return OutboxTarget(table, config, envelope, lambda: APP_ID, clock=lambda: 1_764_000_000_000_000_000)
+
     def changelog_tables() -> Target:
         envelope = Envelope("shop", "1", transactions=True)
         return Changelogs(spark, str(tmp_path), envelope, lambda: APP_ID, lambda: None, Blame())
@@ -113,6 +128,11 @@ def rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
     made = {
         "state tables": (state_tables, frozenset({Need.DOCUMENTS}), states),
         "transactions": (transactions, frozenset[Need](), [tmp_path / "transactions"]),
+        "outbox": (
+            outbox,
+            frozenset({Need.DOCUMENTS, Need.BEFORE_IMAGES, Need.ORDER}),
+            [tmp_path / "outbox"],
+        ),
         "changelog tables": (changelog_tables, frozenset(Need), logs),
     }
     return Rig(spark, *made[request.param])

@@ -67,6 +67,18 @@ integration/test_envelope.py::test_how_documents_are_written
     json.serialization.mode
 integration/test_heartbeats.py::test_an_idle_engine_beats
     heartbeat.interval.ms
+integration/test_engine_topics.py::test_a_consumer_of_debezium_reads_it
+    engine.topics.enabled engine.topics.bootstrap.servers key.converter.* value.converter.*
+integration/test_engine_topics.py::test_transactions_and_heartbeats_have_topics
+    topic.heartbeat.prefix
+integration/test_engine_topics.py::test_a_full_outbox_holds_the_stream
+    engine.outbox.max.bytes
+integration/test_outbox.py::test_properties_reach_kafkas_client
+    producer.override.*
+unit/test_topic_options.py::test_names_and_forms_reach_the_engine
+    topic.delimiter topic.transaction topic.heartbeat.name tombstones.on.delete
+unit/test_topic_options.py::test_what_cannot_be_is_refused
+    key.converter value.converter
 integration/test_engine_beginning.py::test_an_option_goes_before_it
     capture.start.op.time
 integration/test_transactions.py::test_transactions_are_recorded_once

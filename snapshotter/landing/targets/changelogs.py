@@ -127,7 +127,7 @@ class Changelogs:
         if _nothing_new(opened, contents, batch):
             events = None
         told = [] if events is None else [of_events(events, self.envelope, at_ns, orders)]
-        reads = _reads(self.spark, batch)
+        reads = reads_of(self.spark, batch)
         if reads is not None:
             place = batch.namespace.database, batch.namespace.collection
             told.append(of_reads(reads, self.envelope, at_ns, *place))
@@ -167,7 +167,7 @@ def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -
     return batch.events.where(F.col("op").isNotNull()).isEmpty()
 
 
-def _reads(spark: SparkSession, batch: CollectionContents) -> DataFrame | None:
+def reads_of(spark: SparkSession, batch: CollectionContents) -> DataFrame | None:
     """The READs of the closing windows that nothing supersedes, as `of_reads` wants them."""
     closings = [closing for closing in batch.closings if not closing.superseded]
     if not closings:

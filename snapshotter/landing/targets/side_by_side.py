@@ -26,13 +26,18 @@ class ReadBuffersLost(Exception):
         self.windows = windows
 
 
+def lost_block(error: BaseException) -> bool:
+    """Whether an error says that a block of a held frame is gone."""
+    return any(mark in str(error) for mark in _LOST_BLOCK)
+
+
 @contextmanager
 def naming_lost_buffers(batch: CollectionContents) -> Iterator[None]:
     """Raises ReadBuffersLost for an error within that says so of a block that the READs of ``batch`` lie in."""
     try:
         yield
     except Exception as error:
-        if batch.closings and any(mark in str(error) for mark in _LOST_BLOCK):
+        if batch.closings and lost_block(error):
             raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
         raise
 

@@ -78,6 +78,12 @@ def rows_of(changes: Iterable[CollectionEvents]) -> Iterator[dict[str, Any]]:
         }
 
 
+def told_in(contents: Contents) -> Iterator[dict[str, Any]]:
+    """BEGIN and END of each transaction of a batch, by cluster time."""
+    if contents.transactional:
+        yield from rows_of(_collection_events(contents.events))
+
+
 class TransactionTable(AppendedTable):
     """The table at its path, made by the first transaction."""
 
@@ -85,7 +91,7 @@ class TransactionTable(AppendedTable):
 
     def land(self, contents: Contents) -> Landed:
         """Append the transactions of the batch's events: all of them, whatever becomes of single collections."""
-        rows = list(rows_of(_collection_events(contents.events))) if contents.transactional else []
+        rows = list(told_in(contents))
         if rows:
             self.append(rows, contents.identity)
         return Landed(transactions=len(rows) // 2)

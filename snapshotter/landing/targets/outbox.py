@@ -1,0 +1,152 @@
+"""The outbox as a target: a batch's events as records for Kafka topics, in one commit (`snapshotter.outbox`).
+
+Each event is one record, in the envelope of Debezium's; a delete's tombstone follows it. Each READ of a window that
+closes is one too, unless an event supersedes it. With ``provide.transaction.metadata`` the batch's transactions are
+told too, and with ``heartbeat.interval.ms`` a heartbeat comes when it is due, with a batch that may have nothing else.
+Where nothing is to be sent nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import structlog
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from snapshotter.landing.frames import frame_of, in_landing_pool
+from snapshotter.landing.targets.changelogs import reads_of
+from snapshotter.landing.targets.side_by_side import lost_block
+from snapshotter.landing.targets.target import (
+    Contents,
+    Landed,
+    Need,
+    Promise,
+)
+from snapshotter.landing.targets.transactions import told_in
+from snapshotter.outbox import records
+from snapshotter.outbox.table import Outbox
+from snapshotter.outbox.topics_config import TopicsConfig
+from streaming.events.envelope import Envelope, of_events, of_reads, transaction_orders
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.topics")
+
+
+class OutboxTarget:
+    """Appends to ``outbox`` what ``config`` says of the events, told as ``envelope`` says. ``app_id`` as for state
+    tables. ``now`` gives seconds from any origin, ``clock`` nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        config: TopicsConfig,
+        envelope: Envelope,
+        app_id: Callable[[], str],
+        now: Callable[[], float] = time.monotonic,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._outbox, self._config, self._envelope, self._app_id = outbox, config, envelope, app_id
+        self._now, self._clock = now, clock
+        self._beat: float | None = None
+        self._landed: int | None = None
+        self._seen: set[Namespace] = set()
+
+    @property
+    def name(self) -> str:
+        return "outbox"
+
+    @property
+    def promises(self) -> Promise:
+        return Promise.EXACTLY_ONCE
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.DOCUMENTS, Need.BEFORE_IMAGES, Need.ORDER})
+
+    @property
+    def _app(self) -> str:
+        return f"{self._app_id()}:{self.name}"
+
+    def recorded(self, namespaces: Iterable[Namespace], batch_id: int) -> frozenset[Namespace]:
+        """As `EventTarget.recorded`: a batch has one commit here, for all collections."""
+        newest = self._outbox.recorded(self._app)
+        return frozenset(namespaces) if newest is not None and newest >= batch_id else frozenset()
+
+    def land(self, contents: Contents) -> Landed:
+        """As `Target.land`: all of the batch, or nothing, where READs are lost. Of its events all are appended,
+        whatever becomes of single collections; of READs those of the collections that are to land."""
+        in_landing_pool(contents.events.sparkSession)
+        if self._landed == contents.identity.batch_id:
+            return Landed()
+        self._notice(contents.collections)
+        at_ns, beats = self._clock(), self._beats()
+        told = self._told(contents, at_ns, beats=beats)
+        if told is not None:
+            identity = contents.identity
+            try:
+                self._outbox.append(told, self._app, identity.batch_id, identity.metadata)
+            except Exception as error:
+                closing = {c.window.id for one in contents.collections.values() for c in one.closings}
+                if not (closing and lost_block(error)):
+                    raise
+                return Landed(lost=frozenset(closing))
+        self._landed = contents.identity.batch_id
+        if beats:
+            self._beat = self._now()
+        return Landed()
+
+    def _told(self, contents: Contents, at_ns: int, *, beats: bool) -> Callable[[int], DataFrame] | None:
+        """The batch's records, given the number of their stretch; None where there are none."""
+        transactions = list(told_in(contents)) if self._config.transactions else []
+        orders = transaction_orders(contents.events) if transactions else None
+        envelopes = [*self._reads(contents, at_ns)]
+        events = contents.events.where(F.col("op").isNotNull())
+        if not events.isEmpty():
+            envelopes.append(of_events(events, self._envelope, at_ns, orders))
+        if not (envelopes or transactions or beats):
+            return None
+
+        def frame(stretch: int) -> DataFrame:
+            told = list(records.of_transactions(transactions, self._config, stretch))
+            told += [self._heartbeat(contents.identity.metadata, at_ns, stretch)] if beats else []
+            parts = [records.of_envelopes(one, self._config, stretch) for one in envelopes]
+            if told:
+                made = pa.Table.from_pylist(told, records.ARROW_SCHEMA)
+                parts.append(frame_of(contents.events.sparkSession, made).coalesce(1))
+            return reduce(DataFrame.unionByName, parts)
+
+        return frame
+
+    def _reads(self, contents: Contents, at_ns: int) -> Iterator[DataFrame]:
+        for namespace, one in contents.collections.items():
+            reads = reads_of(contents.events.sparkSession, one)
+            if reads is not None:
+                yield of_reads(reads, self._envelope, at_ns, namespace.database, namespace.collection)
+
+    def _notice(self, namespaces: Collection[Namespace]) -> None:
+        """Say it, once, where collections come to share a topic."""
+        if self._seen.issuperset(namespaces):
+            return
+        self._seen.update(namespaces)
+        for topic, those in self._config.names.shared(self._seen).items():
+            names = tuple(map(str, those))
+            if self._outbox.shared.get(topic) != names:
+                self._outbox.shared[topic] = names
+                _log.warning("collections share a topic", topic=topic, collections=names)
+
+    def _beats(self) -> bool:
+        """Whether a heartbeat is due."""
+        every = self._config.heartbeat_ms
+        if not every:
+            return False
+        return self._beat is None or (self._now() - self._beat) * 1_000 >= every
+
+    def _heartbeat(self, said: Mapping[str, Any], at_ns: int, stretch: int) -> dict[str, Any]:
+        position = ClusterTime.from_json(said["position"]).to_int()
+        return records.heartbeat(self._config, at_ns // 1_000_000, position, stretch)
