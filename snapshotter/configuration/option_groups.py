@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
+from snapshotter.configuration.failure_options import FailureOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -433,6 +434,7 @@ GROUPS: dict[str, type[Group]] = {
     "metrics": MetricsOptions,
     "heartbeat": HeartbeatOptions,
     "retry": RetryOptions,
+    "failures": FailureOptions,
     "delta": DeltaOptions,
     "engine": EngineOptions,
 }

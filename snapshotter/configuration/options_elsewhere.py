@@ -18,7 +18,6 @@ cursor.pipeline                            | | further stages of the change stre
 cursor.pipeline.order                      | internal_first | order of these stages
 cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
 cursor.oversize.skip.threshold             | 0 | size over which events are skipped
-event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 topic.heartbeat.prefix                     | __debezium-heartbeat | a Kafka topic for heartbeats
 topic.heartbeat.name                       | | a Kafka topic for heartbeats
 heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topic for heartbeats
@@ -93,7 +92,6 @@ poll.interval.ms                           | 500 | engine.trigger.interval.ms do
 mongodb.task.id                            | 0 | Spark spreads the work
 exactly.once.support                       | requested | each batch is landed once
 transaction.boundary                       | poll | each batch is landed once
-errors.tolerance                           | none | it is for Kafka Connect
 errors.log.enable                          | false | it is for Kafka Connect
 errors.log.include.messages                | false | it is for Kafka Connect
 errors.retry.timeout                       | 0 | errors.max.retries does this

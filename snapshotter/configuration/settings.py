@@ -23,6 +23,7 @@ from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
 from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
+from snapshotter.configuration.failure_options import HANDLING, FailureOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -81,6 +82,7 @@ class Settings(BaseModel):
     metrics: MetricsOptions
     heartbeat: HeartbeatOptions
     retry: RetryOptions
+    failures: FailureOptions
     delta: DeltaOptions
     engine: EngineOptions
     spark: dict[str, str]
@@ -213,6 +215,7 @@ class Settings(BaseModel):
             "delta.warehouse": redact(self.warehouse()),
         }
         result[checks.STRATEGY] = self.watermark_strategy.value
+        result[HANDLING] = self.failures.mode.value
         result[POSITION_LOST] = (self.engine.position_lost or by_mode(policy(self.snapshot))).value
         result |= {name: shown(name, value) for name, value in sorted(self.spark.items())}
         return result | {name: MASK for name in self.out_of_sight if name in result}

@@ -31,6 +31,7 @@ from snapshotter.engine import preflight, privileges
 from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.connecting import reach
+from snapshotter.engine.dead_letters import DeadLetterWatch
 from snapshotter.engine.engine_status import status_writer
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.fitting_state import fitting, told_by_tables
@@ -121,7 +122,8 @@ class Engine:
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
         self.announcer.listeners.append(gaps.on_announcement)
         self._oplog = OplogWatch(self.client, config.oplog_warning_hours)
-        shown = view or SilentView(), self._oplog.told
+        self._dead = DeadLetterWatch(lambda: self.spark, config, self.notifier.dead_letters)
+        shown = view or SilentView(), lambda status: self._dead.told(self._oplog.told(status))
         self.status = status_writer(config, self.storage, self.client, *shown)
         self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
@@ -215,7 +217,7 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            with self._catalogue, self._oplog:
+            with self._catalogue, self._oplog, self._dead:
                 self.recovery.keep_going(partial(self._live, once), self._idling, self._report)
             self._report(EngineState.STOPPED)
         except BaseException as error:
@@ -432,6 +434,7 @@ class Engine:
             tables=self.tables,
             windows=self.windows,
             tally=self.tally,
+            dead_letters=self._dead,
         )
 
     @property

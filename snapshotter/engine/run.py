@@ -39,7 +39,7 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import Window
 from snapshotter.engine.lost_positions import SourceWatch
-from snapshotter.engine.other_targets import targets_beside
+from snapshotter.engine.other_targets import lander_of
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.intake.signal_documents import actions_in
@@ -51,11 +51,11 @@ from snapshotter.landing.land import Lander
 from snapshotter.landing.origin import Origin, origin_of, scope_digest
 from snapshotter.landing.survey import Survey, survey
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import Landed
 from snapshotter.log import warn_of
 from snapshotter.metrics.tally import Phases
 from snapshotter.reading.catalogue import captured_collections
+from snapshotter.reading.document_errors import DocumentFailures
 from snapshotter.reading.post_images import PostImages
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
@@ -118,15 +118,16 @@ class Run:
             plan_for=context.tables.plan,
             report=self.report,
             suspend=self.suspend,
+            failures=DocumentFailures(config.failures.fails, context.hints.request_batch),
             readers=config.limits.readers,
             reads_shared=1 if exact is None else max(1, 32_000 // exact),
             fetch_size=config.fetch_size,
             fields=config.fields,
             chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
         )
-        self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
-        state = StateTables(context.spark, context.tables, self.blame, config.landers)
-        self.lander = Lander(context.spark, state, targets_beside(context))
+        named = config.name, config.strategy, config.signals, config.captures_data
+        self._scope = StreamScope(*named, config.failures.fails)
+        self.lander = lander_of(context, self.blame)
         if config.needs_post_images:
             self._images = PostImages(context.client, config.post_images_enable)
         context.tally.run_begins()
@@ -171,6 +172,7 @@ class Run:
             if self._refusing.is_set():
                 raise StopRequested(f"stopped before batch {batch_id}")
             try:
+                self.lane.failures.check()
                 yield
             except BaseException as error:
                 self.error = error
@@ -231,7 +233,7 @@ class Run:
                     lost = [str(window) for window in landed.lost]
                     _log.warning("READ buffers lost", windows=lost, batch=batch.batch_id)
                     landing = _landing_in(self.step(BuffersLost(batch.batch_id, landed.lost)))
-        lander.keep(landing, landed)
+        lander.finish(batch, landing, landed, self.lane.buffers, metadata)
         return landing, landed
 
     def _origin(self, landing: LandBatch) -> Origin:

@@ -22,6 +22,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.incomplete import events_of
+from snapshotter.landing.targets.dead_letters import DeadLetterTable
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed, Target
 from snapshotter.reading.chunk_reader import Buffer
 from streaming.delta.table_identity import TableMark
@@ -33,13 +34,14 @@ Buffers = Mapping[WindowId, Buffer]
 
 @dataclass(slots=True)
 class Lander:
-    """Lands the batches of one query: in ``state``, the state tables, and in ``others``. ``keys``: what has streamed
-    into each table, for as long as a window that is still open may need it. ``transactions``: how many the others
-    have told of in the newest batch."""
+    """Lands the batches of one query: in ``state``, the state tables, and in ``others``; what could not be processed in
+    ``dead``. ``keys``: what has streamed into each table, for as long as a window that is still open may need it.
+    ``transactions``: how many the others have told of in the newest batch."""
 
     spark: SparkSession
     state: Target
     others: Sequence[Target] = ()
+    dead: DeadLetterTable | None = None
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     transactions: int = 0
 
@@ -80,8 +82,18 @@ class Lander:
             yield
         self.transactions = sum(landed.result().transactions for landed in landing)
 
-    def keep(self, landing: LandBatch, landed: Landed) -> None:
-        """Remember the keys that windows may ask for."""
+    def finish(
+        self,
+        batch: BatchContents,
+        landing: LandBatch,
+        landed: Landed,
+        buffers: Buffers,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """All of the ``batch`` has ``landed``, as ``landing`` planned it: write what could not be processed, of READs
+        in ``buffers`` too, with a commit that says ``metadata``; and remember the keys that windows may ask for."""
+        if self.dead is not None:
+            self.dead.land(batch, landing, landed, buffers, metadata)
         for namespace in landing.keep & landed.collections.keys():
             if landed.collections[namespace].keys.num_rows:
                 keys = landed.collections[namespace].keys

@@ -46,6 +46,7 @@ from snapshotter.errors import cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
 from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, ReadJob, SubRange, read
+from snapshotter.reading.document_errors import DocumentError, DocumentFailures
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
@@ -79,6 +80,7 @@ class Lane:
     plan_for: Callable[[Namespace], TablePlan]
     report: Callable[[Input], None]
     suspend: Callable[[TableUnusable], object]
+    failures: DocumentFailures
     readers: int = 2
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
@@ -198,6 +200,9 @@ class Lane:
             if not self._stopped.is_set():
                 self.suspend(fault)
             return
+        except DocumentError as error:
+            self.failures.stop_at(error)  # the windows are read again by whoever goes on
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             self._failed(windows, error)
             return
@@ -237,9 +242,8 @@ class Lane:
         fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
         keyed = shard_key_of(self.client, first.namespace)
         rules = document_rules(self.fields, first.namespace, keyed)
-        return ReadJob(
-            self.uri, first.namespace, query, self.layout, plan, ranges, signed, fetch, keyed, rules
-        )
+        how = fetch, keyed, rules, self.failures.fails
+        return ReadJob(self.uri, first.namespace, query, self.layout, plan, ranges, signed, *how)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

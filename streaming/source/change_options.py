@@ -16,6 +16,7 @@
 | trailer | false | a last row for each batch, with its end, token and counts |
 | columns | full | or state: without what a state table does not need, which the server is not asked for |
 | events | all | or latest: of changes of a document that lie close together only the newest, in any order |
+| failures | raise | or rows: an event that cannot be processed is a row of kind "dead", and no error |
 | provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
 | hints.file | | see `streaming.source.hints` |
 | field.exclude.list, field.renames, engine.field.hash.list, .salt | | see `streaming.fields.rules` |
@@ -75,6 +76,7 @@ OPTIONS = (
     "trailer",
     "columns",
     "events",
+    "failures",
     "provide.transaction.metadata",
     "hints.file",
     *FIELD_OPTIONS,
@@ -100,6 +102,7 @@ class ChangeOptions:
     transactions: bool
     hints_file: str | None
     fields: FieldRules
+    raises: bool
 
     @property
     def bytes_per_event(self) -> float:
@@ -156,6 +159,7 @@ class ChangeOptions:
             transactions=transactions,
             hints_file=given.get("hints.file", "").strip() or None,
             fields=rules,
+            raises=_choice(given, "failures", ("raise", "rows"), "raise") == "raise",
         )
 
 

@@ -204,13 +204,20 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return document_rules(options.fields, namespace, sharded.get(namespace, ()))
 
         rows = RowBuilder(
-            captures, options.wide, partition.split, options.transactions, sharded.__contains__, rules
+            captures,
+            options.wide,
+            partition.split,
+            options.transactions,
+            sharded.__contains__,
+            rules,
+            raises=options.raises,
         )
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
                 sharded |= shard_keys(connect(options.uri))
                 stream, lookup = self._how_to_look_up(partition)
+                rows.looks_up = options.stream.full_document == "updateLookup"
                 if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
@@ -218,7 +225,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 fill = None if lookup is None else lookup.filled
                 newest: NewestEvents | None = None
                 if options.latest:
-                    newest = NewestEvents(lambda event: self._passes(event) or rows.may_rekey(event))
+                    newest = NewestEvents(lambda event: self._passes(event) or rows.stands_alone(event))
                 for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
                     yield from rows.add(events)
                 yield from rows.rest()
