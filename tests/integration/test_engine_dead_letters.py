@@ -7,6 +7,8 @@ A rename that lets two fields meet is what fails of documents that a real MongoD
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,13 +16,16 @@ from typing import Any
 import bson
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from snapshotter.api import Snapshotter
+from snapshotter.cli.app import app
 from snapshotter.engine.dead_letters import NEXT_STEP
 from snapshotter.errors import describe
 from snapshotter.reading.document_errors import DocumentError
 from tests.support.commands import run, share
 from tests.support.engines import SECONDS, Lab, lab, limits, quiet_rereads
+from tests.support.sources import ROOT
 from tests.support.tables import rows
 
 __all__ = ["lab"]
@@ -241,6 +246,33 @@ def test_dead_letters_are_listed_shown_and_replayed(
         everything = json.loads(run(lab, "dead-letters list", "--all", "--json").stdout)
         assert [letter["replayed_by"] for letter in everything].count(request) == 2
     assert {row["called"] for row in lab.rows("people")} == {"n0", "mended"}
+
+
+def test_the_commands_of_the_pages_work(
+    lab: Lab, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of docs/recovery.md and docs/dead-letters.md, in their order, as they are copied: what was corrected is in
+    the table when they are done, and nothing waits any more."""
+    share(spark, monkeypatch)
+    renaming(lab, "skip")
+    people = lab.collection("people")
+    people.insert_many([sound(0), bad(1)])
+    page = (ROOT / "docs" / "recovery.md").read_text()
+    section = page.partition("## What cannot be processed\n")[2].partition("\n## ")[0]
+    texts = [section, (ROOT / "docs" / "dead-letters.md").read_text()]
+    blocks = [block for text in texts for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)]
+    commands = [shlex.split(line)[1:] for block in blocks for line in block.splitlines()]
+    assert len(commands) == 5
+    named = {"shop.toml": str(lab.config_file()), "shop.orders": lab.name("people")}
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        people.replace_one({"_id": 1}, sound(1))
+        engine.catch_up(SECONDS)
+        for command in commands:
+            result = CliRunner().invoke(app, [named.get(word, word) for word in command])
+            assert result.exit_code == 0, (command, result.output)
+        assert json.loads(run(lab, "dead-letters list", "--json").stdout) == []
+    assert called(lab) == {0: "n0", 1: "n1"}
 
 
 def test_ids_that_are_read_again_stop_the_engine_too(lab: Lab) -> None:
