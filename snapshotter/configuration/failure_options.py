@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from snapshotter.configuration.option_values import Group, Handling, Tolerance, choice, option
+from snapshotter.configuration.option_values import (
+    Group,
+    Handling,
+    Oversize,
+    Tolerance,
+    WholeNumber,
+    choice,
+    option,
+)
 
 HANDLING = "event.processing.failure.handling.mode"
 TOLERANCE = "errors.tolerance"
@@ -25,6 +33,28 @@ class FailureOptions(Group):
         f"none or all, as in Kafka Connect; all is {HANDLING}=warn where that is unset",
         Tolerance.NONE,
     )
+
+    oversize: Annotated[Oversize, choice(Oversize)] = option(
+        "cursor.oversize.handling.mode",
+        "an event above 16 MB: fail, skip (the event; its document is read by its key, so the table has it), or split, "
+        "which MongoDB does from 6.0.9 on",
+        Oversize.FAIL,
+    )
+    oversize_threshold: WholeNumber = option(
+        "cursor.oversize.skip.threshold",
+        "with skip: documents of more bytes stay out of their events too, and are read by their keys; 0: no such bound",
+        0,
+        ge=0,
+    )
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """Those that the source has, by their names."""
+        threshold = self.oversize_threshold if self.oversize is Oversize.SKIP else 0
+        return {
+            "cursor.oversize.handling.mode": self.oversize.value,
+            "cursor.oversize.skip.threshold": str(threshold),
+        }
 
     @property
     def mode(self) -> Handling:

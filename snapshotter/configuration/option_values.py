@@ -103,6 +103,14 @@ class Handling(StrEnum):
         return self is Handling.FAIL
 
 
+class Oversize(StrEnum):
+    """What becomes of an event that is larger than the 16 MB that the server sends."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    SPLIT = "split"
+
+
 class Tolerance(StrEnum):
     """As Kafka Connect has it."""
 

@@ -16,8 +16,6 @@ skipped.operations                         | t/none | operations left out
 skip.messages.without.change               | false | updates that change nothing, left out
 cursor.pipeline                            | | further stages of the change stream
 cursor.pipeline.order                      | internal_first | order of these stages
-cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
-cursor.oversize.skip.threshold             | 0 | size over which events are skipped
 topic.heartbeat.prefix                     | __debezium-heartbeat | a Kafka topic for heartbeats
 topic.heartbeat.name                       | | a Kafka topic for heartbeats
 heartbeat.topics.prefix                    | __debezium-heartbeat | a Kafka topic for heartbeats

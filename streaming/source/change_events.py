@@ -4,7 +4,7 @@
 |---|---|
 | kind | "event", "dead" (option `failures=rows`), or "trailer" for the last row of a batch (option `trailer=true`) |
 | op | "c" insert, "u" update and replace, "d" delete; null for a drop or a rename of the collection |
-| operation_type | the server's word |
+| operation_type | the server's word; "oversized" for an event above 16 MB, which comes as an update without document |
 | db, collection | where |
 | _key | the identity and order of the document (`streaming.keys.keys`) |
 | document_key | BSON of the documentKey |
@@ -54,7 +54,17 @@ from streaming.keys.shard_keys import touches
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.source.newest_events import Numbered
-from streaming.source.raw_events import DAMAGED, ERROR, RAW, Event, Fields, fields_of, integer_of, string_of
+from streaming.source.raw_events import (
+    DAMAGED,
+    ERROR,
+    OVERSIZED,
+    RAW,
+    Event,
+    Fields,
+    fields_of,
+    integer_of,
+    string_of,
+)
 
 SCHEMA = StructType(
     [
@@ -257,7 +267,7 @@ class RowBuilder:
         """What an event becomes. Raises what makes it impossible."""
         if operation == DAMAGED:
             raise MalformedBson(fields[ERROR].decode())
-        op, word = _OPERATIONS[operation]
+        op, word = _OPERATIONS[operation] if OVERSIZED not in fields else ("u", "oversized")
         ruled = fields if rules is None else _ruled(fields, rules)
         key = fields.get(b"documentKey")
         text = None if key is None else event_key(key) if sharded else key_of_document(key)
@@ -394,7 +404,7 @@ def _ruled(fields: Fields, rules: DocumentRules) -> Fields:
 def _moves(fields: Fields) -> bool:
     """Whether an update changes its document's shard key."""
     names = [name for _, name, _ in elements(fields[b"documentKey"]) if name != b"_id"]
-    return touches(fields[b"updateDescription"], names)
+    return b"updateDescription" in fields and touches(fields[b"updateDescription"], names)
 
 
 def _array(values: object, kind: pa.DataType, rows: int) -> pa.Array:

@@ -62,7 +62,8 @@ from streaming.source.change_options import ChangeOptions
 from streaming.source.document_lookup import DocumentLookup
 from streaming.source.hints import Hints, read_hints
 from streaming.source.newest_events import NewestEvents, in_order
-from streaming.source.raw_events import DOCUMENT_EVENTS, Event, place_of
+from streaming.source.raw_events import DOCUMENT_EVENTS, Event, place_of, without_document
+from streaming.source.split_events import refuse_split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -221,7 +222,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
-                numbered = map(rows.numbered, changes)
+                numbered = (rows.numbered(map(without_document, events)) for events in changes)
                 fill = None if lookup is None else lookup.filled
                 newest: NewestEvents | None = None
                 if options.latest:
@@ -269,6 +270,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "capture.mode=..._with_pre_image and capture.mode.full.update.type=post_image"
                 " need MongoDB 6.0 or later"
             )
+        if self._options.stream.oversize == "split":
+            refuse_split(client)
         self._checked = True
 
     def _now(self) -> ClusterTime:

@@ -24,6 +24,9 @@ DAMAGED, ERROR, RAW = b"damaged", b"$error", b"$raw"
 """The operation of an event that cannot be cut, and two fields that it has besides those before the damage: why, and
 all of its bytes."""
 
+OVERSIZED = b"$oversized"
+"""A field of an event that was too large, with the operation that it had."""
+
 _INT32 = struct.Struct("<i").unpack_from
 _INT64 = struct.Struct("<q").unpack
 _FIXED = {0x01: 8, 0x06: 0, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x11: 8, 0x12: 8, 0x13: 16}
@@ -50,6 +53,15 @@ def parse_event(raw: bytes) -> Event:
     except (KeyError, struct.error) as error:
         lacks = f"a change event without {error}: fields {sorted(fields)}"
         raise InvalidBSON(lacks if why is None else f"{lacks}; {why}") from error
+
+
+def without_document(event: Event) -> Event:
+    """The same, where an event that was too large, and so lacks the document that its operation has, has become an
+    update that came without one: whoever needs the document reads it by its key."""
+    operation, time, size, fields = event
+    if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
+        return event
+    return b"update", time, size, {**fields, OVERSIZED: operation}
 
 
 def fields_of(raw: bytes) -> Fields:
