@@ -42,6 +42,7 @@ WatermarkLost WindowError | watermark-lost
 PositionLostError | position-lost
 AccessDeniedError | source-denied
 EventTooLargeError | event-too-large
+DocumentError | unprocessable-document
 MalformedBson UnkeyableId MissingId UnreadableRescuedData | malformed-document
 Py4JNetworkError | spark-lost
 MongoUnavailableError KafkaUnavailableError ServerStartError | server-not-started

@@ -101,6 +101,12 @@ _ALL = (
         FailureClass.SCHEMA,
         "look at the document that the message names, and correct it at MongoDB",
     ),
+    Condition(
+        "unprocessable-document",
+        FailureClass.SCHEMA,
+        "correct the document, or the rule that it breaks; or let event.processing.failure.handling.mode be warn, so "
+        "that it goes to the dead letters, and start again",
+    ),
     Condition("disk-full", FailureClass.RESOURCE, "make room on the disk, and start again"),
     Condition(
         "files-exhausted",

@@ -21,13 +21,14 @@ from enum import StrEnum
 
 
 class Aggregate(StrEnum):
-    """What a notification is about. ``INITIAL`` stands for blocking snapshots too; ``POSITION`` is ours, and so is
-    ``ENGINE``, for the health of the engine as a whole."""
+    """What a notification is about. ``INITIAL`` stands for blocking snapshots too; ``POSITION`` is ours, and so are
+    ``ENGINE``, for the health of the engine as a whole, and ``DEAD_LETTERS``."""
 
     INITIAL = "Initial Snapshot"
     INCREMENTAL = "Incremental Snapshot"
     POSITION = "Position"
     ENGINE = "Engine"
+    DEAD_LETTERS = "Dead Letters"
 
 
 class Kind(StrEnum):
@@ -200,3 +201,11 @@ def of_health(engine: str, health: str, connector: str, at_ms: int, data: Mappin
     type, and ``data`` says more of it. ``connector`` is ``topic.prefix``."""
     whole = {"connector_name": connector, "health": health, **data}
     return Notification(engine, Aggregate.ENGINE.value, health.upper(), whole, at_ms)
+
+
+def of_dead_letters(connector: str, at_ms: int, data: Mapping[str, str]) -> Notification:
+    """At ``at_ms`` a batch has written dead letters, of the type ``WRITTEN``; ``data`` has the ``batch``, and says how
+    many and why. ``connector`` is ``topic.prefix``."""
+    whole = {"connector_name": connector, **data}
+    identity = f"dead-letters-{data['batch']}"
+    return Notification(identity, Aggregate.DEAD_LETTERS.value, "WRITTEN", whole, at_ms)

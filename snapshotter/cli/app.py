@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from snapshotter.cli import (
     config,
+    dead_letters,
     demo,
     position,
     run,
@@ -96,6 +97,7 @@ app.command("restart")(stream_commands.restart)
 app.command("log")(signal_commands.log)
 app.command("status")(status.status)
 app.add_typer(position.app, name="position")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.command("take-over")(take_over.take_over)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)

@@ -104,7 +104,7 @@ def execute_snapshot(
         typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
         return
     if wait:
-        _wait(state, action.id, timeout)
+        wait_for(state, action.id, timeout)
     typer.echo(action.id)
 
 
@@ -266,7 +266,7 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
     return f"the inbox of the engine {settings.name!r}"
 
 
-def _wait(state: Storage, request_id: str, timeout: float | None) -> None:
+def wait_for(state: Storage, request_id: str, timeout: float | None) -> None:
     """Show the request's progress until it has ended. Raises DefiniteError where it failed or time is up."""
     from snapshotter.reporting.progress_view import open_view
 

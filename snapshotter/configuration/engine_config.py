@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from snapshotter.configuration.channel_config import ChannelConfig
 from snapshotter.configuration.metrics_config import MetricsConfig
 from snapshotter.configuration.notification_config import NotificationConfig
-from snapshotter.configuration.option_values import NewCollections, PositionLost
+from snapshotter.configuration.option_values import Handling, NewCollections, PositionLost
 from snapshotter.configuration.patience import Reconnects, RestartPolicy
 from snapshotter.configuration.snapshot_modes import EVERYTHING, MODES, SnapshotPolicy
 from snapshotter.core.values.limits import Limits
@@ -66,6 +66,7 @@ class EngineConfig:
     retry_wait_ms: int = 10_000
     reconnects: Reconnects = field(default_factory=Reconnects)
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
+    failures: Handling = Handling.FAIL
     allow_code: bool = False
     status_collection: bool = True
     requests_max: int = 1_000

@@ -10,7 +10,7 @@ NAME, SERVER = "name", "server"
 """The labels that every series has: the engine's name, and ``topic.prefix``, which is ``server`` in Debezium's
 beans."""
 OWN_LABELS = frozenset(
-    {NAME, SERVER, "cause", "channel", "collection", "outcome", "part", "phase", "state", "what"}
+    {NAME, SERVER, "cause", "channel", "collection", "outcome", "part", "phase", "stage", "state", "what"}
 )
 """Labels that mean something here already."""
 LOCAL = "127.0.0.1"

@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from snapshotter.configuration.deletes_options import DeletesOptions
 from snapshotter.configuration.event_options import EventOptions
+from snapshotter.configuration.failure_options import FailureOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -437,6 +438,7 @@ GROUPS: dict[str, type[Group]] = {
     "heartbeat": HeartbeatOptions,
     "events": EventOptions,
     "retry": RetryOptions,
+    "failures": FailureOptions,
     "delta": DeltaOptions,
     "deletes": DeletesOptions,
     "topics": TopicOptions,

@@ -88,6 +88,36 @@ class PositionLost(StrEnum):
     HEAL = "heal"
 
 
+class Handling(StrEnum):
+    """What becomes of an event or a document that cannot be processed, by Debezium's words: the engine stops at it, or
+    it goes to the dead letters, with a warning in the log, a debug line, or none."""
+
+    FAIL = "fail"
+    WARN = "warn"
+    SKIP = "skip"
+    IGNORE = "ignore"
+
+    @property
+    def fails(self) -> bool:
+        """Whether the engine stops at it."""
+        return self is Handling.FAIL
+
+
+class Oversize(StrEnum):
+    """What becomes of an event that is larger than the 16 MB that the server sends."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    SPLIT = "split"
+
+
+class Tolerance(StrEnum):
+    """As Kafka Connect has it."""
+
+    NONE = "none"
+    ALL = "all"
+
+
 class Layout(StrEnum):
     """How a document lies in its table."""
 

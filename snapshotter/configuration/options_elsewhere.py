@@ -16,9 +16,6 @@ skipped.operations                         | t/none | operations left out
 skip.messages.without.change               | false | updates that change nothing, left out
 cursor.pipeline                            | | further stages of the change stream
 cursor.pipeline.order                      | internal_first | order of these stages
-cursor.oversize.handling.mode              | fail | what happens to events over 16 MB
-cursor.oversize.skip.threshold             | 0 | size over which events are skipped
-event.processing.failure.handling.mode     | fail | what happens to an event that cannot be processed
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
 """
@@ -80,7 +77,6 @@ poll.interval.ms                           | 500 | engine.trigger.interval.ms do
 mongodb.task.id                            | 0 | Spark spreads the work
 exactly.once.support                       | requested | each batch is landed once
 transaction.boundary                       | poll | each batch is landed once
-errors.tolerance                           | none | it is for Kafka Connect
 errors.log.enable                          | false | it is for Kafka Connect
 errors.log.include.messages                | false | it is for Kafka Connect
 errors.retry.timeout                       | 0 | errors.max.retries does this

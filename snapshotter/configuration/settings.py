@@ -32,6 +32,7 @@ from snapshotter.configuration.config_providers import Resolved, resolve
 from snapshotter.configuration.connection_uri import connection_uri
 from snapshotter.configuration.deletes_options import DELETES, DeletesMode, DeletesOptions
 from snapshotter.configuration.event_options import EventOptions
+from snapshotter.configuration.failure_options import HANDLING, FailureOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -95,6 +96,7 @@ class Settings(BaseModel):
     heartbeat: HeartbeatOptions
     events: EventOptions
     retry: RetryOptions
+    failures: FailureOptions
     delta: DeltaOptions
     deletes: DeletesOptions
     topics: TopicOptions
@@ -233,7 +235,7 @@ class Settings(BaseModel):
             "engine.batch.max.bytes": self.engine.bytes_at_once,
             "engine.stream.readers": self.engine.stream_readers,
         }
-        values |= {alias: value for _, alias, value in _fields(capture)}
+        values |= {alias: value for _, alias, value in _fields(capture)} | self.failures.source_options
         if self.signal_collection and self.signals_reach_stream:
             values["signal.data.collection"] = self.signal_collection
         texts = {name: as_option_text(value) for name, value in values.items()}
@@ -253,6 +255,7 @@ class Settings(BaseModel):
             "delta.warehouse": redact(self.warehouse()),
         }
         result[checks.STRATEGY] = self.watermark_strategy.value
+        result[HANDLING] = self.failures.mode.value
         result[POSITION_LOST] = (self.engine.position_lost or by_mode(policy(self.snapshot))).value
         result[DELETES] = self.deletes_mode.value
         result |= {name: shown(name, value) for name, value in sorted(self.spark.items())}

@@ -27,9 +27,9 @@ from streaming.namespaces import Namespace
 from streaming.scope.scope import CaptureScope, NameList
 
 _log = structlog.get_logger("snapshotter.configuration")
-_STATE_OPTIONS = {"columns": "state", "events": "latest"}
-"""What a state table needs of the source."""
-_EVENT_OPTIONS = {"columns": "full", "events": "all"}
+_STATE_OPTIONS = {"columns": "state", "events": "latest", "failures": "rows"}
+"""What a state table needs of the source, and an engine that decides itself what becomes of failures."""
+_EVENT_OPTIONS = {"columns": "full", "events": "all", "failures": "rows"}
 """What targets of events need of it."""
 
 
@@ -67,6 +67,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         retry_wait_ms=settings.retry.wait_ms,
         reconnects=settings.retry.reconnects,
         restart_policy=settings.retry.restart_policy,
+        failures=settings.failures.mode,
         allow_code=settings.engine.filters_allow_code,
         status_collection=settings.engine.status_collection,
         requests_max=settings.engine.requests_max,

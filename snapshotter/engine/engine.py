@@ -31,6 +31,7 @@ from snapshotter.engine import preflight, privileges
 from snapshotter.engine.beginning import Beginning, early_position
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.engine.connecting import reach
+from snapshotter.engine.dead_letters import DeadLetterWatch
 from snapshotter.engine.engine_status import status_writer
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.fitting_state import fitting, told_by_tables
@@ -107,15 +108,13 @@ class Engine:
         needed = needs_spark(config.state_location)
         early = early_position(self.client) if needed and not self.session.started else None
         self.storage = storage_for(config.state_location, self.spark if needed else None)
-        self.beginning = Beginning(
-            self.storage, self.client, config.source_options, early, config.position_start
-        )
+        begins = config.source_options, early, config.position_start
+        self.beginning = Beginning(self.storage, self.client, *begins)
         self.source = SourceWatch(self.storage, self.client)
         self.store = ProgressStore(self.storage)
         self.identity = EngineIdentity(self.storage, config.name, lambda: self._checkpoint)
         self.journal = Journal(self.storage, config.remember_seconds)
-        self.inbox = InboxChannel(self.storage)
-        self.in_process = InProcessChannel()
+        self.inbox, self.in_process = InboxChannel(self.storage), InProcessChannel()
         self._channels = self._watch([])
         self.notifier = Notifier(config.notifications)
         self.announcer = Announcer(self.notifier, lambda: self.store, partial(tell_end, config.policy))
@@ -123,8 +122,9 @@ class Engine:
         self.announcer.listeners.append(gaps.on_announcement)
         self._oplog = OplogWatch(self.client, config.oplog_warning_hours)
         self.topics = Topics(config, self.storage, lambda: self.spark)
-        shown = view or SilentView(), lambda status: self.topics.told(self._oplog.told(status))
-        self.status = status_writer(config, self.storage, self.client, *shown)
+        self._dead = DeadLetterWatch(lambda: self.spark, config, self.notifier.dead_letters)
+        told = self._oplog.told, self.topics.told, self._dead.told
+        self.status = status_writer(config, self.storage, self.client, view or SilentView(), told)
         self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
         self.outcomes = StatusCollection(self.client, reported_in, config.name, self.identity.application_id)
@@ -217,7 +217,7 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            with self._catalogue, self._oplog, self.topics:
+            with self._catalogue, self._oplog, self._dead, self.topics:
                 self.recovery.keep_going(partial(self._live, once), self._idling, self._report)
             self._report(EngineState.STOPPED)
         except BaseException as error:
@@ -436,6 +436,7 @@ class Engine:
             windows=self.windows,
             tally=self.tally,
             topics=self.topics,
+            dead_letters=self._dead,
         )
 
     @property
@@ -443,8 +444,7 @@ class Engine:
         return self.store.generation.checkpoint
 
     def _tables(self) -> Tables:
-        config, layout = self.config, self.config.layout
-        sample = partial(sample_plan, layout, self.client, config.fields)
-        mine = self.identity
-        columns = layout, sample, mine.owner, config.further
+        config, mine = self.config, self.identity
+        sample = partial(sample_plan, config.layout, self.client, config.fields)
+        columns = config.layout, sample, mine.owner, config.further
         return Tables(self.spark, config.warehouse, mine.application_id, *columns)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -332,17 +333,17 @@ def status_writer(
     storage: Storage,
     client: MongoClient[Any],
     view: View,
-    completed: Callable[[Status], Status],
+    told: Sequence[Callable[[Status], Status]],
 ) -> StatusWriter:
-    """The writer of an engine of this ``config``, into its ``storage``, which shows ``view`` each status, ``completed``
-    by what others know. Connections of ``client`` are counted from here on."""
+    """The writer of an engine of this ``config``, into its ``storage``, which shows ``view`` each status, with what
+    others know of as ``told`` by them. Connections of ``client`` are counted from here on."""
     tally, before = Tally(), connection_of(client)
     tally.put("bytes_max", config.limits.bytes_in_flight)
     return StatusWriter(
         *(config.name, this_process(), storage, view),
         tally=tally,
         connection=lambda: connection_of(client).since(before),
-        completed=completed,
+        completed=lambda status: reduce(lambda one, tell: tell(one), told, status),
     )
 
 

@@ -1,14 +1,38 @@
-"""What batches land in besides the state tables, by the options that ask for it."""
+"""What batches land in: the state tables, what options ask for besides, and dead letters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from snapshotter.engine.run_context import RunContext
+from snapshotter.landing.land import Lander
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets import changelogs, heartbeats, transactions
+from snapshotter.landing.targets import changelogs, dead_letters, heartbeats, transactions
+from snapshotter.landing.targets.dead_letters import Buried, DeadLetterTable
 from snapshotter.landing.targets.outbox import OutboxTarget
+from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import EventTarget, Target
+
+
+def lander_of(context: RunContext, blame: Blame) -> Lander:
+    """What lands the batches of a run; ``blame`` decides whose errors of tables are."""
+    config = context.config
+    state = StateTables(context.spark, context.tables, blame, config.landers, config.failures.fails)
+    told = event_targets(context, blame)
+    return Lander(context.spark, state, targets_beside(context), told, dead_letters_of(context))
+
+
+def dead_letters_of(context: RunContext) -> DeadLetterTable:
+    """Where a run puts what cannot be processed."""
+
+    def tell(buried: Buried) -> None:
+        for stage, number in buried.counts.items():
+            context.tally.add("dead_letters", number, stage)
+        context.dead_letters.note(buried)
+
+    config, app_id = context.config, context.tables.application_id
+    path = f"{config.state_location}/{dead_letters.FOLDER}"
+    return DeadLetterTable(context.spark, path, app_id, config.name, tell)
 
 
 def targets_beside(context: RunContext) -> Sequence[Target]:

@@ -27,6 +27,8 @@ from streaming.keys.shard_keys import shard_keys
 from streaming.mongo.deployment import check_deployment
 from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
+from streaming.source.change_options import OVERSIZE
+from streaming.source.split_events import refuse_split
 
 _log = structlog.get_logger("snapshotter.configuration")
 _PIN_THREAD = "PYSPARK_PIN_THREAD"
@@ -43,6 +45,8 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
         )
     check_port(config.metrics)
     sharded = check_deployment(client) == "sharded"
+    if config.source_options.get(OVERSIZE) == "split":
+        refuse_split(client)
     if config.signals is not None and not config.scope.captures(config.signals):
         raise ConfigurationError(
             f"{_SIGNALS} = {config.signals} lies outside the captured scope (capture.scope, capture.target): its "

@@ -39,7 +39,8 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import Window
 from snapshotter.engine.lost_positions import SourceWatch
-from snapshotter.engine.other_targets import event_targets, targets_beside
+from snapshotter.engine.other_targets import lander_of
+from snapshotter.engine.reading_lane import how_to_read
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.intake.signal_documents import actions_in
@@ -51,7 +52,6 @@ from snapshotter.landing.land import Lander
 from snapshotter.landing.origin import Origin, origin_of, scope_digest
 from snapshotter.landing.survey import Survey, survey
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import Landed
 from snapshotter.log import warn_of
 from snapshotter.metrics.tally import Phases
@@ -68,8 +68,6 @@ from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
 _BEHIND_SECONDS = 60
-_CHUNK_MARGIN = 4
-"""By how much the first chunks, planned by the size of an average document, may be larger than what chunks aim at."""
 
 
 class StopRequested(Exception):
@@ -107,29 +105,16 @@ class Run:
 
     def __post_init__(self) -> None:
         context, config = self.context, self.context.config
-        exact = config.limits.chunk_docs
         self.lane = Lane(
-            spark=context.spark,
-            client=context.client,
-            uri=config.uri,
             writer=self.writer,
             clock=self.clock,
-            layout=config.layout,
-            plan_for=context.tables.plan,
-            rows_in=context.tables.keys_within,
             report=self.report,
             suspend=self.suspend,
-            readers=config.limits.readers,
-            reads_shared=1 if exact is None else max(1, 32_000 // exact),
-            fetch_size=config.fetch_size,
-            fields=config.fields,
-            documents=config.envelope is not None,
-            chunk_bytes=None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
+            **how_to_read(context),
         )
-        self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
-        state = StateTables(context.spark, context.tables, self.blame, config.landers)
-        told = event_targets(context, self.blame)
-        self.lander = Lander(context.spark, state, targets_beside(context), told)
+        named = config.name, config.strategy, config.signals, config.captures_data
+        self._scope = StreamScope(*named, config.failures.fails)
+        self.lander = lander_of(context, self.blame)
         if config.needs_post_images:
             self._images = PostImages(context.client, config.post_images_enable)
         context.tally.run_begins()
@@ -174,6 +159,7 @@ class Run:
             if self._refusing.is_set():
                 raise StopRequested(f"stopped before batch {batch_id}")
             try:
+                self.lane.failures.check()
                 yield
             except BaseException as error:
                 self.error = error
@@ -233,7 +219,7 @@ class Run:
                     lost = [str(window) for window in landed.lost]
                     _log.warning("READ buffers lost", windows=lost, batch=batch.batch_id)
                     landing = _landing_in(self.step(BuffersLost(batch.batch_id, landed.lost)))
-        lander.keep(batch, landing, landed)
+        lander.finish(batch, landing, landed, self.lane.buffers, metadata)
         return landing, landed
 
     def _origin(self, landing: LandBatch) -> Origin:

@@ -9,6 +9,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.engine.dead_letters import DeadLetterWatch
 from snapshotter.engine.first_load import FirstLoad
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.kept_lock import KeptLock
@@ -42,3 +43,4 @@ class RunContext:
     windows: WindowLog
     tally: Tally
     topics: Topics
+    dead_letters: DeadLetterWatch

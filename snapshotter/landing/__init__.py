@@ -3,6 +3,7 @@
 __all__ = [
     "batch_times",
     "batch_trailer",
+    "buried",
     "contents",
     "frames",
     "land",

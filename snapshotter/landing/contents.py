@@ -19,7 +19,9 @@ from snapshotter.core.values.window import WatermarkObservation
 from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.incomplete import after_truncation, bare, collection_of, events_of, moves
 from snapshotter.landing.origin import Origin
+from snapshotter.reading.document_errors import DocumentError, Met
 from streaming.bson.raw_fields import text_id
+from streaming.decode.dead_letters import DeadLetter
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -35,19 +37,21 @@ _DRIVER_COLUMNS = (
 class StreamScope:
     """Whose the events of a stream are: watermarks are those of this ``engine`` under this ``strategy``, signals come
     in the collection ``signals`` (None: not with the stream), and ``captures`` says which other collections have
-    tables."""
+    tables. ``fails``: an event that cannot be processed is an error."""
 
     engine: str
     strategy: Strategy
     signals: Namespace | None
     captures: Callable[[Namespace], bool]
+    fails: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BatchContents:
     """``events`` are all changes, one row each; ``rows`` those that the driver looks at, in stream order. ``streamed``:
     collections with a table that are named in the batch (a rename also names where it came from); ``streams``: whether
-    it has any event but those of the signal collection. ``changed``: what drops and renames in it mean."""
+    it has any event but those of the signal collection. ``changed``: what drops and renames in it mean. ``dead``: what
+    could not be processed, as the source gives it; it is not among the events (None: there is nothing)."""
 
     batch_id: int
     trailer: BatchTrailer
@@ -59,6 +63,7 @@ class BatchContents:
     streamed: frozenset[Namespace]
     streams: bool
     scope: StreamScope
+    dead: DataFrame | None = None
 
     def stays(self, row: Row) -> bool:
         """Whether an event is one of a table, and no drop follows it in the batch."""
@@ -94,7 +99,8 @@ def opened(frame: DataFrame, batch_id: int, scope: StreamScope) -> Iterator[Batc
     """Hold the batch in the executors, and read what the driver needs of it, by one job; freed at the end.
 
     ``frame`` has the rows of the source, with trailers; Spark gives it with its ``batch_id``. ``scope`` tells signals,
-    watermarks and captured collections apart. Raises RuntimeError where a trailer is missing: the batch is not whole.
+    watermarks and captured collections apart. Raises RuntimeError where a trailer is missing: the batch is not whole;
+    and DocumentError where something cannot be processed and ``scope`` says that this is one.
     """
     frame = held(frame)
     try:
@@ -106,6 +112,9 @@ def opened(frame: DataFrame, batch_id: int, scope: StreamScope) -> Iterator[Batc
 def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
     rows = _driver_rows(frame, scope.signals)
     trailer = BatchTrailer.from_texts([row["trailer"] for row in rows if row["kind"] == "trailer"], batch_id)
+    dead = [row for row in rows if row["kind"] == "dead"]
+    if dead and scope.fails:
+        raise _failure(dead)
     named = {n for n, count in trailer.namespaces.items() if count and n != scope.signals}
     observations, signals = _signalled(rows, scope)
     return BatchContents(
@@ -119,11 +128,21 @@ def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
         streamed=frozenset(filter(scope.captures, named)),
         streams=bool(named),
         scope=scope,
+        dead=frame.where(F.col("kind") == "dead") if dead else None,
     )
 
 
+def _failure(dead: Sequence[Row]) -> DocumentError:
+    """The error of the first of these rows."""
+    row, letter = dead[0], DeadLetter.from_text(dead[0]["trailer"])
+    namespace = f"{row['db']}.{row['collection']}" if row["db"] else None
+    met = Met(letter.where, namespace, row["document_key"], ClusterTime.from_int(row["cluster_time"]))
+    return DocumentError(letter.error, met, others=len(dead) - 1)
+
+
 def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
-    """What the driver looks at, in stream order: trailers, signals, watermarks, drops, renames, bare updates, moves."""
+    """What the driver looks at, in stream order: trailers, signals, watermarks, drops, renames, bare updates, moves,
+    what is dead."""
     # Documents stay behind, but for those of the signal collection: a driver must not hold those of a whole batch.
     ours = F.lit(False) if signals is None else events_of(signals) & F.col("document_key").isNotNull()
     wanted = F.col("op").isNull() | ours | bare() | moves()

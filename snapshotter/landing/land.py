@@ -24,6 +24,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.incomplete import collection_of, events_of
+from snapshotter.landing.targets.dead_letters import DeadLetterTable
 from snapshotter.landing.targets.target import (
     KEYS_SCHEMA,
     CollectionContents,
@@ -42,15 +43,16 @@ Buffers = Mapping[WindowId, Buffer]
 
 @dataclass(slots=True)
 class Lander:
-    """Lands the batches of one query: in ``state``, the state tables, in targets of ``events``, and in ``others``.
-    ``keys``: what has streamed into each table, for as long as a window that is still open may need it; ``bare``: the
-    updates without their documents among what has streamed. ``transactions``: how many the others have told of in the
-    newest batch."""
+    """Lands the batches of one query: in ``state``, the state tables, in targets of ``events``, and in ``others``; what
+    could not be processed in ``dead``. ``keys``: what has streamed into each table, for as long as a window that is
+    still open may need it; ``bare``: the updates without their documents among what has streamed. ``transactions``: how
+    many the others have told of in the newest batch."""
 
     spark: SparkSession
     state: Target
     others: Sequence[Target] = ()
     events: Sequence[EventTarget] = ()
+    dead: DeadLetterTable | None = None
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     bare: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     transactions: int = 0
@@ -106,8 +108,18 @@ class Lander:
             yield
         self.transactions = sum(landed.result().transactions for landed in landing)
 
-    def keep(self, batch: BatchContents, landing: LandBatch, landed: Landed) -> None:
-        """Remember the keys of the ``batch`` that windows may ask for, as ``landing`` says, of what has ``landed``."""
+    def finish(
+        self,
+        batch: BatchContents,
+        landing: LandBatch,
+        landed: Landed,
+        buffers: Buffers,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """All of the ``batch`` has ``landed``, as ``landing`` planned it: write what could not be processed, of READs
+        in ``buffers`` too, with a commit that says ``metadata``; and remember the keys that windows may ask for."""
+        if self.dead is not None:
+            self.dead.land(batch, landing, landed, buffers, metadata)
         for namespace in landing.keep & landed.collections.keys():
             if landed.collections[namespace].keys.num_rows:
                 keys = landed.collections[namespace].keys

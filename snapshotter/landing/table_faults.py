@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.failures import Fault, classify
+from snapshotter.reading.document_errors import DocumentError
 from streaming.delta.landing_errors import LandingOvertaken, TableAltered, TableOwned
 from streaming.namespaces import Namespace
 
@@ -56,7 +57,7 @@ def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = Fals
             return TableUnusable(namespace, *why, repairable=True)
         case TableOwned():
             return TableUnusable(namespace, "owned", error.message, error.next_step)
-        case LandingOvertaken():
+        case LandingOvertaken() | DocumentError():
             return None
     if not isinstance(error, Exception):
         return None

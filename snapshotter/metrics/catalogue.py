@@ -94,6 +94,15 @@ def _runway(look: Look) -> Number | None:
     return None if hours is None else 3_600 * hours
 
 
+def _dead_letters(look: Look) -> Number:
+    return 0 if look.status.dead_letters is None else look.status.dead_letters.waiting
+
+
+def _erroneous(look: Look) -> Number:
+    counted = look.counts.get("dead_letters", {})
+    return counted.get("stream", 0) + counted.get("lookup", 0)
+
+
 def _restarts(look: Look) -> Number | None:
     return None if look.status.restarts is None else look.status.restarts.count
 
@@ -123,6 +132,12 @@ _SNAPSHOT = (
     ),
     debezium(
         SNAPSHOT, "MilliSecondsSinceLastEvent", "Since a snapshot has read a chunk.", SinceNoted("last_read")
+    ),
+    debezium(
+        SNAPSHOT,
+        "NumberOfErroneousEvents",
+        "Documents of snapshots that could not be processed, and went to the dead letters, since the start.",
+        Counted("dead_letters", "read"),
     ),
     debezium(SNAPSHOT, "CapturedTables", _TABLES, lambda look: look.tables),
     debezium(
@@ -260,6 +275,12 @@ _STREAMING = (
     debezium(
         STREAMING, "TotalNumberOfDeleteEventsSeen", "Deletes since the start.", Counted("events_seen", "d")
     ),
+    debezium(
+        STREAMING,
+        "NumberOfErroneousEvents",
+        "Events that could not be processed, and went to the dead letters, since the start.",
+        _erroneous,
+    ),
     debezium(STREAMING, "CapturedTables", _TABLES, lambda look: look.tables),
     debezium(
         STREAMING,
@@ -365,6 +386,13 @@ _ENGINE = (
         snapshots.by_collection(lambda collection: collection.estimated_total),
         "collection",
     ),
+    ours(
+        "dead_letters_total",
+        "What could not be processed: an event (`stream`), the document looked up for one (`lookup`), a READ (`read`).",
+        Parts("dead_letters", ("stream", "lookup", "read")),
+        "stage",
+    ),
+    ours("dead_letters_waiting", "Dead letters that have not been replayed.", _dead_letters),
     ours("suspended_collections", "Collections of which nothing lands.", _suspended),
     ours("gaps_open", "Stretches of the stream that were not seen, and are not healed.", _gaps),
     ours("gap_collections", "Collections that are still to be compared because of a gap.", _gap_collections),
@@ -389,7 +417,6 @@ ABSENT: Mapping[str, str] = {
     "LastEvent": _TEXT,
     "LastTransactionId": f"{_TEXT}; transactions stand in their table",
     "NumberOfEventsFiltered": "what is not captured is left out by the server, and nobody counts it",
-    "NumberOfErroneousEvents": "no event is passed over as an error: the engine stops at it, and says which",
     "QueueTotalCapacity": "there is no queue of events: Spark asks for a batch when the one before it has landed",
     "QueueRemainingCapacity": "as QueueTotalCapacity; what waits at the source shows as the lag",
     "TableChunkCounts": "chunks are planned as the scan goes on, so there is no number of them beforehand",

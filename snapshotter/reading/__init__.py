@@ -3,6 +3,7 @@
 __all__ = [
     "catalogue",
     "chunk_reader",
+    "document_errors",
     "name_checks",
     "oplog",
     "post_images",

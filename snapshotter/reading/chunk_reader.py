@@ -10,8 +10,10 @@ buffers); one whose blocks died with an executor fails to be read instead, and i
 
 Where events are told, each row also keeps its document as it came, under the rules about fields (``_document``).
 
-The last row of each partition is a trailer (``_trailer`` is not null): how many rows, the smallest and the largest
-key, the cluster time at which its cursor ended, and the signed time it was told.
+Rows whose ``_trailer`` is not null are none of the table's. The last row of each partition is its trailer: how many
+rows, the smallest and the largest key, the cluster time at which its cursor ended, and the signed time it was told. A
+document that cannot be processed is a row with its key and why (`streaming.decode.dead_letters`): where `ReadJob.fails`
+that is an error, else it tells that the document was there.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from queue import Queue
 from typing import Any
 
@@ -31,19 +34,31 @@ from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.window import WindowId
+from snapshotter.reading.document_errors import DocumentError, Met
 from snapshotter.reading.range_find import range_find
 from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
 from streaming.bson.elements import starts_of
+from streaming.decode.dead_letters import (
+    DEAD,
+    OF_ALL,
+    DeadLetter,
+    Where,
+    dead_letter,
+    id_in,
+    key_in,
+    sort_out,
+)
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey
-from streaming.layout import AnyLayout, TablePlan
+from streaming.layout import AnyLayout, Decoded, Decoder, TablePlan
 from streaming.mongo.deployment import connect
 from streaming.mongo.errors import as_source_error
 from streaming.namespaces import Namespace
@@ -81,13 +96,17 @@ class Trailer:
     unique: bool
     unknown: TablePlan
     signed: Mapping[str, Any] | None
+    dead: int = 0
+    """How many documents could not be processed; they are not among the rows."""
+    keyless: int = 0
+    """Of how many of these the key is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
     that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
-    rows keep their document."""
+    rows keep their document. ``fails``: a document that cannot be processed is an error."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -100,6 +119,7 @@ class ReadJob:
     shard_key: ShardKey = ()
     fields: DocumentRules | None = None
     documents: bool = False
+    fails: bool = True
 
 
 @dataclass(slots=True)
@@ -140,13 +160,30 @@ def read_schema(job: ReadJob) -> StructType:
 
 
 def read(spark: SparkSession, job: ReadJob) -> Buffer:
-    """Run the job; returns when every cursor is exhausted and every row is held."""
+    """Run the job; returns when every cursor is exhausted and every row is held. Raises DocumentError for a document
+    that cannot be processed, where the job says that this is one."""
     count = len(job.ranges)
     frame = held(spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job)))
-    texts = [row[0] for row in frame.where("_trailer is not null").select("_trailer").collect()]
+    texts = [row[0] for row in frame.where(is_trailer()).select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
-    return Buffer(frame, job.plan, tuple(_trailer_from(job.layout, text) for text in texts))
+    trailers = tuple(_trailer_from(job.layout, text) for text in texts)
+    dead = sum(trailer.dead for trailer in trailers)
+    if dead and job.fails:
+        letter = DeadLetter.from_text(frame.where(is_dead()).select("_trailer").collect()[0][0])
+        free_checkpoint(frame)
+        raise DocumentError(letter.error, Met(letter.where, str(job.namespace), letter.id), others=dead - 1)
+    return Buffer(frame, job.plan, trailers)
+
+
+def is_trailer() -> Column:
+    """Rows that tell of a partition."""
+    return F.col("_trailer").isNotNull() & ~is_dead()
+
+
+def is_dead() -> Column:
+    """Rows of documents that cannot be processed."""
+    return F.col("_trailer").startswith(DEAD)
 
 
 def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -167,17 +204,53 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
         _advance(session, job.signed, part.after_time)
         try:
             for raw in _ahead(_raw_batches(session, job, part)):
-                ruled = raw if rules is None else rules.documents(raw)
-                decoded = decoder.decode(ruled)
-                seen.add(decoded.batch.column(0), decoded.keys_sorted, len(raw), decoded.unknown)
-                yield _with_columns(decoded.batch, part.number, _documents(ruled) if job.documents else None)
+                parts, failed = _decoded(raw, decoder, rules)
+                for decoded, ruled in parts:
+                    seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
+                    yield _with_columns(
+                        decoded.batch, part.number, _documents(ruled) if job.documents else None
+                    )
+                seen.size_bytes += len(raw)
+                if failed:
+                    yield seen.without(_dead_rows(job, part.number, failed))
         except PyMongoError as error:
             raise as_source_error(error, f"cannot read a chunk of {job.namespace}") from error
         reached = session.operation_time if not part.exact else None
         ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
     text = seen.to_text(part.number, ended, signed)
-    yield _trailer_batch(_row_schema(job), part.number, text)
+    yield _extra_rows(_row_schema(job), part.number, [text], [None])
+
+
+Failed = Sequence[tuple[bytes, Exception]]
+"""Documents that cannot be processed, and why."""
+
+
+def _decoded(
+    raw: bytes, decoder: Decoder[TablePlan], rules: DocumentRules | None
+) -> tuple[list[tuple[Decoded[TablePlan], bytes]], Failed]:
+    """Documents that lie one behind the other under the rules about their fields, as rows and as documents; and those
+    that fail."""
+
+    def decode(some: bytes) -> tuple[Decoded[TablePlan], bytes]:
+        ruled = some if rules is None else rules.documents(some)
+        return decoder.decode(ruled), ruled
+
+    try:
+        return [decode(raw)], ()
+    except OF_ALL:
+        raise
+    except Exception:  # noqa: BLE001 - met again by the one document whose it is
+        documents = [raw[at:end] for at, end in pairwise([*starts_of(raw), len(raw)])]
+        parts, failed = sort_out(documents, lambda some: decode(b"".join(some)))
+        return parts, [(documents[place], error) for place, error in failed]
+
+
+def _dead_rows(job: ReadJob, number: int, failed: Failed) -> pa.RecordBatch:
+    """What tells of them: their keys, as far as these are known, and why."""
+    letters = [dead_letter(Where.READ, why, raw, job.fields, id_=id_in(raw)).to_text() for raw, why in failed]
+    keys = [key_in(raw, job.shard_key) for raw, _ in failed]
+    return _extra_rows(_row_schema(job), number, letters, keys)
 
 
 def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTime) -> None:
@@ -266,8 +339,16 @@ class _Seen:
         self.max_key: str | None = None
         self.unique = True
         self.unknown = nothing
+        self.dead = 0
+        self.keyless = 0
 
-    def add(self, keys: pa.Array, ascending: bool, size_bytes: int, unknown: TablePlan) -> None:
+    def without(self, dead: pa.RecordBatch) -> pa.RecordBatch:
+        """Count rows of documents that cannot be processed; the same rows."""
+        self.dead += dead.num_rows
+        self.keyless += dead.column(0).null_count
+        return dead
+
+    def add(self, keys: pa.Array, ascending: bool, unknown: TablePlan) -> None:
         if len(keys) == 0:
             return
         first, last = keys[0].as_py(), keys[-1].as_py()
@@ -276,7 +357,6 @@ class _Seen:
         self.min_key = first if self.min_key is None else min(self.min_key, first)
         self.max_key = last if self.max_key is None else max(self.max_key, last)
         self.rows += len(keys)
-        self.size_bytes += size_bytes
         self.unknown = self.unknown.merge(unknown)
 
     def to_text(self, number: int, ended: ClusterTime, signed: Mapping[str, Any] | None) -> str:
@@ -289,6 +369,8 @@ class _Seen:
             "max_key": self.max_key,
             "unique": self.unique,
             "unknown": self.unknown.to_json(),
+            "dead": self.dead,
+            "keyless": self.keyless,
             "signed": base64.b64encode(bson.encode(signed)).decode() if signed else None,
         }
         return json.dumps(value)
@@ -307,6 +389,8 @@ def _trailer_from(layout: AnyLayout, text: str) -> Trailer:
         unique=value["unique"],
         unknown=layout.plan_from_json(value["unknown"]),
         signed=signed,
+        dead=value["dead"],
+        keyless=value["keyless"],
     )
 
 
@@ -331,8 +415,13 @@ def _with_columns(batch: pa.RecordBatch, number: int, documents: pa.BinaryArray 
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _trailer_batch(schema: pa.Schema, number: int, text: str) -> pa.RecordBatch:
+def _extra_rows(
+    schema: pa.Schema, number: int, texts: Sequence[str], keys: Sequence[str | None]
+) -> pa.RecordBatch:
+    """Rows of ``schema``, the table's, that are none of the table's: they have ``keys``, ``texts``, and the number of
+    the window."""
+    rows = len(texts)
     fields = [*schema, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
-    arrays = [pa.nulls(1, f.type) for f in schema]
-    arrays += [pa.array([number], pa.int32()), pa.array([text], pa.string())]
+    arrays = [pa.array(keys, pa.string()), *(pa.nulls(rows, f.type) for f in [*schema][1:])]
+    arrays += [pa.repeat(pa.scalar(number, pa.int32()), rows), pa.array(texts, pa.string())]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

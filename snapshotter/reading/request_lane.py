@@ -46,6 +46,7 @@ from snapshotter.errors import cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
 from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, ReadJob, SubRange, read
+from snapshotter.reading.document_errors import DocumentError, DocumentFailures
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
@@ -80,6 +81,7 @@ class Lane:
     rows_in: Callable[[Namespace, Target], Sequence[str]]
     report: Callable[[Input], None]
     suspend: Callable[[TableUnusable], object]
+    failures: DocumentFailures
     readers: int = 2
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
@@ -201,6 +203,9 @@ class Lane:
             if not self._stopped.is_set():
                 self.suspend(fault)
             return
+        except DocumentError as error:
+            self.failures.stop_at(error)  # the windows are read again by whoever goes on
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the windows, not the lane
             self._failed(windows, error)
             return
@@ -243,7 +248,7 @@ class Lane:
         keyed = shard_key_of(self.client, first.namespace)
         rules = document_rules(self.fields, first.namespace, keyed)
         source = self.uri, first.namespace, query, self.layout, plan, ranges, signed
-        return ReadJob(*source, fetch, keyed, rules, self.documents)
+        return ReadJob(*source, fetch, keyed, rules, self.documents, self.failures.fails)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

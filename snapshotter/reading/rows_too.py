@@ -9,30 +9,31 @@ All of it is read within the same window, so what changes between the two passes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 
 from snapshotter.core.values.chunks import Bound, KeyList
 from snapshotter.reading.range_find import bound_of
 from streaming.bson.elements import starts_of
 from streaming.bson.raw_fields import document_of, elements
-from streaming.decode.keys import key_at
+from streaming.decode.dead_letters import key_in
+from streaming.keys.shard_keys import ShardKey
 
 IDS_MAX = 1_000
 BYTES_MAX = 1 << 20
 """How many ids, and how many bytes of them, one query asks for."""
 
 
-def identity(shard_key: Sequence[str]) -> dict[str, int]:
+def identity(shard_key: ShardKey) -> dict[str, int]:
     """The projection to what the key of a document is made of."""
     return dict.fromkeys(("_id", *shard_key), 1)
 
 
-def keys_of(raw: bytes, shard_key: Sequence[str]) -> Iterator[str]:
-    """The keys of documents that lie one behind the other in ``raw``."""
-    return (key_at(raw, at, shard_key) for at in starts_of(raw))
+def keys_of(raw: bytes, shard_key: ShardKey) -> Iterator[str]:
+    """The keys of documents that lie one behind the other in ``raw``, as far as they are known."""
+    return (key for _, key in _with_keys(raw, shard_key) if key is not None)
 
 
-def lists_of(batches: Iterable[bytes], keys: Set[str], shard_key: Sequence[str]) -> Iterator[KeyList]:
+def lists_of(batches: Iterable[bytes], keys: Set[str], shard_key: ShardKey) -> Iterator[KeyList]:
     """The ids of those documents in ``batches`` that have one of the ``keys``, under this ``shard_key``; in lists that
     a query has room for."""
     ids: list[Bound] = []
@@ -51,16 +52,17 @@ def lists_of(batches: Iterable[bytes], keys: Set[str], shard_key: Sequence[str])
         yield KeyList(tuple(ids))
 
 
-def only(raw: bytes, keys: Set[str], shard_key: Sequence[str]) -> bytes:
+def only(raw: bytes, keys: Set[str], shard_key: ShardKey) -> bytes:
     """Those of the documents in ``raw`` that have one of the ``keys``, under this ``shard_key``: several documents of a
     sharded collection may share an id."""
     return b"".join(document for document, key in _with_keys(raw, shard_key) if key in keys)
 
 
-def _with_keys(raw: bytes, shard_key: Sequence[str]) -> Iterator[tuple[bytes, str]]:
+def _with_keys(raw: bytes, shard_key: ShardKey) -> Iterator[tuple[bytes, str | None]]:
     starts = starts_of(raw)
     for at, end in zip(starts, [*starts[1:], len(raw)], strict=True):
-        yield raw[at:end], key_at(raw, at, shard_key)
+        document = raw[at:end]
+        yield document, key_in(document, shard_key)
 
 
 def _by_id(document: bytes) -> Bound:

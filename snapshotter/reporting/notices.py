@@ -29,6 +29,7 @@ from signals.notifications.notification import (
     Notification,
     ScanStatus,
     Subject,
+    of_dead_letters,
     of_health,
 )
 from snapshotter.configuration.notification_config import NotificationConfig
@@ -192,6 +193,10 @@ class Notifier:
     def engine_health(self, engine: str, health: str, data: Mapping[str, str]) -> None:
         """Send that the ``health`` of the ``engine`` has changed; ``data`` says more. Neither waits nor raises."""
         self.send(of_health(engine, health, self._config.connector, self._moment(), data))
+
+    def dead_letters(self, data: Mapping[str, str]) -> None:
+        """Send that a batch has written dead letters; ``data`` says which. Neither waits nor raises."""
+        self.send(of_dead_letters(self._config.connector, self._moment(), data))
 
     def send(self, notification: Notification) -> None:
         """Put it in the queue of every channel."""

@@ -196,7 +196,8 @@ def line(status: Status) -> str:
             parts.append(f"request {request.id} failed: {request.error}")
         elif request.state in (RequestState.PAUSED, RequestState.SUSPENDED, RequestState.STOPPED):
             parts.append(f"request {request.id} is {request.state}")
-    parts += [*_more(status), *_suspended_texts(status), *_gap_texts(status), *_channel_texts(status)]
+    parts += [*_more(status), *_suspended_texts(status), *_gap_texts(status), *_dead_texts(status)]
+    parts += _channel_texts(status)
     if error := _error_text(status):
         parts.append(error)
     return " | ".join(parts)
@@ -225,7 +226,7 @@ def render(status: Status) -> Group:
         lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
     lines += [
         Text(text, style="yellow")
-        for text in [*_gap_texts(status), *_channel_texts(status), *status.warnings]
+        for text in [*_gap_texts(status), *_dead_texts(status), *_channel_texts(status), *status.warnings]
     ]
     if error := _error_text(status):
         lines.append(Text(error, style="red" if status.error else "yellow"))
@@ -286,6 +287,14 @@ def _gap_texts(status: Status) -> list[str]:
         f"{f'; next: {g.next_step}' if g.next_step else ''}"
         for g in status.gaps
     ]
+
+
+def _dead_texts(status: Status) -> list[str]:
+    """Dead letters that nobody has replayed."""
+    if (dead := status.dead_letters) is None or not dead.waiting:
+        return []
+    newest = f"; the newest of {dead.collection or 'an unknown collection'}: {dead.error}"
+    return [f"{dead.waiting} of {dead.total} dead letters wait{newest}; next: {dead.next_step}"]
 
 
 def _notification_text(report: NotificationReport) -> str | None:

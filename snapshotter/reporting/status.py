@@ -204,6 +204,18 @@ class GapReport(_Report):
     next_step: str = ""
 
 
+class DeadLettersReport(_Report):
+    """What could not be processed: how many dead letters there are in all, and how many are ``waiting``, not replayed;
+    of the newest one when it was, in which ``collection``, and why."""
+
+    total: int = 0
+    waiting: int = 0
+    newest_at: datetime | None = None
+    collection: str | None = None
+    error: str | None = None
+    next_step: str | None = None
+
+
 class OplogReport(_Report):
     """The source's oplog: its ``oldest`` entry, and how many ``hours`` it reaches back; for how long it still holds the
     position if that stands still (``runway_hours``; None before the first batch, and while the oplog is too young to
@@ -240,8 +252,8 @@ class Status(_Report):
     the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
     ``lag_seconds`` how far that is behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
     in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
-    measure it, also in an earlier life. ``warnings`` are about what is captured, each with what to do. ``topics``: None
-    where there are none. ``metrics`` are the figures that Prometheus is shown.
+    measure it, also in an earlier life. ``dead_letters``: None without any. ``warnings`` are about what is captured,
+    each with what to do. ``topics``: None where there are none. ``metrics`` are the figures that Prometheus is shown.
     """
 
     name: str
@@ -266,6 +278,7 @@ class Status(_Report):
     windows: tuple[WindowReport, ...] = ()
     suspended: tuple[SuspensionReport, ...] = ()
     gaps: tuple[GapReport, ...] = ()
+    dead_letters: DeadLettersReport | None = None
     tables: tuple[TableReport, ...] = ()
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()

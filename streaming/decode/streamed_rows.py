@@ -5,18 +5,25 @@ picked before anything is decoded, as the rows come: what is held at a time is a
 partition's keys take. An update without its full document lands nothing and hides nothing: it is left out here, and its
 key is read again in a window of its own.
 
-The last row of each partition is a trailer (``_trailer`` is not null): fields that the plan does not know.
+Rows whose ``_trailer`` is not null are none of the table's. The last row of each partition is its trailer: fields that
+the plan does not know. A document that cannot be decoded is a row with its key and why; its event lands nothing, so
+whoever asked leaves it out (``without``), and asks again: an event before it may be the latest then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from streaming.layout import AnyLayout, TablePlan
+from streaming.decode.dead_letters import DEAD, reason, sort_out
+from streaming.json_text import from_text, to_text
+from streaming.layout import AnyLayout, Decoded, Decoder, TablePlan
 
 EVENT_COLUMNS = ("_key", "op", "document", "cluster_time", "wall_time", "ord")
 _ROWS_MAX = 20_000
@@ -40,24 +47,80 @@ def table_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
     return StructType([*layout.spark_schema(plan).fields, *extra])
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why the event at the place ``ord`` lands nothing."""
+
+    ord: int
+    error: str
+
+    def to_text(self) -> str:
+        """It begins with `DEAD`."""
+        return f"{DEAD}{to_text({'ord': self.ord, 'error': self.error})}}}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Failed:
+        """What `to_text` wrote."""
+        return cls(**from_text(text)["dead"])
+
+
 def decode_latest(
-    layout: AnyLayout, plan: TablePlan
+    layout: AnyLayout, plan: TablePlan, without: Collection[int] = frozenset()
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For ``mapInArrow`` over rows of ``EVENT_COLUMNS``: rows of ``row_schema(layout, plan)``."""
+    """For ``mapInArrow`` over rows of ``EVENT_COLUMNS``: rows of ``row_schema(layout, plan)``. ``without`` the events
+    at these places."""
+    left_out = pa.array(sorted(without), pa.int64())
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if without:
+            batches = (batch.filter(pc.invert(pc.is_in(batch["ord"], left_out))) for batch in batches)
         latest = _latest(batches)
         if latest is None:
             return
         decoder = layout.decoder(plan)
         unknown = layout.least_plan()
         for batch in _parts(latest):
-            decoded = decoder.decode_documents(batch.column("_key"), batch.column("document").to_pylist())
-            unknown = unknown.merge(decoded.unknown)
-            yield _rows(decoded.batch, batch)
-        yield _trailer(layout.arrow_schema(plan), unknown)
+            parts, failed = sort_out(_Rows(batch), partial(_decoded, decoder))
+            for decoded, rows in parts:
+                unknown = unknown.merge(decoded.unknown)
+                yield _rows(decoded.batch, rows)
+            if failed:
+                yield _dead_rows(layout.arrow_schema(plan), batch, failed)
+        yield _extra_rows(layout.arrow_schema(plan), [unknown.to_json()])
 
     return run
+
+
+class _Rows(Sequence[Any]):
+    """The rows of a batch, to be divided."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        begin, end, _ = place.indices(len(self))
+        return _Rows(self.batch.slice(begin, end - begin))
+
+
+def _decoded(decoder: Decoder[TablePlan], rows: Sequence[Any]) -> tuple[Decoded[TablePlan], pa.RecordBatch]:
+    assert isinstance(rows, _Rows)
+    batch = rows.batch
+    return decoder.decode_documents(batch.column("_key"), batch.column("document").to_pylist()), batch
+
+
+def _dead_rows(
+    columns: pa.Schema, batch: pa.RecordBatch, failed: Sequence[tuple[int, Exception]]
+) -> pa.RecordBatch:
+    places = pa.array([place for place, _ in failed], pa.int64())
+    rows = batch.take(places)
+    texts = [
+        Failed(ord_, reason(error)).to_text()
+        for ord_, (_, error) in zip(rows.column("ord").to_pylist(), failed, strict=True)
+    ]
+    return _extra_rows(columns, texts, rows)
 
 
 def _latest(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
@@ -115,7 +178,11 @@ def _rows(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*decoded.columns, *columns.values()], schema=pa.schema(fields))
 
 
-def _trailer(columns: pa.Schema, unknown: TablePlan) -> pa.RecordBatch:
+def _extra_rows(
+    columns: pa.Schema, texts: Sequence[str], events: pa.RecordBatch | None = None
+) -> pa.RecordBatch:
+    """Rows of ``columns``, the table's, that are none of the table's: they have ``texts``, and the key and the time of
+    these ``events``."""
     extra = [
         pa.field("_cluster_time", pa.int64()),
         pa.field("_source_ts", _UTC),
@@ -123,6 +190,9 @@ def _trailer(columns: pa.Schema, unknown: TablePlan) -> pa.RecordBatch:
         pa.field("_trailer", pa.string()),
     ]
     schema = pa.schema([*columns, *extra])
-    arrays = [pa.nulls(1, f.type) for f in schema][:-1]
-    arrays.append(pa.array([unknown.to_json()], pa.string()))
+    known = {"_trailer": pa.array(texts, pa.string())}
+    if events is not None:
+        known |= {name: events.column(name) for name in ("_key", "cluster_time")}
+        known["_cluster_time"] = known.pop("cluster_time")
+    arrays = [known.get(f.name, pa.nulls(len(texts), f.type)).cast(f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -16,6 +16,7 @@ out costs one search for each rule.
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 from itertools import pairwise
 from struct import Struct as Packed
 
@@ -32,7 +33,7 @@ from streaming.bson.elements import (
     elements,
     starts_of,
 )
-from streaming.fields.rules import RENAMES, CollectionRules, FieldRuleError, FieldRules
+from streaming.fields.rules import RENAMES, CollectionRules, FieldRuleError, FieldRules, Kind
 from streaming.fields.tree import Node, tree_of
 from streaming.keys.shard_keys import ShardKey
 from streaming.mongo.errors import ConfigurationError
@@ -68,6 +69,16 @@ class DocumentRules:
         self.rules = rules
         self.tree = tree_of(rules.rules)
         self._needles = tuple({rule.path[-1].encode() + b"\0" for rule in rules.rules})
+
+    @property
+    def renames(self) -> bool:
+        """Whether fields get other names, so that two may meet."""
+        return any(rule.kind is Kind.RENAME for rule in self.rules.rules)
+
+    def without_renames(self) -> DocumentRules | None:
+        """What is left out and hashed alone; None where there is nothing of the kind."""
+        rest = tuple(rule for rule in self.rules.rules if rule.kind is not Kind.RENAME)
+        return DocumentRules(replace(self.rules, rules=rest)) if rest else None
 
     def concerns(self, raw: bytes) -> bool:
         """Whether a field anywhere in these bytes may be called as a rule wants it."""

@@ -3,4 +3,12 @@
 `change_stream` is the source itself; the rest serves it, but for its options, its cursors, and what paces it.
 """
 
-__all__ = ["admission", "change_cursor", "change_options", "change_stream", "hints", "server_cursor"]
+__all__ = [
+    "admission",
+    "change_cursor",
+    "change_options",
+    "change_stream",
+    "hints",
+    "server_cursor",
+    "split_events",
+]

@@ -37,8 +37,9 @@ from streaming.mongo.errors import TransientError, as_source_error, classify
 from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
 from streaming.scope.scope import CaptureScope, Level
-from streaming.source.raw_events import Event, parse_event
+from streaming.source.raw_events import Event, fields_of, parse_event, string_of
 from streaming.source.server_cursor import Reply, ServerCursor, token_time
+from streaming.source.split_events import STAGE, Fragments
 
 RESUMES_MAX = 6
 RESUME_WAIT_S = 0.1
@@ -54,8 +55,14 @@ POSITION_LOST = (
 ALL_COLUMNS = (
     "An event with all of its columns (the document, its pre-image, what an update changed) is larger than the 16 MB"
     " that the server sends. What to do: leave out those that are not needed, with columns=state, or a capture.mode"
-    " without pre-images"
+    " without pre-images; or let cursor.oversize.handling.mode be skip, or split from MongoDB 6.0.9 on"
 )
+OVERSIZE = (
+    "What to do: let cursor.oversize.handling.mode be skip, so that the document is read by its key, or split from"
+    " MongoDB 6.0.9 on"
+)
+KEY_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "lsid", "txnNumber")
+"""What there is of an event that is too large."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,9 @@ class StreamSpec:
     ``full_document`` is None, "updateLookup" or "whenAvailable"; ``stages`` end the pipeline, and before them come
     those ``without`` fields that are left out (`streaming.fields.server`). Events leave the server
     with the fields of ``fields`` (and their ``_id``, the resume token), or, where it is None, with all they have: it is
-    what leaves that must not exceed 16 MB.
+    what leaves that must not exceed 16 MB. ``oversize`` says what becomes of one that does: ``fail``, ``skip`` (it
+    comes without its documents, see `ChangeRange`) or ``split``; with ``skip``, documents of more than ``threshold``
+    bytes stay at the server as well (0: none do).
     """
 
     scope: CaptureScope
@@ -77,12 +86,22 @@ class StreamSpec:
     batch_size: int = 4_000
     await_ms: int = 1_000
     prefetch: bool = True
+    oversize: str = "fail"
+    threshold: int = 0
 
     def bare(self) -> StreamSpec:
         """The same events, with only their operation and time."""
         fields = ("operationType", "clusterTime")
         bare = replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
-        return replace(bare, without=())
+        return replace(bare, without=(), oversize="fail", threshold=0)
+
+    def keys(self) -> StreamSpec:
+        """The same events one by one, without their documents and what an update says of itself."""
+        return replace(self.bare(), fields=KEY_FIELDS, batch_size=1)
+
+    def one_by_one(self) -> StreamSpec:
+        """The same events, one in each reply."""
+        return replace(self, batch_size=1, prefetch=False)
 
     def pipeline(self, resume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         stream = dict(resume)
@@ -93,11 +112,27 @@ class StreamSpec:
         if self.before_change:
             stream["fullDocumentBeforeChange"] = "whenAvailable"
         kept = [] if self.fields is None else [{"$project": dict.fromkeys(self.fields, 1)}]
-        return [{"$changeStream": stream}, self.scope.match_stage(), *kept, *self.without, *self.stages]
+        small = [_without_large(self.threshold)] if self.oversize == "skip" and self.threshold else []
+        split = [STAGE] if self.oversize == "split" else []
+        begin = [{"$changeStream": stream}, self.scope.match_stage(), *small]
+        return [*begin, *kept, *self.without, *self.stages, *split]
+
+
+def _without_large(threshold: int) -> dict[str, Any]:
+    """A stage that leaves out the documents of events that have more than so many bytes."""
+
+    def small(name: str) -> dict[str, Any]:
+        return {"$cond": [{"$gt": [{"$bsonSize": f"${name}"}, threshold]}, "$$REMOVE", f"${name}"]}
+
+    return {"$set": {name: small(name) for name in ("fullDocument", "fullDocumentBeforeChange")}}
 
 
 class ChangeRange:
     """Iterate once: lists of events, in stream order, each list from one reply.
+
+    An event that is larger than the server can send is found by asking for one event at a time, and then, behind the
+    last one that came, for the next one's key alone. With ``oversize=skip`` it comes as that: what has no document
+    although its operation has one (`raw_events.without_document`). Else the error names it.
 
     ``token``, afterwards: the raw resume token behind everything seen so far, with no event between ``end`` and it;
     None if there is none. Raises SourceError (PositionLostError with what to do about it).
@@ -117,12 +152,12 @@ class ChangeRange:
     def __iter__(self) -> Iterator[list[Event]]:
         if self._end <= self._start:
             return
-        failures = 0
+        failures, spec = 0, self._spec
         with ThreadPoolExecutor(1, thread_name_prefix="change-stream") as pool:
             while True:
                 reached = self.token
                 try:
-                    with closing(_Run(self._uri, self._spec, self._end, pool)) as run:
+                    with closing(_Run(self._uri, spec, self._end, pool)) as run:
                         for reply, events in run.replies(self._resume()):
                             if events:
                                 yield events
@@ -131,6 +166,13 @@ class ChangeRange:
                             return
                     error: PyMongoError | None = None  # the server closed the cursor
                 except PyMongoError as caught:
+                    if classify(caught).kind is Kind.EVENT_TOO_LARGE:
+                        if spec.batch_size > 1:
+                            spec = spec.one_by_one()  # up to the one that is too large
+                            continue
+                        yield from self._large(pool, caught)
+                        spec = self._spec
+                        continue
                     if classify(caught).kind.definite:
                         raise self._explained(caught) from caught
                     error = caught
@@ -153,8 +195,44 @@ class ChangeRange:
             self.token = events[-1][3][b"_id"]
         elif run.invalidated is not None:
             self.token = run.invalidated
+        elif run.within_event:
+            if events:
+                self.token = events[-1][3][
+                    b"_id"
+                ]  # the one that has begun is read again from its first fragment
         elif not run.ended_inside and reply.token is not None:
             self.token = reply.token
+
+    def _large(self, pool: ThreadPoolExecutor, error: PyMongoError) -> Iterator[list[Event]]:
+        """The next event, which is too large, by its key alone. Raises EventTooLargeError where that is not asked
+        for."""
+        try:
+            with closing(_Run(self._uri, self._spec.keys(), self._end, pool)) as run:
+                for reply, events in run.replies(self._resume()):
+                    if events:
+                        if self._spec.oversize != "skip":
+                            raise as_source_error(error, self._too_large(events[0]))
+                        self._keep_token(reply, events, run)
+                        self.token = events[0][3][b"_id"]
+                        yield events
+                        return
+        except PyMongoError as caught:
+            raise self._explained(caught) from error
+        raise self._explained(error) from error
+
+    def _too_large(self, event: Event) -> str:
+        """What to say of an event, and what to do about it."""
+        operation, time, _, fields = event
+        named = fields_of(fields[b"ns"]) if b"ns" in fields else {}
+        where = ".".join(string_of(named[part]) for part in (b"db", b"coll") if part in named)
+        key = fields.get(b"documentKey", b"")
+        what = (
+            f"{self._broke_off()}: the {operation.decode()} in {where} at {ClusterTime.from_int(time)}, whose"
+        )
+        text = (
+            f"{what} documentKey has {len(key)} bytes ({key[:40].hex()}…), is larger than the server sends. "
+        )
+        return text + (ALL_COLUMNS if self._spec.fields is None else OVERSIZE)
 
     def _explained(self, error: PyMongoError) -> Exception:
         if classify(error).kind is Kind.EVENT_TOO_LARGE and self._spec.fields is None:
@@ -188,6 +266,7 @@ class _Run:
         self._end_int = end.to_int()
         self._pool = pool
         self._ahead: Future[Reply] | None = None
+        self._fragments = Fragments() if spec.oversize == "split" else None
         scope = spec.scope
         self._cursor = ServerCursor(uri, scope.database, scope.collection)
         self._sharded = self._cursor.is_sharded
@@ -206,6 +285,11 @@ class _Run:
             ahead, self._ahead = self._ahead, None
             reply = ahead.result() if ahead is not None else self._more()
 
+    @property
+    def within_event(self) -> bool:
+        """Whether an event has begun whose last fragment has not come yet."""
+        return self._fragments is not None and self._fragments.pending
+
     def close(self) -> None:
         if self._ahead is not None:
             with suppress(PyMongoError):
@@ -219,13 +303,16 @@ class _Run:
 
     def _may_continue(self, reply: Reply) -> bool:
         """Whether to fetch ahead: not past the end, where the server would look up documents in vain."""
-        if not (self._spec.prefetch and reply.alive and reply.events):
+        if not (self._spec.prefetch and reply.alive and reply.events) or self._fragments is not None:
             return False
         return parse_event(reply.events[-1])[1] <= self._end_int
 
     def _within(self, reply: Reply) -> list[Event]:
         events: list[Event] = []
-        for raw in reply.events:
+        for part in reply.events:
+            raw = part if self._fragments is None else self._fragments.add(part)
+            if raw is None:
+                continue
             event = parse_event(raw)
             if event[1] > self._end_int:
                 self.complete = self.ended_inside = True

@@ -2,9 +2,9 @@
 
 | column | |
 |---|---|
-| kind | "event", or "trailer" for the last row of a batch (option `trailer=true`) |
+| kind | "event", "dead" (option `failures=rows`), or "trailer" for the last row of a batch (option `trailer=true`) |
 | op | "c" insert, "u" update and replace, "d" delete; null for a drop or a rename of the collection |
-| operation_type | the server's word |
+| operation_type | the server's word; "oversized" for an event above 16 MB, which comes as an update without document |
 | db, collection | where |
 | _key | the identity and order of the document (`streaming.keys.keys`) |
 | document_key | BSON of the documentKey |
@@ -17,13 +17,16 @@
 | lsid, txn_number | the transaction: BSON of the session's id, and its number |
 | renamed_to | "database.collection": the new name, in a rename |
 | moves | true for an update of the shard key of its document: a row may be left under the old one. Else null |
-| trailer | JSON, only in the trailer: what `RowBuilder.trailer` says |
+| trailer | JSON: in the trailer what `RowBuilder.trailer` says, in a dead row why (`streaming.decode.dead_letters`) |
 
 A batch that is read in several splits has a trailer for each: that of ``split`` of ``splits``.
 
 Under `columns=state` before and update_description stay null. So do lsid and txn_number, unless
 `provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that have them.
 Under `events=latest` the rows are in no order, and ``ord`` gives it.
+
+A dead row has no op, and of the rest what could be found out: its document is what of the bytes may be kept. It is no
+event of its collection. Without `failures=rows` what cannot be processed is raised.
 
 Rows are built column by column and handed over as Arrow batches, bounded by bytes and rows: a batch of the
 stream may hold a million events, but never all of them at once.
@@ -34,6 +37,7 @@ from __future__ import annotations
 import base64
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -47,7 +51,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streaming.bson.raw_fields import elements
+from streaming.bson.elements import MalformedBson
+from streaming.bson.raw_fields import UnkeyableId, elements
+from streaming.decode.dead_letters import OF_ALL, Where, dead_letter
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.update_rules import update
 from streaming.json_text import to_text
@@ -56,7 +62,17 @@ from streaming.keys.shard_keys import touches
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.source.newest_events import Numbered
-from streaming.source.raw_events import Event, Fields, fields_of, integer_of, string_of
+from streaming.source.raw_events import (
+    DAMAGED,
+    ERROR,
+    OVERSIZED,
+    RAW,
+    Event,
+    Fields,
+    fields_of,
+    integer_of,
+    string_of,
+)
 
 SCHEMA = StructType(
     [
@@ -100,6 +116,10 @@ _OPERATIONS = {
 _Place = tuple[str | None, str | None, bool, bool, dict[bytes, int], DocumentRules | None]
 """Database, collection, captured, sharded by more than `_id`, events by operation, the rules about its fields."""
 
+_Row = tuple[str | None, str, str | None, Fields, str | None, bool]
+"""Of a row: op, the server's word, key, fields under the rules, the new name in a rename, whether its shard key
+changes."""
+
 
 class RowBuilder:
     """Turns events into Arrow batches of ``ARROW_SCHEMA``, numbers and counts them."""
@@ -112,12 +132,18 @@ class RowBuilder:
         transactions: bool = False,
         sharded: Callable[[Namespace], bool] = lambda _: False,
         rules: Callable[[Namespace], DocumentRules | None] = lambda _: None,
+        *,
+        raises: bool = True,
     ) -> None:
         """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``split``
         numbers the split of the batch that this is, from 0. ``transactions``: fill lsid and txn_number, which ``wide``
         does anyway. ``sharded``: whether a collection is sharded by more than `_id`, so that its keys have more.
-        ``rules``: what is left out, renamed or hashed in a collection."""
+        ``rules``: what is left out, renamed or hashed in a collection. ``raises``: an event that cannot be processed is
+        an error, and no row."""
         self.events = 0
+        self.looks_up = False
+        """Whether the documents of updates are looked up."""
+        self._raises = raises
         self._transactional = 0
         self._transactions = transactions or wide
         self._split = split
@@ -136,6 +162,10 @@ class RowBuilder:
         for event in events:
             operation, _, _, fields = event
             raw = fields.get(b"ns")
+            if operation == DAMAGED and raw is None:
+                yield first + self.events, event
+                self.events += 1
+                continue
             place = places.get(raw) or self._place(raw)
             captured = place[2]
             if operation == b"rename":
@@ -149,6 +179,10 @@ class RowBuilder:
                 self._transactional += 1
             yield number, event
 
+    def stands_alone(self, event: Event) -> bool:
+        """Whether no event may take its place, or it that of another one."""
+        return self.may_rekey(event) or self.may_fail(event)
+
     def may_rekey(self, event: Event) -> bool:
         """Whether it may have given its document another key, so that a row is left under the old one: an update that
         changes the shard key, or any replacement in a sharded collection."""
@@ -158,6 +192,19 @@ class RowBuilder:
         place = fields[b"ns"]
         sharded = (self._places.get(place) or self._place(place))[3]
         return sharded and (operation == b"replace" or _moves(fields))
+
+    def may_fail(self, event: Event) -> bool:
+        """Whether the rules about its document cannot be carried out, so that it lands nothing."""
+        fields = event[3]
+        document, place = fields.get(b"fullDocument"), fields.get(b"ns")
+        rules = (self._places.get(place) or self._place(place))[5]
+        if document is None or rules is None or not rules.renames:
+            return False
+        try:
+            rules.document(document)
+        except Exception:  # noqa: BLE001 - met again, and told, where its row is made
+            return True
+        return False
 
     def add(self, events: Iterable[Numbered]) -> Iterator[pa.RecordBatch]:
         """Make rows of events; gives a batch whenever one is full."""
@@ -197,7 +244,8 @@ class RowBuilder:
         names: Counter[str] = Counter()
         for place, count in counts.items():
             database, collection = self._places[place][:2]
-            names[f"{database}.{collection}"] += count
+            if database is not None:  # else nobody can tell whose it is
+                names[f"{database}.{collection}"] += count
         return dict(sorted(names.items()))
 
     def _operations(self) -> dict[str, dict[str, int]]:
@@ -205,32 +253,69 @@ class RowBuilder:
         found: dict[str, Counter[str]] = {}
         for database, collection, _, _, operations, _ in self._places.values():
             for operation, count in operations.items():
-                op, _ = _OPERATIONS[operation]
+                op, _ = _OPERATIONS.get(operation, (None, ""))  # of one that is damaged nothing is known
                 if op is not None:
                     found.setdefault(f"{database}.{collection}", Counter())[op] += count
         return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
 
     def _append(self, number: int, event: Event) -> None:
-        operation, time, size, fields = event
-        get = fields.get
-        place = get(b"ns")
-        database, collection, _, sharded, _, rules = self._places.get(place) or self._place(place)
-        if rules is not None:
-            get = _ruled(fields, rules).get
+        operation, _, _, fields = event
+        place = fields.get(b"ns")
+        _, _, _, sharded, _, rules = self._places.get(place) or self._place(place)
+        try:
+            row = self._row(operation, fields, sharded, rules)
+        except OF_ALL:
+            raise
+        except Exception as error:
+            if self._raises:
+                raise
+            row = self._dead_row(operation, fields, rules, error)
+        self._put(number, event, row)
+
+    def _row(self, operation: bytes, fields: Fields, sharded: bool, rules: DocumentRules | None) -> _Row:
+        """What an event becomes. Raises what makes it impossible."""
+        if operation == DAMAGED:
+            raise MalformedBson(fields[ERROR].decode())
+        op, word = _OPERATIONS[operation] if OVERSIZED not in fields else ("u", "oversized")
+        ruled = fields if rules is None else _ruled(fields, rules)
+        key = fields.get(b"documentKey")
+        text = None if key is None else event_key(key) if sharded else key_of_document(key)
         renamed_to = None
         if operation == b"rename":
             to_database, to_collection = self._place(fields[b"to"])[:2]
             renamed_to = f"{to_database}.{to_collection}"
-        op, word = _OPERATIONS[operation]
+        moved = sharded and operation == b"update" and _moves(fields)
+        return op, word, text, ruled, renamed_to, moved
+
+    def _dead_row(
+        self, operation: bytes, fields: Fields, rules: DocumentRules | None, error: Exception
+    ) -> _Row:
+        """What an event becomes that cannot be processed because of this ``error``."""
+        raw, key = fields.get(RAW, fields.get(b"fullDocument")), fields.get(b"documentKey")
+        found = Where.LOOKUP if operation == b"update" and self.looks_up else Where.STREAM
+        letter = dead_letter(found, error, raw, rules, known=operation != DAMAGED)
+        self._dead[len(self._op)] = replace(letter, raw=None).to_text()
+        kept = {b"documentKey": key, b"fullDocument": letter.raw, b"wallTime": fields.get(b"wallTime")}
+        try:
+            text = None if key is None else key_of_document(key)
+        except UnkeyableId:
+            text = None
+        known = {name: value for name, value in kept.items() if value is not None}
+        word = operation if operation != DAMAGED else fields.get(b"operationType", b"")[4:-1] or DAMAGED
+        return None, word.decode(errors="replace"), text, known, None, False
+
+    def _put(self, number: int, event: Event, row: _Row) -> None:
+        _, time, size, fields = event
+        place = fields.get(b"ns")
+        op, word, key, ruled, renamed_to, moved = row
+        get, wall = ruled.get, ruled.get(b"wallTime")
         self._ord.append(number)
-        key = get(b"documentKey")
-        wall = get(b"wallTime")
         self._op.append(op)
         self._word.append(word)
-        self._db.append(database)
-        self._collection.append(collection)
-        self._key.append(None if key is None else event_key(key) if sharded else key_of_document(key))
-        self._document_key.append(key)
+        self._db.append(self._places[place][0])
+        self._collection.append(self._places[place][1])
+        self._key.append(key)
+        self._document_key.append(get(b"documentKey"))
         self._document.append(get(b"fullDocument"))
         self._time.append(time)
         self._wall.append(None if wall is None else integer_of(wall) * 1000)
@@ -238,11 +323,11 @@ class RowBuilder:
         if self._wide:
             self._before.append(get(b"fullDocumentBeforeChange"))
             self._update.append(get(b"updateDescription"))
-        if sharded and operation == b"update" and _moves(fields):
+        if moved:
             self._moves[len(self._op) - 1] = True
         if self._transactions:
-            txn = get(b"txnNumber")
-            self._lsid.append(get(b"lsid"))
+            txn = fields.get(b"txnNumber")
+            self._lsid.append(fields.get(b"lsid"))
             self._txn.append(None if txn is None else integer_of(txn))
         self._sizes[place] += size
         self._size += size
@@ -264,7 +349,7 @@ class RowBuilder:
     def _flush(self) -> pa.RecordBatch:
         rows = len(self._op)
         columns = {
-            "kind": pa.repeat("event", rows),
+            "kind": pa.repeat("event", rows) if not self._dead else self._kinds(rows),
             "op": self._op,
             "operation_type": self._word,
             "db": self._db,
@@ -281,12 +366,16 @@ class RowBuilder:
             "txn_number": self._txn,
             "renamed_to": self._renamed,
             "moves": self._moves and [*map(self._moves.get, range(rows))],
+            "trailer": self._dead and [*map(self._dead.get, range(rows))],
         }
         arrays = [_array(columns.get(field.name), field.type, rows) for field in ARROW_SCHEMA]
         batch = pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
         self.bytes += self._size
         self._clear()
         return batch
+
+    def _kinds(self, rows: int) -> list[str]:
+        return ["dead" if row in self._dead else "event" for row in range(rows)]
 
     def _clear(self) -> None:
         self._size = 0
@@ -301,6 +390,7 @@ class RowBuilder:
         self._before: list[bytes | None] = []
         self._update: list[bytes | None] = []
         self._moves: dict[int, bool] = {}
+        self._dead: dict[int, str] = {}
         self._time: list[int] = []
         self._wall: list[int | None] = []
         self._lsid: list[bytes | None] = []
@@ -322,7 +412,7 @@ def _ruled(fields: Fields, rules: DocumentRules) -> Fields:
 def _moves(fields: Fields) -> bool:
     """Whether an update changes its document's shard key."""
     names = [name for _, name, _ in elements(fields[b"documentKey"]) if name != b"_id"]
-    return touches(fields[b"updateDescription"], names)
+    return b"updateDescription" in fields and touches(fields[b"updateDescription"], names)
 
 
 def _array(values: object, kind: pa.DataType, rows: int) -> pa.Array:

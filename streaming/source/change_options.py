@@ -13,9 +13,12 @@
 | engine.batch.max.bytes | 0: 512 MiB | the same in bytes |
 | engine.stream.readers | 1 | how many may read a large batch side by side |
 | cursor.max.await.time.ms | 0: 1000 | how long one request waits for events, through mongos |
+| cursor.oversize.handling.mode | fail | what becomes of an event above 16 MB: fail, skip, or split (MongoDB 6.0.9) |
+| cursor.oversize.skip.threshold | 0: none | with skip: documents of more bytes stay at the server as well |
 | trailer | false | a last row for each batch, with its end, token and counts |
 | columns | full | or state: without what a state table does not need, which the server is not asked for |
 | events | all | or latest: of changes of a document that lie close together only the newest, in any order |
+| failures | raise | or rows: an event that cannot be processed is a row of kind "dead", and no error |
 | provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
 | hints.file | | see `streaming.source.hints` |
 | field.exclude.list, field.renames, engine.field.hash.list, .salt | | see `streaming.fields.rules` |
@@ -60,6 +63,7 @@ BATCH_BYTES = 512 << 20
 _STATE_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "fullDocument")
 """Of an event, what a state table needs (`streaming.source.change_events`)."""
 _TRANSACTION_FIELDS = ("lsid", "txnNumber")
+OVERSIZE, THRESHOLD = "cursor.oversize.handling.mode", "cursor.oversize.skip.threshold"
 OPTIONS = (
     "mongodb.connection.string",
     "capture.mode",
@@ -72,9 +76,12 @@ OPTIONS = (
     "engine.batch.max.bytes",
     "engine.stream.readers",
     "cursor.max.await.time.ms",
+    OVERSIZE,
+    THRESHOLD,
     "trailer",
     "columns",
     "events",
+    "failures",
     "provide.transaction.metadata",
     "hints.file",
     *FIELD_OPTIONS,
@@ -100,6 +107,7 @@ class ChangeOptions:
     transactions: bool
     hints_file: str | None
     fields: FieldRules
+    raises: bool
 
     @property
     def bytes_per_event(self) -> float:
@@ -138,6 +146,8 @@ class ChangeOptions:
             before_change=before_change and wide,
             fields=None if wide else (*_STATE_FIELDS, *(_TRANSACTION_FIELDS if transactions else ())),
             without=server.stages(rules),
+            oversize=_choice(given, OVERSIZE, ("fail", "skip", "split"), "fail"),
+            threshold=_number(given, THRESHOLD, 0, least=0),
             await_ms=_number(given, "cursor.max.await.time.ms", 0, least=0) or _AWAIT_MS,
         )
         start, start_time, start_token = _start(given)
@@ -156,6 +166,7 @@ class ChangeOptions:
             transactions=transactions,
             hints_file=given.get("hints.file", "").strip() or None,
             fields=rules,
+            raises=_choice(given, "failures", ("raise", "rows"), "raise") == "raise",
         )
 
 

@@ -62,7 +62,8 @@ from streaming.source.change_options import ChangeOptions
 from streaming.source.document_lookup import DocumentLookup
 from streaming.source.hints import Hints, read_hints
 from streaming.source.newest_events import NewestEvents, in_order
-from streaming.source.raw_events import DOCUMENT_EVENTS, Event, place_of
+from streaming.source.raw_events import DOCUMENT_EVENTS, Event, place_of, without_document
+from streaming.source.split_events import refuse_split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,21 +205,28 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return document_rules(options.fields, namespace, sharded.get(namespace, ()))
 
         rows = RowBuilder(
-            captures, options.wide, partition.split, options.transactions, sharded.__contains__, rules
+            captures,
+            options.wide,
+            partition.split,
+            options.transactions,
+            sharded.__contains__,
+            rules,
+            raises=options.raises,
         )
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
                 sharded |= shard_keys(connect(options.uri))
                 stream, lookup = self._how_to_look_up(partition)
+                rows.looks_up = options.stream.full_document == "updateLookup"
                 if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
-                numbered = map(rows.numbered, changes)
+                numbered = (rows.numbered(map(without_document, events)) for events in changes)
                 fill = None if lookup is None else lookup.filled
                 newest: NewestEvents | None = None
                 if options.latest:
-                    newest = NewestEvents(lambda event: self._passes(event) or rows.may_rekey(event))
+                    newest = NewestEvents(lambda event: self._passes(event) or rows.stands_alone(event))
                 for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
                     yield from rows.add(events)
                 yield from rows.rest()
@@ -262,6 +270,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "capture.mode=..._with_pre_image and capture.mode.full.update.type=post_image"
                 " need MongoDB 6.0 or later"
             )
+        if self._options.stream.oversize == "split":
+            refuse_split(client)
         self._checked = True
 
     def _now(self) -> ClusterTime:

@@ -10,7 +10,8 @@ room was used up in between: whatever has been changed least recently leaves the
 stream (``ord``), which their order no longer tells.
 
 What must be seen event by event passes: signals and watermarks, drops and renames, events of transactions where these
-are counted, and in a sharded collection what may have given a document another key.
+are counted, in a sharded collection what may have given a document another key, and what cannot be processed, for it
+hides nothing.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class NewestEvents:
         documents = iter(bare)
         for filled in _filled(list(bare.values()), fill):
             for (_, event), document in zip(filled, documents, strict=False):
-                if b"fullDocument" in event[3]:  # now it lands, and hides what was held before it
+                # Now it lands, and hides what was held before it, unless it cannot be processed.
+                if b"fullDocument" in event[3] and not self._passes(event):
                     self._drop(self._landing.pop(document, None))
             yield filled
 

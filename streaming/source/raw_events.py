@@ -20,6 +20,13 @@ Event = tuple[bytes, int, int, Fields]
 
 DOCUMENT_EVENTS = frozenset((b"insert", b"update", b"replace", b"delete"))
 
+DAMAGED, ERROR, RAW = b"damaged", b"$error", b"$raw"
+"""The operation of an event that cannot be cut, and two fields that it has besides those before the damage: why, and
+all of its bytes."""
+
+OVERSIZED = b"$oversized"
+"""A field of an event that was too large, with the operation that it had."""
+
 _INT32 = struct.Struct("<i").unpack_from
 _INT64 = struct.Struct("<q").unpack
 _FIXED = {0x01: 8, 0x06: 0, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x11: 8, 0x12: 8, 0x13: 16}
@@ -30,18 +37,42 @@ _BINARY = 0x05
 
 
 def parse_event(raw: bytes) -> Event:
-    """Raises InvalidBSON for a document that is not a change event."""
-    fields = fields_of(raw)
+    """An event cut into its fields. One that is damaged behind its token and its time is of the operation `DAMAGED`;
+    raises InvalidBSON for any other document that is no change event."""
+    fields: Fields = {}
+    why: Exception | None = None
+    try:
+        _cut(raw, fields)
+    except (InvalidBSON, ValueError, IndexError, struct.error) as error:
+        why = error
     try:
         time: int = _INT64(fields[b"clusterTime"])[0]
+        if why is not None and fields[b"_id"]:
+            return DAMAGED, time, len(raw), {**fields, ERROR: str(why).encode(), RAW: raw}
         return fields[b"operationType"][4:-1], time, len(raw), fields
     except (KeyError, struct.error) as error:
-        raise InvalidBSON(f"a change event without {error}: fields {sorted(fields)}") from error
+        lacks = f"a change event without {error}: fields {sorted(fields)}"
+        raise InvalidBSON(lacks if why is None else f"{lacks}; {why}") from error
+
+
+def without_document(event: Event) -> Event:
+    """The same, where an event that was too large, and so lacks the document that its operation has, has become an
+    update that came without one: whoever needs the document reads it by its key."""
+    operation, time, size, fields = event
+    if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
+        return event
+    return b"update", time, size, {**fields, OVERSIZED: operation}
 
 
 def fields_of(raw: bytes) -> Fields:
     """The outermost fields of a document that are not null."""
     fields: Fields = {}
+    _cut(raw, fields)
+    return fields
+
+
+def _cut(raw: bytes, fields: Fields) -> None:
+    """Put the outermost fields into ``fields``, up to where the document is damaged."""
     position, end = 4, len(raw) - 1
     while position < end:
         kind = raw[position]
@@ -57,10 +88,11 @@ def fields_of(raw: bytes) -> Fields:
             value_end = start + _FIXED[kind]
         else:
             raise InvalidBSON(f"a change event with a field of BSON type 0x{kind:02x} at byte {position}")
+        if not start <= value_end <= end:
+            raise InvalidBSON(f"a change event whose field at byte {position} runs past its end")
         if kind != _NULL:
             fields[raw[position + 1 : name_end]] = raw[start:value_end]
         position = value_end
-    return fields
 
 
 def place_of(namespace: Namespace) -> bytes:

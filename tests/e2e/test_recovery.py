@@ -97,6 +97,8 @@ def test_the_page_names_every_command_about_failures() -> None:
         "verify",
         "execute-snapshot",
         "take-over",
+        "dead-letters list",
+        "dead-letters replay",
     )
     for name in named:
         assert f"snapshotter {name} -c shop.toml" in page

@@ -22,6 +22,7 @@ from snapshotter.reading.catalogue import sample_plan
 from snapshotter.reading.chunk_reader import ReadJob, SubRange, partition_reader
 from streaming.bson.elements import ARRAY, DOCUMENT, elements
 from streaming.canonical.documents import canonical_document
+from streaming.decode.dead_letters import DEAD, DeadLetter
 from streaming.fields import server
 from streaming.fields.document_rules import DocumentRules, document_rules
 from streaming.fields.rules import EXCLUDE, HASH, RENAMES, SALT, FieldRules
@@ -50,8 +51,8 @@ def start(mongo_uri: str, database: str) -> ClusterTime:
     return now(mongo_uri)
 
 
-def chunk(uri: str, namespace: Namespace, rules: FieldRules) -> list[bytes]:
-    """A collection as chunk reads bring it: the canonical content of each row."""
+def chunk(uri: str, namespace: Namespace, rules: FieldRules) -> tuple[list[bytes], list[str]]:
+    """A collection as chunk reads bring it: the canonical content of each row; and why documents have none."""
     found = document_rules(rules, namespace)
     plan = sample_plan(COLUMNS, MongoClient(uri), rules, namespace)
     part = SubRange(0, KeyRange(None, None), now(uri))
@@ -60,7 +61,9 @@ def chunk(uri: str, namespace: Namespace, rules: FieldRules) -> list[bytes]:
         list(partition_reader(job)(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
     )
     rows = table.filter(pa.compute.is_null(table["_trailer"])).combine_chunks().to_batches()
-    return [content for batch in rows for content in COLUMNS.documents(plan, batch)]
+    texts = [text for text in table["_trailer"].drop_null().to_pylist() if text.startswith(DEAD)]
+    failed = [DeadLetter.from_text(text).error for text in texts]
+    return [content for batch in rows for content in COLUMNS.documents(plan, batch)], failed
 
 
 def one(case: Case, database: str, option: str) -> dict[str, str]:
@@ -85,8 +88,9 @@ def test_debeziums_cases(
     if case.error:
         with pytest.raises(ConfigurationError, match=f"becomes '{case.error}'"):
             read_since(mongo_uri, start, **options)
-        with pytest.raises(ConfigurationError, match=f"becomes '{case.error}'"):
-            chunk(mongo_uri, namespace, rules)
+        landed, (why,) = chunk(mongo_uri, namespace, rules)
+        assert landed == []
+        assert f"becomes '{case.error}'" in why
         return
     after = {"_id": 1, **case.after}
     row = read_since(mongo_uri, start, **options)[-1]
@@ -100,7 +104,7 @@ def test_debeziums_cases(
         before = bson.encode({"_id": 1, **case.before})
         assert with_image["before"] == bson.decode(before if mine is None else mine.document(before))
     assert read_since(mongo_uri, start, **options, columns="state")[-1]["document"] == after
-    assert chunk(mongo_uri, namespace, rules) == [canonical_document(bson.encode(after))]
+    assert chunk(mongo_uri, namespace, rules) == ([canonical_document(bson.encode(after))], [])
 
 
 @pytest.mark.parametrize("option", [EXCLUDE, RENAMES])
@@ -250,6 +254,6 @@ def test_hashes_and_new_names_together(
     assert update["document"]["mail_hash"] == digits("d")
     assert update["update_description"]["updatedFields"] == {"mail_hash": digits("d"), "ids.0": digits("9")}
     rules = FieldRules.parse({name.replace("__", "."): value for name, value in options.items()})
-    found = chunk(mongo_uri, Namespace(database, "people"), rules)
+    found, _ = chunk(mongo_uri, Namespace(database, "people"), rules)
     raw = bson.encode(update["document"])
     assert found == [canonical_document(raw)]

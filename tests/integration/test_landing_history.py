@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.outcome import Outcome
-from snapshotter.landing.targets.state_rows import MEMORY_BYTES, PARTITION_BYTES
+from snapshotter.landing.targets.decoded_events import MEMORY_BYTES, PARTITION_BYTES
 from streaming.delta.state_merge import DELETION_VECTORS
 from tests.support.histories import History, generate
 from tests.support.landings import Landings, follow

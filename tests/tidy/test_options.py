@@ -131,6 +131,14 @@ integration/test_metrics_prometheus.py::test_a_taken_port_keeps_an_engine_from_s
     metrics.port
 unit/test_metrics_options.py::test_the_address_and_the_labels_reach_the_engine
     metrics.host
+integration/test_engine_dead_letters.py::test_by_default_the_engine_stops_at_an_event_and_names_it
+    event.processing.failure.handling.mode
+integration/test_engine_dead_letters.py::test_what_fails_is_buried_and_hides_nothing
+    errors.tolerance
+integration/test_engine_oversize.py::test_a_large_event_is_skipped_and_its_document_lands
+    cursor.oversize.handling.mode
+integration/test_engine_oversize.py::test_documents_above_the_threshold_are_read_by_their_keys
+    cursor.oversize.skip.threshold
 integration/test_cli_engine.py::test_giving_up_after_the_retries_allowed
     errors.max.retries
 integration/test_engine_options.py::test_the_pause_before_a_retry_is_as_long_as_asked

@@ -15,6 +15,7 @@ from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading import request_lane
 from snapshotter.reading.chunk_reader import Buffer, Trailer
+from snapshotter.reading.document_errors import DocumentFailures
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkLost
 from streaming.layouts.columns.plan import TablePlan
@@ -72,7 +73,7 @@ class Watched:
         nothing = cast(Any, None)
         self.lane = Lane(
             nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, nothing, nothing,
-            self.told.append, nothing, _stopped=cast(threading.Event, self.waits),
+            self.told.append, nothing, DocumentFailures(), _stopped=cast(threading.Event, self.waits),
         )  # fmt: skip
 
     def writes_low(self, *windows: WindowId) -> list[Input]:

@@ -5,10 +5,12 @@ table, in the targets of the windows that close:
 
     missing = keys of the table  anti-join  READs of closing windows  anti-join  keys streamed after the low watermark
 
-A READ that an event superseded proves that the document was there, so all of them count. A key that has an event in
-this batch is left to it, whatever its time: one row a key. Under a filter a window has read what matches, and the
-documents of the rows that the table had when it did; so all that has streamed since it was registered is left to its
-events, whatever their times: a row that came later, by an event of before, was not looked for.
+A READ that an event superseded proves that the document was there, so all of them count; and so does a document that
+cannot be processed. Where not even its key is known, nobody can tell which row is its own, so nothing is missing in its
+window: it is read again another time. A key that has an event in this batch is left to it, whatever its time: one row a
+key. Under a filter a window has read what matches, and the documents of the rows that the table had when it did; so all
+that has streamed since it was registered is left to its events, whatever their times: a row that came later, by an
+event of before, was not looked for.
 
 The keys are checkpointed at once. So they are counted before anything is written, the MERGE that deletes them reads no
 table while it writes it, and the literal ranges that prune it come from the keys themselves (rule 10). Usually there
@@ -33,7 +35,7 @@ from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.stale_rows import id_part
-from snapshotter.reading.chunk_reader import Buffer
+from snapshotter.reading.chunk_reader import Buffer, is_trailer
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import ranges_of
@@ -87,7 +89,7 @@ def missing_rows(
     were registered, this batch's events among it; these have the highest time there is, so that they always win.
     """
     standing = [c for c in closings if not c.superseded]
-    reconciling = [c for c in standing if c.reconcile]
+    reconciling = [c for c in standing if c.reconcile and not _has_keyless(c, buffers)]
     if not reconciling:
         return None
     keys = _keys_within(spark, table, reconciling)
@@ -147,12 +149,18 @@ def _with_least(target: KeyRange) -> bool:
     return target.closed or target.after is None
 
 
+def _has_keyless(closing: Closing, buffers: Mapping[WindowId, Buffer]) -> bool:
+    """Whether a document was there of which nobody knows the key."""
+    window = closing.window.id
+    return any(t.keyless for t in buffers[window].trailers if t.number == window.number)
+
+
 def _reads(spark: SparkSession, closings: Sequence[Closing], buffers: Mapping[WindowId, Buffer]) -> DataFrame:
     """The keys of all READs of these windows. A buffer may hold those of other windows too."""
     numbers = pa.table({"_window": pa.array([c.window.id.number for c in closings], pa.int32())})
     windows = F.broadcast(frame_of(spark, numbers))
     frames = [
-        buffer.frame.where(F.col("_trailer").isNull()).join(windows, "_window", "left_semi").select("_key")
+        buffer.frame.where(~is_trailer()).join(windows, "_window", "left_semi").select("_key")
         for buffer in {id(b): b for b in (buffers[c.window.id] for c in closings)}.values()
     ]
     return reduce(DataFrame.unionByName, frames)

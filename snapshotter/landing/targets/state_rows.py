@@ -41,37 +41,38 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
+from snapshotter.landing.targets.decoded_events import decoded
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
 from snapshotter.reading.chunk_reader import Trailer
-from streaming.decode.streamed_rows import EVENT_COLUMNS, decode_latest, row_schema
 from streaming.delta.comparison import NOTHING_FOUND, Found
-from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
 
-PARTITION_BYTES = 16 << 20
-"""How much of a batch one task decodes: the batch is divided by key accordingly. What lands does not depend on it, so a
-batch that is tried again may be divided otherwise."""
-MEMORY_BYTES = 256 << 20
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
 
 
 def land_table(
-    spark: SparkSession, opened: OpenTable, batch: CollectionContents, identity: Identity
+    spark: SparkSession,
+    opened: OpenTable,
+    batch: CollectionContents,
+    identity: Identity,
+    *,
+    fails: bool = True,
 ) -> LandedCollection:
     """Land one collection's part of a batch in its table: one commit or two, or none if nothing is left to write.
 
     ``opened`` must be locked for this landing; its table grows by the columns that ``batch`` needs. A batch that the
     table records under ``identity`` already is decoded and counted, not written. Raises ReadBuffersLost before any
-    READ is written.
+    READ is written, and, if it ``fails`` at what cannot be processed, DocumentError before anything is.
     """
     began = time.monotonic()
     with ExitStack() as held_frames, naming_lost_buffers(batch):
-        landed = _land(spark, opened, batch, identity, held_frames)
+        landed = _land(spark, opened, batch, identity, held_frames, fails=fails)
         landed.write_seconds = time.monotonic() - began - landed.decode_seconds
         return landed
 
@@ -82,19 +83,22 @@ def _land(
     batch: CollectionContents,
     identity: Identity,
     held_frames: ExitStack,
+    *,
+    fails: bool,
 ) -> LandedCollection:
     """``held_frames`` frees what is checkpointed on the way, once it is written."""
     began = time.monotonic()
     rows: DataFrame | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     events = events_to_land(batch)
+    dead: dict[int, str] = {}
     if events is not None:
-        rows, keys, deletes = _decoded(opened, batch, events)
+        rows, keys, deletes = decoded(opened, batch, events, dead, fails=fails)
         held_frames.callback(free_checkpoint, rows)
     landed = LandedCollection(
         batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
     )
-    landed.decode_seconds = time.monotonic() - began
+    landed.decode_seconds, landed.dead = time.monotonic() - began, dead
     # Only now: windows that close later need the keys, also of a batch that the table has already.
     recorded = opened.table.recorded_batch()
     if recorded is not None and recorded >= identity.batch_id:
@@ -136,44 +140,8 @@ def events_to_land(batch: CollectionContents) -> DataFrame | None:
     return events.where(~ahead)
 
 
-def _decoded(
-    opened: OpenTable, batch: CollectionContents, events: DataFrame
-) -> tuple[DataFrame, pa.Table, int]:
-    """The batch's rows under a plan that knows all of their fields; key and cluster time of each; and how many of them
-    are deletes. Decoding finds out which fields there are: where some are new, the table grows, and all is decoded
-    once more."""
-    layout, plan = opened.table.layout, opened.known_plan()
-    events = events.select(*EVENT_COLUMNS)
-    partitions = max(batch.splits, -(-batch.size_bytes // PARTITION_BYTES))
-    if partitions > 1:
-        # The events of a key may lie in several splits; and a worker holds the newest event of each key of a partition.
-        events = events.repartition(partitions, "_key")
-    while True:
-        # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
-        decoded = events.mapInArrow(decode_latest(layout, plan), row_schema(layout, plan))
-        frame = held(decoded, at_once=False, on_disk=batch.size_bytes > MEMORY_BYTES)
-        try:
-            found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
-        except BaseException:
-            free_checkpoint(frame)
-            raise
-        grown = plan
-        for text in found["_trailer"].drop_null().to_pylist():
-            grown = grown.merge(layout.plan_from_json(text))
-        if grown == plan:
-            return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
-        free_checkpoint(frame)
-        plan = opened.grow(grown)
-
-
 def _table_rows(rows: DataFrame) -> DataFrame:
     return rows.where("_trailer is null").drop("_trailer")
-
-
-def _keys_of(rows: pa.Table) -> tuple[pa.Table, int]:
-    """Key and cluster time of each row, and how many of them are deletes."""
-    deletes = pc.sum(pc.equal(rows["_op"], "d")).as_py() or 0
-    return rows.select(KEYS_SCHEMA.names).cast(KEYS_SCHEMA), deletes
 
 
 def _always_newer(keys: pa.Table) -> pa.Table:

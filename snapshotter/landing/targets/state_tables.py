@@ -31,12 +31,14 @@ from snapshotter.landing.targets.target import (
 
 @dataclass(slots=True)
 class StateTables:
-    """Lands the batches of one query. ``threads``: so many tables at a time."""
+    """Lands the batches of one query. ``threads``: so many tables at a time. ``fails``: a document that cannot be
+    processed is an error."""
 
     spark: SparkSession
     tables: Tables
     blame: Blame
     threads: int = 4
+    fails: bool = True
 
     @property
     def name(self) -> str:
@@ -61,7 +63,7 @@ class StateTables:
             return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())
         before = self.tables.look(batch.namespace, batch.mark)
         with self.tables.landing(batch.namespace) as opened:
-            landed = land_table(self.spark, opened, batch, identity)
+            landed = land_table(self.spark, opened, batch, identity, fails=self.fails)
         # Looked at from ``before`` on, not from this landing on: a commit of somebody else may lie between the two.
         landed.mark = self.tables.look(batch.namespace, before)
         return landed

@@ -101,7 +101,8 @@ class Contents:
 class LandedCollection:
     """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
     of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
-    table. ``size_bytes``: of the batch's events."""
+    table. ``size_bytes``: of the batch's events. ``dead``: why events could not be decoded, by their place in the
+    batch."""
 
     namespace: Namespace
     keys: pa.Table
@@ -113,6 +114,7 @@ class LandedCollection:
     decode_seconds: float = 0.0
     write_seconds: float = 0.0
     mark: TableMark | None = None
+    dead: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,135 @@
+"""What the engine tells of dead letters: in the log as the option says, in the status, and by a notification.
+
+How many there are is asked of their table at the start, and again now and then while some have not been replayed, for
+`snapshotter dead-letters replay` marks them from outside. It is a report: where the table cannot be read that is logged
+once, and the engine runs all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.configuration.option_values import Handling
+from snapshotter.engine.recurring_look import RecurringLook
+from snapshotter.landing.targets.dead_letters import FOLDER, Buried
+from snapshotter.log import warn_of
+from snapshotter.reporting.status import DeadLettersReport, Status
+from streaming.delta.state_merge import session_of_few
+
+_log = structlog.get_logger("snapshotter.dead_letters")
+SECONDS = 60.0
+NEXT_STEP = (
+    "see them with `snapshotter dead-letters list -c FILE`, and read their keys again with `… replay -c FILE`"
+)
+
+
+@dataclass(slots=True)
+class _Known:
+    """Of the table: how many rows, and how many of them have not been replayed; when and what the newest one is."""
+
+    total: int = 0
+    waiting: int = 0
+    newest_ms: int | None = None
+    collection: str | None = None
+    error: str | None = None
+
+
+class DeadLetterWatch(RecurringLook):
+    """Of the engine of this ``config``. ``spark`` is asked for the session at a look. ``notify`` sends a notification
+    with the data it is given. It looks ``every`` so many seconds."""
+
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        config: EngineConfig,
+        notify: Callable[[dict[str, str]], None],
+        every: float = SECONDS,
+    ) -> None:
+        super().__init__("dead-letters", every)
+        self._spark, self._handling, self._notify = spark, config.failures, notify
+        self._path = f"{config.state_location}/{FOLDER}"
+        self._known = _Known()
+        self._looked = self._unknown = False
+        self._lock = threading.Lock()
+
+    def note(self, buried: Buried) -> None:
+        """A batch has buried these: log them, and notify operators."""
+        newest = buried.first[0]
+        with self._lock:
+            self._known.total += buried.total
+            self._known.waiting += buried.total
+            self._known.newest_ms = newest["ts_ms"]
+            self._known.collection, self._known.error = newest["collection"], newest["error"]
+        self._log(buried)
+        self._notify(
+            {
+                "batch": str(buried.batch_id),
+                "count": str(buried.total),
+                **{stage: str(number) for stage, number in sorted(buried.counts.items())},
+                "collections": ",".join(sorted({row["collection"] or "" for row in buried.first})),
+                "error": newest["error"],
+                "next_step": NEXT_STEP,
+            }
+        )
+
+    def _log(self, buried: Buried) -> None:
+        level = {Handling.WARN: logging.WARNING, Handling.SKIP: logging.DEBUG}.get(self._handling)
+        if level is None:
+            return
+        for row in buried.first:
+            named = {name: row[name] for name in ("collection", "_id", "stage", "id", "error")}
+            _log.log(level, "what cannot be processed went to the dead letters", **named)
+        if (more := buried.total - len(buried.first)) > 0:
+            _log.log(level, "so did others of the batch", count=more, batch=buried.batch_id)
+
+    def told(self, status: Status) -> Status:
+        """The status with what is known of them; without any there is nothing to tell."""
+        with self._lock:
+            known = self._known
+            if not known.total:
+                return status
+            at = None if known.newest_ms is None else datetime.fromtimestamp(known.newest_ms / 1000, UTC)
+            report = DeadLettersReport(
+                total=known.total,
+                waiting=known.waiting,
+                newest_at=at,
+                collection=known.collection,
+                error=known.error,
+                next_step=NEXT_STEP if known.waiting else None,
+            )
+        return status.model_copy(update={"dead_letters": report})
+
+    def _look(self) -> None:
+        if self._looked and not self._known.waiting:
+            return
+        try:
+            found = self._counted()
+        except Exception as error:  # noqa: BLE001 - a report, and an engine runs without it
+            if not self._unknown:
+                warn_of(_log, "the table of dead letters cannot be read, so they are not counted", error)
+            self._unknown = True
+            return
+        self._looked = True
+        with self._lock:
+            if found.total >= self._known.total:  # else a batch has buried some meanwhile
+                self._known = found
+
+    def _counted(self) -> _Known:
+        session = session_of_few(self._spark())
+        if not DeltaTable.isDeltaTable(session, self._path):
+            return _Known()
+        table = session.read.format("delta").load(self._path)
+        newest = F.max(F.struct("ts_ms", "collection", "error"))
+        waiting = F.count_if(F.col("replayed_at").isNull())
+        total, left, last = table.agg(F.count(F.lit(1)), waiting, newest).collect()[0]
+        return _Known(total, left, *(last or (None, None, None)))

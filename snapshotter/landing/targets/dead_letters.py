@@ -1,0 +1,244 @@
+"""Dead letters: what could not be processed, in a Delta table beside the engine's state (``dead_letters``).
+
+    stream   an event, or its document, that cannot be processed      (`streaming.source.change_events`)
+    lookup   the document that was looked up for an event             (the same)
+    read     a document of a window                                   (`snapshotter.reading.chunk_reader`)
+
+Nothing of it lands in a state table, and it hides nothing: the row of its key stays as it is until a later event or
+READ of the key lands, and no READ is superseded by it. That a document was there counts for windows that reconcile: its
+row is not missing at source.
+
+The table is written behind the state tables, for only then it is known what could not be decoded, and before progress
+is saved; in one commit a batch, which names the batch, so a batch that is repeated writes nothing twice. READs come at
+least once: after a crash in between, their chunk is read again.
+
+`engine.other_targets` makes it. Whatever targets there are, it is there; it is made by the first dead letter.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from snapshotter.core.values.effects import Closing, LandBatch
+from snapshotter.core.values.window import WindowId
+from snapshotter.landing.contents import BatchContents
+from snapshotter.landing.frames import frame_of
+from snapshotter.landing.targets.target import Landed
+from snapshotter.reading.chunk_reader import Buffer, is_dead
+from snapshotter.reading.document_errors import id_text
+from streaming.decode.dead_letters import DeadLetter, Where
+from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.state_merge import append
+
+FOLDER = "dead_letters"
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ts_ms", pa.int64()),
+        ("engine", pa.string()),
+        ("stage", pa.string()),
+        ("collection", pa.string()),
+        ("operation", pa.string()),
+        ("_key", pa.string()),
+        ("_id", pa.string()),
+        ("_cluster_time", pa.int64()),
+        ("resume_token", pa.string()),
+        ("batch", pa.int64()),
+        ("request", pa.string()),
+        ("window", pa.string()),
+        ("error", pa.string()),
+        ("bytes", pa.binary()),
+        ("size", pa.int64()),
+        ("sha256", pa.string()),
+        ("replayed_at", pa.int64()),
+        ("replayed_by", pa.string()),
+    ]
+)
+"""``ts_ms``: when it was written, by the engine's clock. ``stage``: stream, lookup or read. ``_id``: canonical Extended
+JSON. ``_cluster_time``: of the event, or the low watermark of the window. ``resume_token``: base64, behind the batch.
+``bytes``: of the document, behind the rules about fields; null where they are withheld: then ``size`` and ``sha256``
+are those of what is withheld. ``replayed_at``: milliseconds; by the request ``replayed_by``."""
+
+_MADE = pa.schema(
+    [
+        *[(name, pa.string()) for name in ("id", "collection", "operation", "_key", "request", "window")],
+        ("_cluster_time", pa.int64()),
+        ("key", pa.binary()),
+        ("document", pa.binary()),
+        ("letter", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+"""What all are brought to, before they become rows of the table: either ``letter``, as who met it wrote it, or
+``error`` is there."""
+SHOWN = 20
+_ID_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """The dead letters of one batch: how many, by stage; and the first of them, as rows of the table without their
+    bytes."""
+
+    batch_id: int
+    counts: Mapping[str, int]
+    first: Sequence[Row]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+class DeadLetterTable:
+    """The table at ``path`` of the ``engine``. ``app_id`` as for state tables. ``tell`` is called with what a batch has
+    buried, each time that it is landed."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        app_id: Callable[[], str],
+        engine: str,
+        tell: Callable[[Buried], None],
+    ) -> None:
+        self._spark = spark
+        self._path = path
+        self._app_id = app_id
+        self._engine = engine
+        self._tell = tell
+
+    def land(
+        self,
+        batch: BatchContents,
+        landing: LandBatch,
+        landed: Landed,
+        buffers: Mapping[WindowId, Buffer],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Append what of the ``batch`` could not be processed: its events, those that ``landed`` could not decode, and
+        documents of the windows that close in ``landing``, whose READs lie in ``buffers``. ``metadata`` is what every
+        commit says of the batch."""
+        parts = [*self._of_stream(batch), *self._undecoded(batch, landed), *self._of_reads(landing, buffers)]
+        if not parts:
+            return
+        fixed = {
+            "ts_ms": int(time.time() * 1_000),
+            "engine": self._engine,
+            "resume_token": metadata.get("resume_token"),
+            "batch": batch.batch_id,
+        }
+        app_id = f"{self._app_id()}:{FOLDER}"
+        made = reduce(DataFrame.unionByName, [_brought(part) for part in parts])
+        with ExitStack() as frees:
+            rows = held(made.mapInArrow(_rows(app_id, fixed), from_arrow_schema(SCHEMA)))
+            frees.callback(free_checkpoint, rows)
+            append(self._path, rows.coalesce(1), app_id, batch.batch_id, json.dumps(dict(metadata)))
+            counts = {row[0]: row[1] for row in rows.groupBy("stage").count().collect()}
+            self._tell(Buried(batch.batch_id, counts, rows.drop("bytes").limit(SHOWN).collect()))
+
+    def _of_stream(self, batch: BatchContents) -> Iterator[DataFrame]:
+        if batch.dead is not None:
+            yield _of_events(batch.dead).withColumn("letter", F.col("trailer"))
+
+    def _undecoded(self, batch: BatchContents, landed: Landed) -> Iterator[DataFrame]:
+        """What state tables could not decode: the bytes are in the batch."""
+        why = {place: error for table in landed.collections.values() for place, error in table.dead.items()}
+        if why:
+            places = pa.table({"_place": pa.array(why, pa.int64()), "error": list(why.values())})
+            found = F.broadcast(frame_of(self._spark, places))
+            yield _of_events(batch.events.join(found, F.col("ord") == F.col("_place")))
+
+    def _of_reads(self, landing: LandBatch, buffers: Mapping[WindowId, Buffer]) -> Iterator[DataFrame]:
+        for closing in landing.closings:
+            buffer = buffers[closing.window.id]
+            if not closing.superseded and dead_in(buffer, closing.window.id):
+                yield _of_window(buffer, closing)
+
+
+def dead_in(buffer: Buffer, window: WindowId) -> int:
+    """How many documents of this window could not be processed."""
+    return sum(trailer.dead for trailer in buffer.trailers if trailer.number == window.number)
+
+
+def _of_events(events: DataFrame) -> DataFrame:
+    named = {
+        "id": F.concat(F.lit("event/"), F.col("ord").cast("string")),
+        "collection": F.when(F.col("db").isNotNull(), F.concat_ws(".", "db", "collection")),
+        "operation": F.col("operation_type"),
+        "key": F.col("document_key"),
+        "_cluster_time": F.col("cluster_time"),
+    }
+    return events.withColumns(named)
+
+
+def _of_window(buffer: Buffer, closing: Closing) -> DataFrame:
+    window = closing.window
+    dead = buffer.frame.where(is_dead() & (F.col("_window") == F.lit(window.id.number)))
+    named = {
+        "id": F.concat_ws("/", F.lit(f"window/{window.id}"), F.monotonically_increasing_id()),
+        "collection": F.lit(str(window.namespace)),
+        "request": F.lit(window.request_id),
+        "window": F.lit(str(window.id)),
+        "_cluster_time": F.lit(closing.low.to_int()),
+        "letter": F.col("_trailer"),
+    }
+    return dead.select("_key", *[column.alias(name) for name, column in named.items()])
+
+
+def _brought(part: DataFrame) -> DataFrame:
+    there = set(part.columns)
+    kinds = {field.name: field.dataType for field in from_arrow_schema(_MADE).fields}
+    columns = [
+        (F.col(name) if name in there else F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()
+    ]
+    return part.select(*columns)
+
+
+def _rows(
+    app_id: str, fixed: Mapping[str, Any]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For ``mapInArrow``: rows of the table. ``fixed``: what is the same in all; ``app_id`` makes their ids unique."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [_row(row, app_id, fixed) for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+    return run
+
+
+def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    raw = made["document"]
+    if made["letter"] is None:  # a state table could not decode it
+        letter = DeadLetter(Where.STREAM, made["error"], raw, len(raw), sha256(raw).hexdigest())
+    else:
+        letter = DeadLetter.from_text(made["letter"])
+    key = made["key"] if made["key"] is not None else letter.id
+    return {
+        **fixed,
+        "id": sha256(f"{app_id}/{fixed['batch']}/{made['id']}".encode()).hexdigest()[:_ID_DIGITS],
+        "stage": letter.where.value,
+        "collection": made["collection"],
+        "operation": made["operation"],
+        "_key": made["_key"],
+        "_id": None if key is None else id_text(key),
+        "_cluster_time": made["_cluster_time"],
+        "request": made["request"],
+        "window": made["window"],
+        "error": letter.error,
+        "bytes": raw if letter.raw is None else letter.raw,
+        "size": letter.size,
+        "sha256": letter.sha256,
+    }

@@ -1,0 +1,92 @@
+"""Events of one collection as rows of its table, decoded on the executors and held there, and what cannot be decoded.
+
+Decoding finds out which fields there are, and which documents fail; either makes it be done once more: under a plan
+that knows the fields, or without the events that failed, for what cannot be processed hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from snapshotter.landing.tables import OpenTable
+from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents
+from snapshotter.reading.document_errors import DocumentError, Met
+from streaming.decode.dead_letters import DEAD, Where
+from streaming.decode.streamed_rows import EVENT_COLUMNS, Failed, decode_latest, row_schema
+from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.layout import AnyLayout, TablePlan
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
+
+PARTITION_BYTES = 16 << 20
+"""How much of a batch one task decodes: the batch is divided by key accordingly. What lands does not depend on it, so a
+batch that is tried again may be divided otherwise."""
+MEMORY_BYTES = 256 << 20
+_ROUNDS = 8
+"""How often events that cannot be decoded are left out, and those before them tried."""
+
+
+def decoded(
+    opened: OpenTable, batch: CollectionContents, events: DataFrame, dead: dict[int, str], *, fails: bool
+) -> tuple[DataFrame, pa.Table, int]:
+    """The rows of the ``batch`` in the table ``opened``, of its ``events``, under a plan that knows all their fields;
+    key and cluster time of each; and how many of them are deletes. What cannot be decoded goes to ``dead``, by its
+    place; raises DocumentError for it where it ``fails``."""
+    layout, plan = opened.table.layout, opened.known_plan()
+    events = events.select(*EVENT_COLUMNS)
+    partitions = max(batch.splits, -(-batch.size_bytes // PARTITION_BYTES))
+    if partitions > 1:
+        # The events of a key may lie in several splits; and a worker holds the newest event of each key of a partition.
+        events = events.repartition(partitions, "_key")
+    for tried in count():
+        # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
+        decode = decode_latest(layout, plan, frozenset(dead))
+        rows = events.mapInArrow(decode, row_schema(layout, plan))
+        frame = held(rows, at_once=False, on_disk=batch.size_bytes > MEMORY_BYTES)
+        try:
+            found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
+        except BaseException:
+            free_checkpoint(frame)
+            raise
+        grown, failed = _told(layout, plan, found["_trailer"].drop_null().to_pylist())
+        if failed and fails:
+            free_checkpoint(frame)
+            raise _failure(batch.namespace, events, failed)
+        dead |= {one.ord: one.error for one in failed}
+        if grown == plan and (not failed or tried >= _ROUNDS):
+            return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
+        free_checkpoint(frame)
+        plan = opened.grow(grown)
+    raise AssertionError("it counts without end")
+
+
+def _told(layout: AnyLayout, plan: TablePlan, texts: Sequence[str]) -> tuple[TablePlan, list[Failed]]:
+    """The plan with the fields that it lacks, and what cannot be decoded."""
+    grown, failed = plan, []
+    for text in texts:
+        if text.startswith(DEAD):
+            failed.append(Failed.from_text(text))
+        else:
+            grown = grown.merge(layout.plan_from_json(text))
+    return grown, failed
+
+
+def _failure(namespace: Namespace, events: DataFrame, failed: Sequence[Failed]) -> DocumentError:
+    """The error of the first of them in the stream."""
+    first = min(failed, key=lambda one: one.ord)
+    row = events.where(F.col("ord") == first.ord).select("document", "cluster_time").head()
+    assert row is not None, "it was decoded from there"
+    met = Met(Where.STREAM, str(namespace), bytes(row[0]), ClusterTime.from_int(row[1]))
+    return DocumentError(first.error, met, others=len(failed) - 1)
+
+
+def _keys_of(rows: pa.Table) -> tuple[pa.Table, int]:
+    """Key and cluster time of each row, and how many of them are deletes."""
+    deletes = pc.sum(pc.equal(rows["_op"], "d")).as_py() or 0
+    return rows.select(KEYS_SCHEMA.names).cast(KEYS_SCHEMA), deletes
