@@ -228,3 +228,25 @@ def test_rows_under_a_former_shard_key_are_marked(lab: Lab) -> None:
                 **{(n, "us"): (2, False) for n in (1, 2)},
             }
             assert_sound(lab, engine)
+
+
+def test_an_added_field_that_documents_have_suspends_the_collection(lab: Lab) -> None:
+    """Its table is left as it is, and the status says what is in the way; other collections go on."""
+    lab.with_options("cluster_time", snapshot__mode="initial")
+    orders, people = lab.collection("orders"), lab.collection("people")
+    orders.insert_one({"_id": 1, "__op": 7})
+    people.insert_one({"_id": 1})
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+    kind = "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState"
+    lab.options |= {"transforms": "x", "transforms.x.type": kind, "transforms.x.add.fields": "op"}
+    before = lab.rows("orders")
+    with lab.running() as engine:
+        orders.insert_one({"_id": 2, "__op": 8})
+        people.insert_one({"_id": 2})
+        engine.catch_up(SECONDS)
+        (suspended,) = engine.until("the suspension", lambda: lab.status().suspended, SECONDS)
+        assert suspended.collection == lab.name("orders")
+        assert "it has a column __op bigint, and __op string is to say op of the change" in suspended.error
+    assert lab.rows("orders") == before
+    assert {row["_id"]: row["__op"] for row in lab.rows("people")} == {1: None, 2: "c"}
