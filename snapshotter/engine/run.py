@@ -128,7 +128,7 @@ class Run:
         self._scope = StreamScope(config.name, config.strategy, config.signals, config.captures_data)
         state = StateTables(context.spark, context.tables, self.blame, config.landers)
         told = event_targets(context, self.blame)
-        self.lander = Lander(context.spark, state, targets_beside(context), told)
+        self.lander = Lander(context.spark, state, targets_beside(context), told, config.envelope)
         if config.needs_post_images:
             self._images = PostImages(context.client, config.post_images_enable)
         context.tally.run_begins()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -52,7 +53,7 @@ def take_over(spark: SparkSession, config: EngineConfig) -> TakenOver:
         paths = {n: under(config.warehouse, state_path(n)) for n in there if config.scope.captures(n)}
         tables = {n: StateTable(layout, spark, path, n, app_id, owner=owner) for n, path in paths.items()}
         logs = {n: _changelog(spark, config, n, app_id, owner) for n in paths}
-        foreign = [n for n, table in tables.items() if _is_anothers(lambda t=table: t.look(None))]
+        foreign = [n for n, table in tables.items() if _is_anothers(partial(table.look, None))]
         told = [n for n, log in logs.items() if _is_anothers(log.admit)]
         if not foreign and not told:
             return TakenOver(())
