@@ -6,10 +6,23 @@ from collections.abc import Iterator
 
 from snapshotter.configuration.event_options import EventOptions
 from snapshotter.configuration.option_groups import CaptureOptions
+from snapshotter.errors import Problem
 from streaming.events.envelope import JsonSerialization
 
 _PRE_IMAGE = "_with_pre_image"
 _TARGETS = "delta.changelog.enabled, engine.topics.enabled"
+
+
+def check(events: EventOptions) -> Iterator[Problem]:
+    """Events are skipped where they are told alone: a state table that lacked some would equal nothing."""
+    if events.targets:
+        return
+    why = "would leave state tables without these changes, and nothing is on that tells events"
+    step = "set delta.changelog.enabled=true, where it acts alone, or leave it out"
+    if events.skips:
+        yield Problem("skipped.operations", f"{why}: {step}", ",".join(events.skipped))
+    if events.skips_unchanged:
+        yield Problem("skip.messages.without.change", f"{why}: {step}", "true")
 
 
 def warnings(events: EventOptions, capture: CaptureOptions) -> Iterator[str]:

@@ -12,8 +12,6 @@ Each line: name | Debezium's default(s), further ones after a slash | what it is
 from __future__ import annotations
 
 PLANNED = """
-skipped.operations                         | t/none | operations left out
-skip.messages.without.change               | false | updates that change nothing, left out
 cursor.pipeline                            | | further stages of the change stream
 cursor.pipeline.order                      | internal_first | order of these stages
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards

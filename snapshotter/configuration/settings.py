@@ -304,6 +304,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["notification"]:
         case NotificationOptions() as notification:
             yield from notification_checks.check(notification, installed())
+    match groups["events"]:
+        case EventOptions() as events:
+            yield from event_checks.check(events)
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)

@@ -93,8 +93,15 @@ def engine_config(settings: Settings) -> EngineConfig:
 
 def envelope(settings: Settings) -> Envelope:
     """How events are told, in whichever target."""
-    given = settings.events.serialization
-    return Envelope(settings.topic_prefix, version("snapshotter"), given, settings.capture.transactions)
+    given = settings.events
+    return Envelope(
+        settings.topic_prefix,
+        version("snapshotter"),
+        given.serialization,
+        settings.capture.transactions,
+        given.skips,
+        given.skips_unchanged,
+    )
 
 
 def notification_config(settings: Settings) -> NotificationConfig:

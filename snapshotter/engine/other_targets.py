@@ -18,8 +18,8 @@ def lander_of(context: RunContext, blame: Blame) -> Lander:
     """What lands the batches of a run; ``blame`` decides whose errors of tables are."""
     config = context.config
     state = StateTables(context.spark, context.tables, blame, config.landers, config.failures.fails)
-    told = event_targets(context, blame)
-    return Lander(context.spark, state, targets_beside(context), told, dead_letters_of(context))
+    others, told = targets_beside(context), event_targets(context, blame)
+    return Lander(context.spark, state, others, told, config.envelope, dead_letters_of(context))
 
 
 def dead_letters_of(context: RunContext) -> DeadLetterTable:

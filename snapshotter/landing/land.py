@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from snapshotter.core.rules.streamed_keys import StreamedKeys
 from snapshotter.core.values.effects import LandBatch
@@ -35,6 +36,7 @@ from snapshotter.landing.targets.target import (
     Target,
 )
 from snapshotter.reading.chunk_reader import Buffer
+from streaming.events.envelope import Envelope, keys_told
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -44,17 +46,19 @@ Buffers = Mapping[WindowId, Buffer]
 @dataclass(slots=True)
 class Lander:
     """Lands the batches of one query: in ``state``, the state tables, in targets of ``events``, and in ``others``; what
-    could not be processed in ``dead``. ``keys``: what has streamed into each table, for as long as a window that is
-    still open may need it; ``bare``: the updates without their documents among what has streamed. ``transactions``: how
-    many the others have told of in the newest batch."""
+    could not be processed in ``dead``. ``envelope``: how events are told. ``keys``: what has streamed into each table,
+    for as long as a window that is still open may need it; ``told``: what was told besides, updates without their
+    documents; or, where something is skipped, all that was told. ``transactions``: how many the others have told of in
+    the newest batch."""
 
     spark: SparkSession
     state: Target
     others: Sequence[Target] = ()
     events: Sequence[EventTarget] = ()
+    envelope: Envelope | None = None
     dead: DeadLetterTable | None = None
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
-    bare: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
+    told: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     transactions: int = 0
 
     def land(
@@ -124,15 +128,18 @@ class Lander:
             if landed.collections[namespace].keys.num_rows:
                 keys = landed.collections[namespace].keys
                 self.keys.keep(namespace, landing.batch_id, landing.end, keys)
-        if self.events:
-            for namespace, keys in _bare_keys(batch).items():
-                if namespace in landing.keep:
-                    self.bare.keep(namespace, landing.batch_id, landing.end, keys)
+        if self.envelope is None:
+            return
+        told = _bare_keys(batch)
+        if not self.envelope.tells_all:
+            told = {n: _keys_told(batch, n, self.envelope) for n in landing.keep & batch.streamed}
+        for namespace in landing.keep & told.keys():
+            self.told.keep(namespace, landing.batch_id, landing.end, told[namespace])
 
     def forget(self, needed: Mapping[Namespace, ClusterTime]) -> None:
         """Drop the keys that no open window can ask for, as `StreamedKeys.forget`."""
         self.keys.forget(needed)
-        self.bare.forget(needed)
+        self.told.forget(needed)
 
     def _collection(
         self,
@@ -144,6 +151,7 @@ class Lander:
     ) -> CollectionContents:
         closings = tuple(c for c in landing.closings if c.window.namespace == namespace)
         initial = {r.id for r in progress.requests if r.origin is Origin.INITIAL or r.blocking}
+        told = self.keys.of(namespace) if self.envelope is not None and self.envelope.tells_all else ()
         truncated = landing.truncated.get(namespace)
         named = batch.trailer.namespaces.get(namespace, 0) > 0 or truncated is not None
         return CollectionContents(
@@ -152,7 +160,7 @@ class Lander:
             closings=closings,
             buffers=buffers,
             streamed=tuple(self.keys.of(namespace)) if closings else (),
-            bare=tuple(self.bare.of(namespace)) if closings else (),
+            told=(*told, *self.told.of(namespace)) if closings else (),
             initial=frozenset(c.window.id for c in closings if c.window.request_id in initial),
             truncated=truncated,
             unreached=landing.unreached.get(namespace),
@@ -167,6 +175,13 @@ def _contents(batch: BatchContents, metadata: Mapping[str, Any]) -> Contents:
     signals = batch.scope.signals
     captured = batch.events if signals is None else batch.events.where(~events_of(signals))
     return Contents(Identity(batch.batch_id, metadata), captured, batch.trailer.transactional > 0)
+
+
+def _keys_told(batch: BatchContents, namespace: Namespace, envelope: Envelope) -> pa.Table:
+    """Key and newest time of each event of this collection that is told."""
+    keys = keys_told(batch.events.where(events_of(namespace)), envelope)
+    newest = keys.groupBy("_key").agg(F.max("cluster_time")).toArrow()
+    return newest.rename_columns(KEYS_SCHEMA.names).cast(KEYS_SCHEMA)
 
 
 def _bare_keys(batch: BatchContents) -> dict[Namespace, pa.Table]:

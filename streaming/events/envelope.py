@@ -126,17 +126,33 @@ _FROM_SOURCE = (
 _WALL = "wall_ms"
 _ORDERS = ("total_order", "data_collection_order")
 _OF_READS = ("snapshot", "_window", "_request")
+_TELLING = ("_key", "cluster_time", "op", "operation_type", "document", "before", "update_description")
+_KEYS_TOLD = StructType([*_texts("_key"), *_longs("cluster_time")])
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """How events are told. ``name`` is what the source is called (``topic.prefix``), ``version`` ours;
-    ``serialization`` how documents are written; ``transactions``: whether events name their transaction."""
+    ``serialization`` how documents are written; ``transactions``: whether events name their transaction. ``skips``: the
+    operations that are not told; ``skips_unchanged``: nor are updates that change nothing of what is told."""
 
     name: str
     version: str
     serialization: JsonSerialization = JsonSerialization.LEGACY
     transactions: bool = False
+    skips: frozenset[str] = frozenset()
+    skips_unchanged: bool = False
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether nothing is skipped."""
+        return not self.skips and not self.skips_unchanged
+
+    def tells(self, row: Mapping[str, Any]) -> bool:
+        """Whether the event of this source row is told."""
+        if row["op"] in self.skips:
+            return False
+        return not (self.skips_unchanged and row["op"] == "u" and _changes_nothing(row))
 
 
 def of_events(
@@ -173,6 +189,22 @@ def of_reads(reads: DataFrame, envelope: Envelope, at_ns: int, db: str, collecti
     for name in ("ord", "txn_number", _WALL, *_ORDERS):
         given[name] = F.lit(None).cast("long")
     return _converted(reads.withColumns(given), envelope, at_ns)
+
+
+def keys_told(events: DataFrame, envelope: Envelope) -> DataFrame:
+    """``_key`` and ``cluster_time`` of those ``events`` that are told: what is skipped supersedes no READ there."""
+    changes = events.where(F.col("op").isNotNull())
+    if not envelope.tells_all:
+        changes = changes.select(*_TELLING).mapInArrow(partial(_keys_told, envelope), _KEYS_TOLD)
+    return changes.select("_key", "cluster_time")
+
+
+def _keys_told(envelope: Envelope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for at in range(0, batch.num_rows, _SLICE):
+            part = batch.slice(at, _SLICE)
+            told = [envelope.tells(row) for row in part.to_pylist()]
+            yield part.select(["_key", "cluster_time"]).filter(pa.array(told, pa.bool_()))
 
 
 def transaction_orders(events: DataFrame) -> DataFrame:
@@ -233,6 +265,9 @@ class _Rows:
         return batch
 
     def add(self, row: Mapping[str, Any]) -> None:
+        order = None if row["ord"] is None else self._order(row)  # counted whether it is told or not
+        if not self.envelope.tells(row):
+            return
         documents, updates = _WRITERS[self.envelope.serialization]
         after, before = _document(documents, row["document"]), _document(documents, row["before"])
         update = None
@@ -253,7 +288,7 @@ class _Rows:
                 "transaction": self._transaction(row),
                 "_key": row["_key"],
                 "_cluster_time": row["cluster_time"],
-                "_order": None if row["ord"] is None else self._order(row),
+                "_order": order,
                 "_window": row["_window"],
                 "_request": row["_request"],
             }
@@ -311,6 +346,18 @@ def key_of(document: bytes) -> str:
         if name == b"_id":
             return _KEYS.value(tag, document, start)
     raise MalformedBson("a document has no _id: the source is no collection (a view?)")
+
+
+def _changes_nothing(row: Mapping[str, Any]) -> bool:
+    """Whether an update, by what it says that it has changed, leaves all as it was, under the rules about fields; or a
+    replacement, by the documents before and after."""
+    before, after, description = row["before"], row["document"], row["update_description"]
+    if row["operation_type"] == "update" and description is not None:
+        update = _update_description(_KEYS, description)
+        return update["updatedFields"] in (None, "{}") and not (
+            update["removedFields"] or update["truncatedArrays"]
+        )
+    return before is not None and before == after
 
 
 def _document(texts: Writer, document: bytes | None) -> str | None:

@@ -62,8 +62,8 @@ def reads_of(lab: Lab, request: str, collection: str = "orders") -> dict[str, li
 
 
 def with_changelogs(lab: Lab, **options: object) -> Lab:
-    given = {"delta__changelog__enabled": "true", "retriable__restart__connector__wait__ms": 1}
-    return lab.with_options("cluster_time", **given, **options)
+    given = {"delta__changelog__enabled": "true", "retriable__restart__connector__wait__ms": 1, **options}
+    return lab.with_options("cluster_time", **given)
 
 
 def change_some(lab: Lab) -> None:
@@ -85,7 +85,8 @@ def test_every_event_once_beside_reads(
     that MongoDB tells of is in the table, once, in its order; also those of ids that the load had yet to read. READs
     name their window and their request, and none is there that an event in its window supersedes. The state table
     equals the collection."""
-    with_changelogs(lab, snapshot__mode="initial", provide__transaction__metadata="true")
+    told_to = {"delta__changelog__enabled": "true", "provide__transaction__metadata": "true"}
+    with_changelogs(lab, snapshot__mode="initial", **told_to)
     lab.tune = limits(chunk_docs=5, windows=1)
     orders = lab.collection("orders")
     start = now(lab.uri)
@@ -311,3 +312,44 @@ def test_what_is_wrong_with_one_changelog_stops_that_collection_alone(lab: Lab) 
         engine.catch_up(SECONDS)
     assert [(row["op"], row["key"]) for row in changelog(lab)] == [("r", "1"), ("c", "2")]
     lab.assert_equal("orders", "stock")
+
+
+def test_what_is_skipped_is_not_told_and_hides_nothing(lab: Lab, reads: Reads) -> None:
+    """skipped.operations: a changelog tells no such event, and a READ of such a key is told, though the event came in
+    its window; the state table gets all. Watermarks in the signal collection, which are inserts, pass all the same."""
+    options = {"delta__changelog__enabled": "true", "skipped__operations": "c,u"}
+    lab.with_options("insert_insert", snapshot__mode="no_data", **options)
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n, "v": 0} for n in range(4)])
+    start = now(lab.uri)
+
+    def after(number: int, job: object, buffer: object) -> None:
+        orders.update_one({"_id": 1}, {"$set": {"v": 1}})
+        orders.delete_one({"_id": 2})
+        orders.insert_one({"_id": 9})
+
+    reads.after = after
+    with lab.running() as engine:
+        lab.signal("execute-snapshot", "by-document", data__collections=[lab.name("orders")])
+        engine.wait("by-document", SECONDS)
+        engine.catch_up(SECONDS)
+    assert told(lab) == [event for event in happened(lab, start) if event[0] == "d"]
+    assert set(reads_of(lab, "by-document")) == {"0", "1", "3"}
+    lab.assert_equal("orders")
+
+
+def test_updates_that_change_nothing_are_skipped_where_that_is_wished(lab: Lab) -> None:
+    """skip.messages.without.change alone: an update of a field that is left out is not told; any other is."""
+    rules = f"{lab.database}.orders.secret"
+    with_changelogs(
+        lab, snapshot__mode="no_data", field__exclude__list=rules, skip__messages__without__change="true"
+    )
+    orders = lab.collection("orders")
+    with lab.running() as engine:
+        orders.insert_one({"_id": 1, "secret": 1, "v": 1, "note": "n" * 200})
+        orders.update_one({"_id": 1}, {"$set": {"secret": 2}})
+        orders.update_one({"_id": 1}, {"$set": {"secret": 3, "v": 2}})
+        engine.catch_up(SECONDS)
+    assert [(op, key) for op, key, _ in told(lab)] == [("c", "1"), ("u", "1")]
+    (update,) = (row["updateDescription"] for row in changelog(lab) if row["op"] == "u")
+    assert update["updatedFields"] == '{"v": 2}'

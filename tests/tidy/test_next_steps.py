@@ -92,7 +92,10 @@ def test_enough_is_found() -> None:
     ("source", "why"),
     [
         ('"a new checkpoint, with start.position=now"', "start.position is no option"),
-        ('"check skipped.operations and start again"', "skipped.operations is not supported yet"),
+        (
+            '"check internal.mongodb.allow.offset.invalidation and start again"',
+            "internal.mongodb.allow.offset.invalidation is not supported yet",
+        ),
         ('"start with snapshot.mode=whenever"', "snapshot.mode=whenever"),
         ('f"{path}: set capture.scope to the moon"', "capture.scope=the"),
         ('"run snapshotter execute-snapshot --retry"', "snapshotter execute-snapshot has no --retry"),

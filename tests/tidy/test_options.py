@@ -61,8 +61,12 @@ integration/test_engine_position.py::test_another_name_is_another_position
     offset.partition.name
 integration/test_oplog.py::test_a_short_runway_is_warned_of
     engine.oplog.warning.hours
-unit/test_event_options.py::test_targets_of_events_ask_the_source_for_all
+integration/test_changelogs.py::test_every_event_once_beside_reads
     delta.changelog.enabled
+integration/test_changelogs.py::test_what_is_skipped_is_not_told_and_hides_nothing
+    skipped.operations
+integration/test_changelogs.py::test_updates_that_change_nothing_are_skipped_where_that_is_wished
+    skip.messages.without.change
 integration/test_envelope.py::test_how_documents_are_written
     json.serialization.mode
 integration/test_heartbeats.py::test_an_idle_engine_beats

@@ -220,7 +220,8 @@ def test_expressions_of_debezium_server(secrets: Path) -> None:
         ("mongodb.connection.string", "s3cret:27017", "must be mongodb://"),
         ("signal.data.collection", "s3cret", "one collection"),
         ("signal.enabled.channels", "s3cret", "is no channel"),
-        ("skipped.operations", "s3cret", "is not supported yet"),
+        ("skipped.operations", "s3cret", "must be some of c, u, d"),
+        ("internal.mongodb.allow.offset.invalidation", "s3cret", "is not supported yet"),
         ("capture.mod", "s3cret", "did you mean capture.mode?"),
     ],
 )

@@ -50,3 +50,43 @@ def test_a_mode_that_there_is_not(mode: str) -> None:
     """It is refused with those that there are."""
     with pytest.raises(Exception, match=r"json.serialization.mode.*legacy, strict, extended, relaxed"):
         made(json_serialization_mode=mode)
+
+
+def test_what_is_skipped_where_events_are_told() -> None:
+    """skipped.operations and skip.messages.without.change reach the envelope; t, which is the default, asks for
+    nothing."""
+    options = {"skipped_operations": "U, d,t", "skip_messages_without_change": "true"}
+    told = engine_config(made(delta_changelog_enabled="true", **options)).envelope
+    assert told is not None
+    assert (told.skips, told.skips_unchanged) == (frozenset({"u", "d"}), True)
+    for nothing in ("t", "none", ""):
+        told = engine_config(made(delta_changelog_enabled="true", skipped_operations=nothing)).envelope
+        assert told is not None
+        assert told.tells_all
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"skipped_operations": "c"}, r"skipped.operations.*set delta.changelog.enabled=true"),
+        (
+            {"skip_messages_without_change": "true"},
+            r"skip.messages.without.change.*set delta.changelog.enabled=true",
+        ),
+        (
+            {"skipped_operations": "c,x", "delta_changelog_enabled": "true"},
+            r"must be some of c, u, d, t, or none",
+        ),
+        ({"skipped_operations": "none,c", "delta_changelog_enabled": "true"}, "or none alone"),
+    ],
+)
+def test_state_tables_skip_nothing(options: dict[str, object], said: str) -> None:
+    """What would leave a state table unlike its collection is refused, with what to do; so is what is no operation."""
+    with pytest.raises(Exception, match=said):
+        made(**options)
+
+
+@pytest.mark.parametrize("nothing", ["t", "none"])
+def test_debeziums_defaults_ask_for_nothing(nothing: str) -> None:
+    """Without a target of events they are taken as they are."""
+    assert made(skipped_operations=nothing, skip_messages_without_change="false").warnings == ()

@@ -124,7 +124,7 @@ def test_all_problems_are_reported_at_once() -> None:
             "mongodb.ssl.enabled": "yes",
             "errors.max.retries": "1.5",
             "delta.table.layout": "${env:NOPE}",
-            "skipped.operations": "c",
+            "internal.mongodb.allow.offset.invalidation": "true",
         }
     )
     assert "is required" in found["mongodb.connection.string"]
@@ -135,7 +135,7 @@ def test_all_problems_are_reported_at_once() -> None:
     assert "= yes: must be true or false" in found["mongodb.ssl.enabled"]
     assert "= 1.5: must be a whole number" in found["errors.max.retries"]
     assert "NOPE is not set" in found["delta.table.layout"]
-    assert "remove it or set it to t" in found["skipped.operations"]
+    assert "remove it or set it to false" in found["internal.mongodb.allow.offset.invalidation"]
     assert len(found) == 9
 
 

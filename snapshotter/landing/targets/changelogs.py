@@ -48,6 +48,7 @@ from streaming.events.envelope import (
     INITIAL,
     SCHEMA,
     Envelope,
+    keys_told,
     of_events,
     of_reads,
     transaction_orders,
@@ -127,7 +128,7 @@ class Changelogs:
         if _nothing_new(opened, contents, batch):
             events = None
         told = [] if events is None else [of_events(events, self.envelope, at_ns, orders)]
-        reads = reads_of(self.spark, batch)
+        reads = reads_of(self.spark, batch, self.envelope)
         if reads is not None:
             place = batch.namespace.database, batch.namespace.collection
             told.append(of_reads(reads, self.envelope, at_ns, *place))
@@ -167,7 +168,7 @@ def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -
     return batch.events.where(F.col("op").isNotNull()).isEmpty()
 
 
-def reads_of(spark: SparkSession, batch: CollectionContents) -> DataFrame | None:
+def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
     """The READs of the closing windows that nothing supersedes, as `of_reads` wants them."""
     closings = [closing for closing in batch.closings if not closing.superseded]
     if not closings:
@@ -178,7 +179,7 @@ def reads_of(spark: SparkSession, batch: CollectionContents) -> DataFrame | None
     reads = documents.withColumnsRenamed({DOCUMENT: "document", "_window": "_number"}).join(
         windows, "_number"
     )
-    streamed = _streamed(spark, batch)
+    streamed = _streamed(spark, batch, envelope)
     if streamed is not None:
         newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("cluster_time"))
         reads = reads.join(F.broadcast(streamed), newer, "left_anti")
@@ -202,14 +203,15 @@ def _windows(closings: Iterable[Closing], batch: CollectionContents) -> pa.Table
     )
 
 
-def _streamed(spark: SparkSession, batch: CollectionContents) -> DataFrame | None:
-    """Key and time of every event since the windows were registered, those of this batch too; None without any."""
+def _streamed(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
+    """Key and time of every event that was told since the windows were registered, or is in this batch; None without
+    any."""
     names = ["_streamed_key", "_streamed_time"]
-    kept = [table for table in (*batch.streamed, *batch.bare) if table.num_rows]
+    kept = [table for table in batch.told if table.num_rows]
     frames = [frame_of(spark, pa.concat_tables(kept).rename_columns(names))] if kept else []
     if batch.events is not None:
-        events = batch.events.where(F.col("op").isNotNull())
-        frames.append(events.groupBy("_key").agg(F.max("cluster_time")).toDF(*names))
+        newest = keys_told(batch.events, envelope).groupBy("_key").agg(F.max("cluster_time"))
+        frames.append(newest.toDF(*names))
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 

@@ -125,7 +125,7 @@ class OutboxTarget:
 
     def _reads(self, contents: Contents, at_ns: int) -> Iterator[DataFrame]:
         for namespace, one in contents.collections.items():
-            reads = reads_of(contents.events.sparkSession, one)
+            reads = reads_of(contents.events.sparkSession, one, self._envelope)
             if reads is not None:
                 yield of_reads(reads, self._envelope, at_ns, namespace.database, namespace.collection)
 

@@ -62,8 +62,9 @@ class CollectionContents:
 
     ``closings``: the windows that close; their READs lie in ``buffers``. ``streamed``: keys and times (`KEYS_SCHEMA`)
     of what has streamed in earlier batches since these windows were registered. A READ is superseded by an event of
-    its key behind its window's low watermark, there or in this batch. ``bare``: the same of updates that came without
-    their documents, which supersede nothing in a state table (their keys are read again), and do where events are told.
+    its key behind its window's low watermark, there or in this batch. ``told``: the same for where events are
+    told: there updates that came without their documents supersede, too (their keys are read again), and what is
+    skipped does not.
     ``initial``: those of the windows whose READs are of a start's load, or of a blocking request.
 
     ``truncated``: where in the batch a drop or a rename truncated the collection. ``unreached``: the keys that a first
@@ -75,7 +76,7 @@ class CollectionContents:
     closings: tuple[Closing, ...] = ()
     buffers: Mapping[WindowId, Buffer] = field(default_factory=dict)
     streamed: Sequence[pa.Table] = ()
-    bare: Sequence[pa.Table] = ()
+    told: Sequence[pa.Table] = ()
     initial: frozenset[WindowId] = frozenset()
     truncated: Truncation | None = None
     unreached: Unreached | None = None
