@@ -12,7 +12,7 @@ from tests.unit.test_settings import made
     [
         (
             {"capture_mode": "change_streams_update_full_with_pre_image"},
-            "nothing else is on that would (delta.changelog.enabled), so this does what change_streams_update_full",
+            "nothing else is on that would (delta.changelog.enabled, engine.topics.enabled), so this does what",
         ),
         ({"json_serialization_mode": "relaxed"}, "json.serialization.mode has no effect"),
         (
