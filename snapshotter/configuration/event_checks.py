@@ -18,7 +18,7 @@ def check(events: EventOptions) -> Iterator[Problem]:
     if events.targets:
         return
     why = "would leave state tables without these changes, and nothing is on that tells events"
-    step = "set delta.changelog.enabled=true, where it acts alone, or leave it out"
+    step = f"set one of these to true, where it acts alone ({_TARGETS}), or leave it out"
     if events.skips:
         yield Problem("skipped.operations", f"{why}: {step}", ",".join(events.skipped))
     if events.skips_unchanged:

@@ -40,7 +40,7 @@ class EventOptions(Group):
     )
     skipped: Annotated[tuple[str, ...], BeforeValidator(_operations)] = option(
         "skipped.operations",
-        "operations that no changelog and no topic tells: c, u, d, or none; state tables get all (t, truncations, there are none)",
+        "operations that no changelog and no topic tells: c, u, d, or none; state tables get all (t: there are none)",
         ("t",),
     )
     skips_unchanged: Flag = option(
