@@ -1,8 +1,8 @@
 """What the engine tells of dead letters: in the log as the option says, in the status, and by a notification.
 
-How many there are is asked of their table at the start, and again now and then while some have not been replayed, for
-`snapshotter dead-letters replay` marks them from outside. It is a report: where the table cannot be read that is logged
-once, and the engine runs all the same.
+How many there are is asked of their table: at the start, when a batch has written some, and now and then while some
+have not been replayed, for `snapshotter dead-letters replay` marks them from outside. It is a report: where the table
+cannot be read that is logged once, and the engine runs all the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEXT_STEP = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
     """Of the table: how many rows, and how many of them have not been replayed; when and what the newest one is."""
 
@@ -58,18 +58,18 @@ class DeadLetterWatch(RecurringLook):
         super().__init__("dead-letters", every)
         self._spark, self._handling, self._notify = spark, config.failures, notify
         self._path = f"{config.state_location}/{FOLDER}"
+        self._session: SparkSession | None = None
         self._known = _Known()
         self._looked = self._unknown = False
         self._lock = threading.Lock()
 
-    def note(self, buried: Buried) -> None:
-        """A batch has buried these: log them, and notify operators."""
-        newest = buried.first[0]
-        with self._lock:
-            self._known.total += buried.total
-            self._known.waiting += buried.total
-            self._known.newest_ms = newest["ts_ms"]
-            self._known.collection, self._known.error = newest["collection"], newest["error"]
+    def note(self, buried: Buried) -> bool:
+        """A batch has buried these: count, log them, and notify operators. False where the table has no more of them
+        than before: the batch was repeated, and nothing was written twice."""
+        newest, before = buried.first[0], self._known.total
+        self._looked = False
+        self._look()
+        grown = self._known.total > before
         self._log(buried)
         self._notify(
             {
@@ -81,6 +81,7 @@ class DeadLetterWatch(RecurringLook):
                 "next_step": NEXT_STEP,
             }
         )
+        return grown
 
     def _log(self, buried: Buried) -> None:
         level = {Handling.WARN: logging.WARNING, Handling.SKIP: logging.DEBUG}.get(self._handling)
@@ -94,38 +95,33 @@ class DeadLetterWatch(RecurringLook):
 
     def told(self, status: Status) -> Status:
         """The status with what is known of them; without any there is nothing to tell."""
-        with self._lock:
-            known = self._known
-            if not known.total:
-                return status
-            at = None if known.newest_ms is None else datetime.fromtimestamp(known.newest_ms / 1000, UTC)
-            report = DeadLettersReport(
-                total=known.total,
-                waiting=known.waiting,
-                newest_at=at,
-                collection=known.collection,
-                error=known.error,
-                next_step=NEXT_STEP if known.waiting else None,
-            )
+        known = self._known
+        if not known.total:
+            return status
+        at = None if known.newest_ms is None else datetime.fromtimestamp(known.newest_ms / 1000, UTC)
+        report = DeadLettersReport(
+            total=known.total,
+            waiting=known.waiting,
+            newest_at=at,
+            collection=known.collection,
+            error=known.error,
+            next_step=NEXT_STEP if known.waiting else None,
+        )
         return status.model_copy(update={"dead_letters": report})
 
     def _look(self) -> None:
-        if self._looked and not self._known.waiting:
-            return
-        try:
-            found = self._counted()
-        except Exception as error:  # noqa: BLE001 - a report, and an engine runs without it
-            if not self._unknown:
-                warn_of(_log, "the table of dead letters cannot be read, so they are not counted", error)
-            self._unknown = True
-            return
-        self._looked = True
         with self._lock:
-            if found.total >= self._known.total:  # else a batch has buried some meanwhile
-                self._known = found
+            if self._looked and not self._known.waiting:
+                return
+            try:
+                self._known, self._looked = self._counted(), True
+            except Exception as error:  # noqa: BLE001 - a report, and an engine runs without it
+                if not self._unknown:
+                    warn_of(_log, "the table of dead letters cannot be read, so they are not counted", error)
+                self._unknown = True
 
     def _counted(self) -> _Known:
-        session = session_of_few(self._spark())
+        session = self._session = self._session or session_of_few(self._spark())
         if not DeltaTable.isDeltaTable(session, self._path):
             return _Known()
         table = session.read.format("delta").load(self._path)

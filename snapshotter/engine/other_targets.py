@@ -26,9 +26,9 @@ def dead_letters_of(context: RunContext) -> DeadLetterTable:
     """Where a run puts what cannot be processed."""
 
     def tell(buried: Buried) -> None:
-        for stage, number in buried.counts.items():
-            context.tally.add("dead_letters", number, stage)
-        context.dead_letters.note(buried)
+        if context.dead_letters.note(buried):
+            for stage, number in buried.counts.items():
+                context.tally.add("dead_letters", number, stage)
 
     config, app_id = context.config, context.tables.application_id
     path = f"{config.state_location}/{dead_letters.FOLDER}"

@@ -321,7 +321,7 @@ class _Run:
                 self.invalidated = event[3][b"_id"]
                 return events
             events.append(event)
-        if not reply.events:
+        if not reply.events and not self.within_event:
             self.complete = proves_the_end(reply, self._end, self._sharded)
         return events
 

@@ -12,6 +12,7 @@ from streaming.mongo.errors import EventTooLargeError
 from streaming.positions import ORIGIN
 from streaming.source.change_stream import Offset
 from tests.support.changes import brief, now, read, read_since, reader, trailer
+from tests.support.splitting import splitting
 
 Client = MongoClient[dict[str, Any]]
 SIZE = 9 << 20
@@ -79,3 +80,31 @@ def test_asking_for_all_columns_gets_them_or_an_error(
     change_twice(mongo_client, database)
     with pytest.raises(EventTooLargeError, match="columns=state"):
         read_since(mongo_uri, start, **full)
+
+
+@pytest.mark.parametrize("columns", ["state", "full"])
+def test_fragments_are_put_together(
+    mongo_uri: str, mongo_client: Client, database: str, columns: str
+) -> None:
+    """Of a server that splits every event, and a batch within one (a proxy scripts that, none here does): the same rows
+    and the same token as of one that splits none."""
+    start = now(mongo_uri)
+    images = {"enabled": True}
+    items = mongo_client[database].create_collection("items", changeStreamPreAndPostImages=images)
+    items.insert_many([{"_id": n, "n": n} for n in range(9)])
+    items.update_many({}, {"$inc": {"n": 1}})
+    items.replace_one({"_id": 3}, {"n": 7})
+    items.delete_one({"_id": 4})
+    options = {
+        "capture__mode": "change_streams_update_full_with_pre_image",
+        "capture__mode__full__update__type": "post_image",
+        "database__include__list": database,
+        "columns": columns,
+        "trailer": "true",
+    }
+    *whole, end = read_since(mongo_uri, start, **options)
+    with splitting(mongo_uri) as (uri, proxy):
+        *found, last = read_since(uri, start, **options, cursor__oversize__handling__mode="split")
+    assert found == whole
+    assert proxy.fragments > 2 * len(whole)
+    assert trailer([last])["events"] == trailer([end])["events"] == 20

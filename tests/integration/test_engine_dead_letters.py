@@ -20,9 +20,11 @@ from typer.testing import CliRunner
 
 from snapshotter.api import Snapshotter
 from snapshotter.cli.app import app
+from snapshotter.core.values.progress import Progress
 from snapshotter.engine.dead_letters import NEXT_STEP
 from snapshotter.errors import describe
 from snapshotter.reading.document_errors import DocumentError
+from snapshotter.state.progress_store import ProgressStore
 from tests.support.commands import run, share
 from tests.support.engines import SECONDS, Lab, lab, limits, quiet_rereads
 from tests.support.sources import ROOT
@@ -273,6 +275,37 @@ def test_the_commands_of_the_pages_work(
             assert result.exit_code == 0, (command, result.output)
         assert json.loads(run(lab, "dead-letters list", "--json").stdout) == []
     assert called(lab) == {0: "n0", 1: "n1"}
+
+
+def test_a_batch_that_is_repeated_buries_nothing_twice(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash between dead letters and progress: the batch comes again, and its letters are there once, marked by its
+    number. A new engine counts those that an earlier one has written."""
+    renaming(lab, "skip", retriable__restart__connector__wait__ms=10)
+    people = lab.collection("people")
+    people.insert_one(sound(0))
+    real, failed = ProgressStore.save, list[int]()
+
+    def save(store: ProgressStore, progress: Progress) -> None:
+        if not failed and (lab.state / "dead_letters").exists():
+            failed.append(progress.batch_id)
+            raise OSError("planted")
+        real(store, progress)
+
+    monkeypatch.setattr(ProgressStore, "save", save)
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        people.insert_many([bad(1), sound(2)])
+        engine.catch_up(SECONDS)
+    assert [row["batch"] for row in letters(lab)] == failed
+    assert set(called(lab)) == {0, 2}
+    counts = lab.status().metrics["engine"]["dead_letters_total"]
+    assert isinstance(counts, dict)
+    assert counts["stream"] == 1
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+    report = lab.status().dead_letters
+    assert report is not None
+    assert (report.total, report.waiting, report.collection) == (1, 1, lab.name("people"))
 
 
 def test_ids_that_are_read_again_stop_the_engine_too(lab: Lab) -> None:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import bson
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
 from snapshotter.core.values.window import Window, WindowId, WindowState
+from streaming.decode.dead_letters import DeadLetter, Where
 from streaming.keys.keys import key_of_document
 from streaming.positions import ClusterTime
 from tests.support.histories import COLLECTION, Change, Document, History, PlannedWindow, generate
@@ -131,3 +133,35 @@ def test_a_window_that_found_nothing_deletes_without_reads(spark: SparkSession, 
     landed = landings.land(again, 2)
     assert [o.deleted for o in landed.outcomes.values()] == [0]
     assert set(landings.rows()) == {KEYS[0]}
+
+
+def dead_row(number: int | None) -> pa.Table:
+    """A document of the window that could not be processed, with its key where that is known."""
+    letter = DeadLetter(Where.READ, "damaged").to_text()
+    columns = {"_key": None if number is None else KEYS[number], "_window": 1, "_trailer": letter}
+    return pa.Table.from_pylist(
+        [columns], pa.schema([("_key", "string"), ("_window", "int32"), ("_trailer", "string")])
+    )
+
+
+@pytest.mark.parametrize(("dead", "gone"), [(4, {1}), (None, set())])
+def test_a_document_that_was_there_and_failed_saves_its_row(
+    spark: SparkSession, tmp_path: Path, dead: int | None, gone: set[int]
+) -> None:
+    """It was at the source: its row is not missing. Where nobody knows its key no row of the window is."""
+    history = one_window(TARGETS["ids"], [2, 7], [put(5, 12), put(6, 25)])
+    landings = Landings(spark, tmp_path / "table", first_load=False, reconcile=True)
+    landings.hold({KEYS[n]: document(n, 0) for n in range(10)})
+    landings.open(history.windows)
+    window, buffer = next(iter(landings.buffers.items()))
+    failed = spark.createDataFrame(dead_row(dead))
+    landings.buffers[window] = replace(
+        buffer,
+        frame=buffer.frame.unionByName(failed, allowMissingColumns=True),
+        trailers=(replace(buffer.trailers[0], dead=1, keyless=int(dead is None)),),
+    )
+    landings.land(history, 1)
+    landed = landings.land(history, 2)
+    assert set(landings.rows()) == {KEYS[n] for n in set(range(10)) - gone}
+    (outcome,) = landed.outcomes.values()
+    assert (outcome.kept, outcome.superseded, outcome.deleted) == (2, 0, len(gone))

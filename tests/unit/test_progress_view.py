@@ -20,6 +20,7 @@ from snapshotter.reporting.progress_view import (
 from snapshotter.reporting.status import (
     ChannelReport,
     CollectionReport,
+    DeadLettersReport,
     EngineState,
     ErrorReport,
     NotificationReport,
@@ -282,6 +283,19 @@ def test_a_long_queue_is_cut_short() -> None:
     assert "q900" not in text
     assert "and 981 more requests wait" in text
     assert "and 981 more requests wait" in line(status)
+
+
+def test_dead_letters_that_wait_are_shown() -> None:
+    """With the newest one's reason, and what to do; once all are replayed nothing is said."""
+    dead = DeadLettersReport(
+        total=5, waiting=2, collection="shop.people", error="two fields meet", next_step="see them"
+    )
+    status = Status(name="e", state=EngineState.RUNNING, dead_letters=dead)
+    text = "2 of 5 dead letters wait; the newest of shop.people: two fields meet; next: see them"
+    assert text in line(status)
+    assert text in " ".join(drawn(status).split())
+    done = status.model_copy(update={"dead_letters": dead.model_copy(update={"waiting": 0})})
+    assert "dead letters" not in line(done) + drawn(done)
 
 
 def test_health_is_shown_where_it_is_not_active() -> None:
