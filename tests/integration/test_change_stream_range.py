@@ -201,6 +201,11 @@ def test_several_databases_and_collections_in_one_stream(
             "filters__match__mode": "literal",
             "signal__data__collection": "{db}.signals",
         },
+        {
+            "database__include__list": " {db} , other ",
+            "collection__exclude__list": "{db}.orders,{db}.xorders",
+            "filters__match__mode": "literal",
+        },
         {"database__exclude__list": ".*", "signal__data__collection": "{db}.signals"},
         {"capture__scope": "database", "capture__target": "{db}", "collection__exclude__list": r".*\.x.*"},
         {"database__include__list": "{db}", "signal__data__collection": "{db}.signals"},

@@ -60,12 +60,13 @@ def test_debeziums_time_counts_and_is_read_again(time: ClusterTime, token: str, 
     assert bool(found.notes) is initsync
 
 
-@given(TOKENS)
-def test_without_a_time_it_begins_behind_the_token(token: str) -> None:
-    """A heartbeat's offset has -1 for its time. The token is kept whole, in each of its forms."""
+@given(TOKENS, st.sampled_from((-1, 0)))
+def test_without_a_time_it_begins_behind_the_token(token: str, second: int) -> None:
+    """A heartbeat's offset has -1 for its time, one that was made by hand perhaps 0. The token is kept whole, in each
+    of its forms."""
     whole = bson.encode({"_data": token})
     for text in (base64.b64encode(whole).decode(), token):
-        value = {"sec": -1, "ord": -1, "resume_token": text}
+        value = {"sec": second, "ord": -1, "resume_token": text}
         found = parse_stored(value).start.token
         assert found is not None
         assert bson.decode(found) == {"_data": token}

@@ -54,3 +54,17 @@ def test_problems_are_told_by_the_name_that_was_given() -> None:
     assert "names more than one replica set" in said["mongodb.hosts"]
     assert said["collection.include.list"].startswith("(given as collection.whitelist) ")
     assert len(said) == 2
+
+
+def test_parameters_of_single_shards_are_refused() -> None:
+    """Debezium removed them with its connections to single shards: they would have no effect, and what they asked for
+    belongs into the connection string. The mode of connecting has one value that asks for nothing."""
+    asked = {"mongodb.connection.string.shard.params": "readPreference=primary"}
+    mode = {"mongodb.connection.mode": "replica_set"}
+    with pytest.raises(
+        ConfigurationError, match=r"shard\.params.*did you mean mongodb\.connection\.string\?"
+    ):
+        Settings.from_options({**LEAST, "name": "shop", **asked, **mode}, {})
+    for value, warnings in (("replica_set", 0), ("sharded", 1)):
+        options = {**LEAST, "name": "shop", "mongodb.connection.mode": value}
+        assert len(Settings.from_options(options, {}).warnings) == warnings
