@@ -68,10 +68,10 @@ def test_what_is_skipped_where_events_are_told() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"skipped_operations": "c"}, r"skipped.operations.*set delta.changelog.enabled=true"),
+        ({"skipped_operations": "c"}, r"skipped.operations.*to true.*engine.topics.enabled"),
         (
             {"skip_messages_without_change": "true"},
-            r"skip.messages.without.change.*set delta.changelog.enabled=true",
+            r"skip.messages.without.change.*to true.*engine.topics.enabled",
         ),
         (
             {"skipped_operations": "c,x", "delta_changelog_enabled": "true"},

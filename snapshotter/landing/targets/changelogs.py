@@ -169,7 +169,8 @@ def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -
 
 
 def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
-    """The READs of the closing windows that nothing supersedes, as `of_reads` wants them."""
+    """The READs of the windows that close in ``batch`` and that nothing supersedes which ``envelope`` tells, as
+    `of_reads` wants them."""
     closings = [closing for closing in batch.closings if not closing.superseded]
     if not closings:
         return None
