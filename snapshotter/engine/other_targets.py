@@ -32,7 +32,8 @@ def dead_letters_of(context: RunContext) -> DeadLetterTable:
 
     config, app_id = context.config, context.tables.application_id
     path = f"{config.state_location}/{dead_letters.FOLDER}"
-    return DeadLetterTable(context.spark, path, app_id, config.name, tell)
+    events = config.envelope is not None
+    return DeadLetterTable(context.spark, path, app_id, config.name, tell, events=events)
 
 
 def targets_beside(context: RunContext) -> Sequence[Target]:

@@ -21,14 +21,25 @@ from snapshotter.landing.incomplete import after_truncation, bare, collection_of
 from snapshotter.landing.origin import Origin
 from snapshotter.reading.document_errors import DocumentError, Met
 from streaming.bson.raw_fields import text_id
-from streaming.decode.dead_letters import DeadLetter
+from streaming.decode.dead_letters import OVERSIZED_EVENT, DeadLetter
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.batches")
 _DRIVER_COLUMNS = (
-    *("kind", "op", "db", "collection", "_key", "document_key", "cluster_time", "ord", "trailer"),
+    *(
+        "kind",
+        "op",
+        "operation_type",
+        "db",
+        "collection",
+        "_key",
+        "document_key",
+        "cluster_time",
+        "ord",
+        "trailer",
+    ),
     "renamed_to",
 )
 
@@ -142,10 +153,11 @@ def _failure(dead: Sequence[Row]) -> DocumentError:
 
 def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
     """What the driver looks at, in stream order: trailers, signals, watermarks, drops, renames, bare updates, moves,
-    what is dead."""
+    what is dead or was too large."""
     # Documents stay behind, but for those of the signal collection: a driver must not hold those of a whole batch.
     ours = F.lit(False) if signals is None else events_of(signals) & F.col("document_key").isNotNull()
-    wanted = F.col("op").isNull() | ours | bare() | moves()
+    large = F.col("operation_type") == OVERSIZED_EVENT
+    wanted = F.col("op").isNull() | ours | bare() | moves() | large
     document = F.when(ours, F.col("document")).alias("document")
     rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document, moves().alias("moves")).collect()
     return sorted(rows, key=lambda row: row["ord"])

@@ -43,7 +43,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.reading.document_errors import DocumentError, Met
 from snapshotter.reading.range_find import range_find
 from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
-from streaming.bson.elements import starts_of
+from streaming.bson.elements import check, starts_of
 from streaming.decode.dead_letters import (
     DEAD,
     OF_ALL,
@@ -204,7 +204,7 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
         _advance(session, job.signed, part.after_time)
         try:
             for raw in _ahead(_raw_batches(session, job, part)):
-                parts, failed = _decoded(raw, decoder, rules)
+                parts, failed = _decoded(raw, decoder, rules, whole=job.documents)
                 for decoded, ruled in parts:
                     seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
                     yield _with_columns(
@@ -227,13 +227,15 @@ Failed = Sequence[tuple[bytes, Exception]]
 
 
 def _decoded(
-    raw: bytes, decoder: Decoder[TablePlan], rules: DocumentRules | None
+    raw: bytes, decoder: Decoder[TablePlan], rules: DocumentRules | None, *, whole: bool = False
 ) -> tuple[list[tuple[Decoded[TablePlan], bytes]], Failed]:
     """Documents that lie one behind the other under the rules about their fields, as rows and as documents; and those
-    that fail."""
+    that fail. ``whole``: they are told, too, so that nothing in them may be damaged, whether it has a column or not."""
 
     def decode(some: bytes) -> tuple[Decoded[TablePlan], bytes]:
         ruled = some if rules is None else rules.documents(some)
+        for at in starts_of(ruled) if whole else ():
+            check(ruled, at)
         return decoder.decode(ruled), ruled
 
     try:

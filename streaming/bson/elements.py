@@ -115,6 +115,16 @@ def elements(raw: bytes, at: int) -> Iterator[Element]:
         raise MalformedBson(f"the fields of a document end at byte {at}, the document at byte {last}")
 
 
+def check(raw: bytes, at: int = 0) -> None:
+    """Walk the document that starts at byte ``at``, with all that lies in it. Raises MalformedBson where bytes are
+    damaged."""
+    for tag, _, start, _ in elements(raw, at):
+        if tag in (DOCUMENT, ARRAY):
+            check(raw, start)
+        elif tag == SCOPED_CODE:
+            check(raw, start + 8 + length_at(raw, start + 4))
+
+
 def starts_of(raw: bytes) -> list[int]:
     """Where each of the concatenated documents starts."""
     starts: list[int] = []

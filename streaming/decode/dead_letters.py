@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 DEAD = '{"dead":'
 """How the text of each begins, and no other text beside which it stands."""
+OVERSIZED_EVENT = "oversized"
+"""What an event above 16 MB has as its operation: it comes as an update without its document."""
 OF_ALL = (MissingId, MemoryError)
 """Errors that are no single document's own."""
 

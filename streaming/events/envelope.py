@@ -41,6 +41,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from streaming.bson.elements import ARRAY, DOCUMENT, MalformedBson, elements
+from streaming.decode.dead_letters import OVERSIZED_EVENT
 from streaming.events.extended_json import Form, Writer, writer
 from streaming.positions import ClusterTime
 
@@ -149,8 +150,8 @@ class Envelope:
         return not self.skips and not self.skips_unchanged
 
     def tells(self, row: Mapping[str, Any]) -> bool:
-        """Whether the event of this source row is told."""
-        if row["op"] in self.skips:
+        """Whether the event of this source row is told. One above 16 MB is not: it is a dead letter."""
+        if row["op"] in self.skips or row["operation_type"] == OVERSIZED_EVENT:
             return False
         return not (self.skips_unchanged and row["op"] == "u" and _changes_nothing(row))
 

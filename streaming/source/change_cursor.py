@@ -23,7 +23,7 @@ The next reply is fetched on a thread while the caller works on this one: two re
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -170,7 +170,8 @@ class ChangeRange:
                         if spec.batch_size > 1:
                             spec = spec.one_by_one()  # up to the one that is too large
                             continue
-                        yield from self._large(pool, caught)
+                        if (yield from self._large(pool, caught)):
+                            return
                         spec = self._spec
                         continue
                     if classify(caught).kind.definite:
@@ -203,9 +204,9 @@ class ChangeRange:
         elif not run.ended_inside and reply.token is not None:
             self.token = reply.token
 
-    def _large(self, pool: ThreadPoolExecutor, error: PyMongoError) -> Iterator[list[Event]]:
-        """The next event, which is too large, by its key alone. Raises EventTooLargeError where that is not asked
-        for."""
+    def _large(self, pool: ThreadPoolExecutor, error: PyMongoError) -> Generator[list[Event], None, bool]:
+        """The next event, which is too large, by its key alone; or, where it lies past the end, nothing: returns
+        whether that is so. Raises EventTooLargeError where such an event is not asked for."""
         try:
             with closing(_Run(self._uri, self._spec.keys(), self._end, pool)) as run:
                 for reply, events in run.replies(self._resume()):
@@ -215,7 +216,9 @@ class ChangeRange:
                         self._keep_token(reply, events, run)
                         self.token = events[0][3][b"_id"]
                         yield events
-                        return
+                        return False
+                if run.complete:
+                    return True
         except PyMongoError as caught:
             raise self._explained(caught) from error
         raise self._explained(error) from error

@@ -51,9 +51,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streaming.bson.elements import MalformedBson
+from streaming.bson.elements import MalformedBson, check
 from streaming.bson.raw_fields import UnkeyableId, elements
-from streaming.decode.dead_letters import OF_ALL, Where, dead_letter
+from streaming.decode.dead_letters import OF_ALL, OVERSIZED_EVENT, Where, dead_letter
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.update_rules import update
 from streaming.json_text import to_text
@@ -103,6 +103,7 @@ SPLIT_BITS = 40
 ROWS_MAX = 10_000
 BYTES_MAX = 4 << 20
 
+_DOCUMENTS = frozenset((b"fullDocument", b"fullDocumentBeforeChange", b"updateDescription"))
 _OPERATIONS = {
     b"insert": ("c", "insert"),
     b"update": ("u", "update"),
@@ -276,8 +277,15 @@ class RowBuilder:
         """What an event becomes. Raises what makes it impossible."""
         if operation == DAMAGED:
             raise MalformedBson(fields[ERROR].decode())
-        op, word = _OPERATIONS[operation] if OVERSIZED not in fields else ("u", "oversized")
+        # MongoDB's own updates always say what has changed.
+        bare = self._wide and operation == b"update" and b"updateDescription" not in fields
+        op, word = ("u", OVERSIZED_EVENT) if bare or OVERSIZED in fields else _OPERATIONS[operation]
         ruled = fields if rules is None else _ruled(fields, rules)
+        if (
+            self._wide and not self._raises
+        ):  # who tells events writes all of them, and meets what is damaged there
+            for name in _DOCUMENTS.intersection(ruled):
+                check(ruled[name])
         key = fields.get(b"documentKey")
         text = None if key is None else event_key(key) if sharded else key_of_document(key)
         renamed_to = None

@@ -27,10 +27,11 @@ def damaged(number: int) -> dict[str, Any]:
     return {"_id": number, "v": -1, "damaged": "text"}
 
 
-def test_damaged_documents_are_buried(lab: Lab) -> None:
-    """Read by a load, streamed, and looked up; whatever is around them lands. A read with reconcile leaves the row of a
-    document that was there, and a later sound event of its key lands."""
-    lab.with_options("cluster_time", **{MODE: "skip"})
+@pytest.mark.parametrize("told", [False, True], ids=["tables alone", "events are told"])
+def test_damaged_documents_are_buried(told: bool, lab: Lab) -> None:
+    """Read by a load, streamed, and looked up; whatever is around them lands, and is told. A read with reconcile leaves
+    the row of a document that was there, and a later sound event of its key lands."""
+    lab.with_options("cluster_time", **{MODE: "skip", "delta__changelog__enabled": told})
     things = lab.collection("things")
     things.insert_many([damaged(n) if n in (2, 7) else sound(n) for n in range(10)])
     with damaging(lab.uri) as lab.uri, lab.running() as engine:
@@ -50,6 +51,12 @@ def test_damaged_documents_are_buried(lab: Lab) -> None:
         engine.catch_up(SECONDS)
         assert {row["_id"]: row["v"] for row in lab.rows("things")} == found | {3: 5}
         assert lab.status().suspended == ()
+    if told:
+        changelog = rows(lab.folder / "warehouse" / "changelog" / lab.database / "things")
+        assert {row["key"] for row in changelog if row["op"] == "r"} == set(
+            map(str, (0, 1, 3, 4, 5, 6, 8, 9, 11))
+        )
+        assert sorted(row["key"] for row in changelog if row["op"] != "r") == ["11", "3", "4"]
     letters = rows(lab.state / "dead_letters")
     streamed = {row["_id"] for row in letters if row["stage"] == "stream"}
     assert streamed == {f'{{"$numberInt": "{n}"}}' for n in (1, 3, 10)}

@@ -12,8 +12,11 @@ import pytest
 
 from snapshotter.errors import describe
 from streaming.mongo.errors import ConfigurationError, EventTooLargeError
+from streaming.source.change_cursor import ChangeRange
+from streaming.source.change_options import ChangeOptions
 from tests.support.changes import now, read_since
 from tests.support.engines import SECONDS, Lab, lab
+from tests.support.tables import rows
 
 __all__ = ["lab"]
 
@@ -29,10 +32,13 @@ def large(v: int) -> dict[str, Any]:
     return {"_id": ID, "v": v, "text": "x" * SIZE}
 
 
-def test_a_large_event_is_skipped_and_its_document_lands(lab: Lab) -> None:
+@pytest.mark.parametrize("told", [False, True], ids=["tables alone", "events are told"])
+def test_a_large_event_is_skipped_and_its_document_lands(told: bool, lab: Lab) -> None:
     """With `cursor.oversize.handling.mode=skip` it comes without its document, which is read by its key: the table has
-    it, what stands before and behind it in the stream has landed too, and later changes of it land as ever."""
-    lab.with_options("cluster_time", cursor__oversize__handling__mode="skip")
+    it, what stands before and behind it in the stream has landed too, and later changes of it land as ever. Where
+    events are told, it is none of them but a dead letter."""
+    named = {"cursor__oversize__handling__mode": "skip", "delta__changelog__enabled": told}
+    lab.with_options("cluster_time", **named)
     things = lab.collection("things")
     things.insert_one({"_id": 0, "v": 0})
     with lab.running() as engine:
@@ -50,6 +56,13 @@ def test_a_large_event_is_skipped_and_its_document_lands(lab: Lab) -> None:
         engine.catch_up(SECONDS)
         result = engine.verify(lab.name("things"))
         assert result.equal, str(result)
+    assert (lab.state / "dead_letters").exists() == told
+    if told:
+        letters = rows(lab.state / "dead_letters")
+        assert [(row["operation"], row["bytes"]) for row in letters] == [("oversized", None)] * 2
+        changelog = rows(lab.folder / "warehouse" / "changelog" / lab.database / "things")
+        told_of = sorted((row["op"], len(row["key"]) > 1000) for row in changelog if row["op"] != "r")
+        assert told_of == [*[("c", False)] * 4, ("u", True)]
 
 
 def test_by_default_the_engine_stops_at_a_large_event(lab: Lab) -> None:
@@ -119,3 +132,17 @@ def test_a_server_that_splits_no_events_is_refused(lab: Lab) -> None:
     with pytest.raises(ConfigurationError, match=r"from 6\.0\.9 on, and this is 6\.0\.\d+"):
         lab.engine().start()
     assert not (lab.folder / "warehouse" / "state").exists()
+
+
+@pytest.mark.parametrize("mode", ["fail", "skip"])
+def test_a_large_event_past_the_end_is_the_next_batchs(mode: str, lab: Lab) -> None:
+    """The server comes upon it while it is asked for what lies before: that is all there, and no error."""
+    things = lab.collection("things")
+    start = now(lab.uri)
+    things.insert_many([{"_id": 1}, {"_id": 2}])
+    end = now(lab.uri)
+    things.insert_one(large(1))
+    given = {"database.include.list": lab.database, "columns": "state", "cursor.oversize.handling.mode": mode}
+    stream = ChangeOptions.parse({"mongodb.connection.string": lab.uri, **given}).stream
+    found = [event[0] for events in ChangeRange(lab.uri, stream, start, end) for event in events]
+    assert found == [b"insert"] * 2

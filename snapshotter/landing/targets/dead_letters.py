@@ -1,6 +1,7 @@
 """Dead letters: what could not be processed, in a Delta table beside the engine's state (``dead_letters``).
 
     stream   an event, or its document, that cannot be processed      (`streaming.source.change_events`)
+             one above 16 MB, where events are told
     lookup   the document that was looked up for an event             (the same)
     read     a document of a window                                   (`snapshotter.reading.chunk_reader`)
 
@@ -38,7 +39,7 @@ from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Landed
 from snapshotter.reading.chunk_reader import Buffer, is_dead
 from snapshotter.reading.document_errors import id_text
-from streaming.decode.dead_letters import DeadLetter, Where
+from streaming.decode.dead_letters import OVERSIZED_EVENT, DeadLetter, Where
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import append
 
@@ -84,6 +85,9 @@ _MADE = pa.schema(
 """What all are brought to, before they become rows of the table: either ``letter``, as who met it wrote it, or
 ``error`` is there."""
 SHOWN = 20
+_TOO_LARGE = (
+    "the event is above 16 MB, so it is not told; its document is read by its key for the state table"
+)
 _ID_DIGITS = 16
 
 
@@ -103,7 +107,7 @@ class Buried:
 
 class DeadLetterTable:
     """The table at ``path`` of the ``engine``. ``app_id`` as for state tables. ``tell`` is called with what a batch has
-    buried, each time that it is landed."""
+    buried, each time that it is landed. ``events``: whether events are told, which those above 16 MB are not."""
 
     def __init__(
         self,
@@ -112,12 +116,15 @@ class DeadLetterTable:
         app_id: Callable[[], str],
         engine: str,
         tell: Callable[[Buried], None],
+        *,
+        events: bool = False,
     ) -> None:
         self._spark = spark
         self._path = path
         self._app_id = app_id
         self._engine = engine
         self._tell = tell
+        self._events = events
 
     def land(
         self,
@@ -151,6 +158,9 @@ class DeadLetterTable:
     def _of_stream(self, batch: BatchContents) -> Iterator[DataFrame]:
         if batch.dead is not None:
             yield _of_events(batch.dead).withColumn("letter", F.col("trailer"))
+        if self._events and any(row["operation_type"] == OVERSIZED_EVENT for row in batch.rows):
+            large = _of_events(batch.events.where(F.col("operation_type") == OVERSIZED_EVENT))
+            yield large.withColumns({"document": F.lit(None), "error": F.lit(_TOO_LARGE)})
 
     def _undecoded(self, batch: BatchContents, landed: Landed) -> Iterator[DataFrame]:
         """What state tables could not decode: the bytes are in the batch."""
@@ -221,7 +231,9 @@ def _rows(
 
 def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
     raw = made["document"]
-    if made["letter"] is None:  # a state table could not decode it
+    if made["letter"] is None and raw is None:
+        letter = DeadLetter(Where.STREAM, made["error"])
+    elif made["letter"] is None:  # a state table could not decode it
         letter = DeadLetter(Where.STREAM, made["error"], raw, len(raw), sha256(raw).hexdigest())
     else:
         letter = DeadLetter.from_text(made["letter"])
