@@ -249,10 +249,10 @@ def fail_once(patch: pytest.MonkeyPatch, first: str) -> list[int]:
 
     land_table, land_one = state_tables.land_table, changelogs.Changelogs._land_one
 
-    def state(spark: Any, opened: Any, batch: CollectionContents, identity: Any) -> LandedCollection:
+    def state(spark: Any, opened: Any, batch: CollectionContents, identity: Any, **how: Any) -> Any:
         if first != "state tables" and fails(batch, identity.batch_id):
             raise AutoReconnect("the network, before the state table's commit")
-        landed = land_table(spark, opened, batch, identity)
+        landed = land_table(spark, opened, batch, identity, **how)
         if first == "state tables" and batch.closings:
             committed.set()
         return landed

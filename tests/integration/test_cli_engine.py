@@ -213,7 +213,7 @@ def test_giving_up_after_the_retries_allowed(
     attempts: list[Any] = []
     real = state_tables.land_table
 
-    def land_table(*arguments: Any) -> Any:
+    def land_table(*arguments: Any, **named: Any) -> Any:
         attempts.append(threading.current_thread().name)
         raise AutoReconnect("the network is down")
 

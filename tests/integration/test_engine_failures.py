@@ -68,11 +68,11 @@ class Failing:
         self.count = 0
         real = state_tables.land_table
 
-        def land_table(*arguments: Any) -> Any:
+        def land_table(*arguments: Any, **named: Any) -> Any:
             if (error := self.error()) is not None:
                 self.count += 1
                 raise error
-            return real(*arguments)
+            return real(*arguments, **named)
 
         monkeypatch.setattr(state_tables, "land_table", land_table)
 

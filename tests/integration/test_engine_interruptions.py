@@ -19,7 +19,7 @@ import pytest
 from pymongo import MongoClient
 
 from snapshotter.errors import EXIT_GAVE_UP, GaveUp, exit_code
-from snapshotter.landing.targets import state_rows, state_tables
+from snapshotter.landing.targets import decoded_events, state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
@@ -77,10 +77,10 @@ class Landings:
         self.around: Callable[[int], AbstractContextManager[object]] = lambda number: nullcontext()
         real = state_tables.land_table
 
-        def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
+        def land_table(spark: Any, opened: Any, batch: Any, identity: Any, **how: Any) -> LandedCollection:
             number, self.count = self.count, self.count + 1
             with self.around(number):
-                return real(spark, opened, batch, identity)
+                return real(spark, opened, batch, identity, **how)
 
         monkeypatch.setattr(state_tables, "land_table", land_table)
 
@@ -184,7 +184,7 @@ def test_a_worker_that_is_killed_in_a_chunk_read(lab: Lab) -> None:
 def killed(monkeypatch: pytest.MonkeyPatch, flags: Path, times: int) -> None:
     """Python workers that decode a landing's events die by SIGKILL, as the kernel kills where memory is short, so many
     times."""
-    real, folder = state_rows.decode_latest, str(flags)
+    real, folder = decoded_events.decode_latest, str(flags)
     flags.mkdir()
 
     def decode_latest(layout: AnyLayout, plan: TablePlan) -> Decode:
@@ -199,7 +199,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, flags: Path, times: int) -> None:
 
         return dies
 
-    monkeypatch.setattr(state_rows, "decode_latest", decode_latest)
+    monkeypatch.setattr(decoded_events, "decode_latest", decode_latest)
 
 
 def test_a_worker_that_is_killed_in_a_landing(

@@ -44,11 +44,11 @@ def fail_once(patch: pytest.MonkeyPatch, collection: str) -> list[int]:
     """The landing of a truncated collection fails just before its commit, the first time; the batches where it did."""
     real, failed = state_tables.land_table, []
 
-    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any, **how: Any) -> LandedCollection:
         if batch.truncated and batch.namespace.collection == collection and not failed:
             failed.append(identity.batch_id)
             raise AutoReconnect("the network, just before the commit")
-        return real(spark, opened, batch, identity)
+        return real(spark, opened, batch, identity, **how)
 
     patch.setattr(state_tables, "land_table", land_table)
     return failed

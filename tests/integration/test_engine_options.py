@@ -82,10 +82,10 @@ def test_the_pause_before_a_retry_is_as_long_as_asked(lab: Lab, monkeypatch: pyt
     monkeypatch.setattr(engine.engine, "_idle", lambda seconds, failure=None: pauses.append(seconds))
     real, failures = state_tables.land_table, iter(range(3))
 
-    def land_table(*arguments: Any) -> Any:
+    def land_table(*arguments: Any, **named: Any) -> Any:
         if next(failures, None) is not None:
             raise AutoReconnect("the network is down")
-        return real(*arguments)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(state_tables, "land_table", land_table)
     with engine:

@@ -36,11 +36,11 @@ def test_a_batch_is_repeated_after_one_of_three_tables_had_committed(
         lab.collection(name).insert_many([{"_id": n, "v": 0} for n in range(10)])
     real, broken = state_tables.land_table, []
 
-    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any, **how: Any) -> LandedCollection:
         if batch.closings and batch.namespace.collection != "a" and len(broken) < 2:
             broken.append(batch.namespace.collection)
             raise AutoReconnect("the network, just before the commit")
-        return real(spark, opened, batch, identity)
+        return real(spark, opened, batch, identity, **how)
 
     def after(number: int, job: Any, buffer: Any) -> None:
         collection = lab.collection(job.namespace.collection)

@@ -202,10 +202,10 @@ def test_a_stop_takes_effect_while_the_stream_is_behind(
     held, go = threading.Event(), threading.Event()
     real: Callable[..., LandedCollection] = state_tables.land_table
 
-    def land_table(*given: Any) -> LandedCollection:
+    def land_table(*given: Any, **named: Any) -> LandedCollection:
         held.set()
         assert go.wait(SECONDS)
-        return real(*given)
+        return real(*given, **named)
 
     monkeypatch.setattr(state_tables, "land_table", land_table)
     with lab.running() as engine:

@@ -74,9 +74,9 @@ def test_the_tables_of_a_batch_land_side_by_side(lab: Lab, monkeypatch: pytest.M
     real, together = state_tables.land_table, Barrier(len(names), timeout=_PATIENCE_S)
     met: list[int] = []
 
-    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any, **how: Any) -> LandedCollection:
         met.append(together.wait())
-        return real(spark, opened, batch, identity)
+        return real(spark, opened, batch, identity, **how)
 
     monkeypatch.setattr(state_tables, "land_table", land_table)
     with lab.running() as engine:

@@ -38,11 +38,11 @@ def fail_once(patch: pytest.MonkeyPatch) -> list[int]:
     """The first landing of all fails before its commit, when what lands beside it may have committed."""
     real, failed = state_tables.land_table, []
 
-    def land_table(spark: Any, opened: Any, batch: Any, identity: Any) -> LandedCollection:
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any, **how: Any) -> LandedCollection:
         if not failed:
             failed.append(identity.batch_id)
             raise AutoReconnect("the network, just before the commit")
-        return real(spark, opened, batch, identity)
+        return real(spark, opened, batch, identity, **how)
 
     patch.setattr(state_tables, "land_table", land_table)
     return failed
