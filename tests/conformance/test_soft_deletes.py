@@ -19,7 +19,9 @@ from tests.support import tables
 from tests.support.row_writers import WRITERS, Bench, Change, counts
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(
+    params=[pytest.param(w, marks=[pytest.mark.thorough] * (w == "merge, files rewritten")) for w in WRITERS]
+)
 def soft(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
     """Of a table that keeps the rows of deleted documents."""
     return Bench(spark, tmp_path / "ord ers", WRITERS[request.param], soft=True)

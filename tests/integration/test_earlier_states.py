@@ -88,7 +88,13 @@ def test_an_idle_state_goes_on(version: str, place: Lab, mongo_client: MongoClie
     assert len(place.commits(ORDERS)) > loaded, "the tables that were there are those that are landed in"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(v, marks=[pytest.mark.thorough] * (v not in (VERSIONS[0], VERSIONS[-1])))
+        for v in VERSIONS
+    ],
+)
 def test_a_load_goes_on_in_the_middle(version: str, place: Lab, mongo_client: MongoClient[Any]) -> None:
     """A load that a kill has ended is completed from where it was, beside what is written meanwhile, on both sides of
     it."""

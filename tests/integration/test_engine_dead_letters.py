@@ -169,7 +169,7 @@ def test_what_fails_is_buried_and_hides_nothing(lab: Lab, capfd: pytest.CaptureF
     assert SECRET not in said.out + said.err
 
 
-@pytest.mark.parametrize("mode", ["skip", "ignore"])
+@pytest.mark.parametrize("mode", ["skip", pytest.param("ignore", marks=pytest.mark.thorough)])
 def test_reads_that_fail_are_buried_and_no_row_of_theirs_goes(
     lab: Lab, mode: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
