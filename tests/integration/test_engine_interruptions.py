@@ -23,8 +23,6 @@ from snapshotter.landing.targets import decoded_events, state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.testing.processes import wait_until
-from streaming.layout import AnyLayout
-from streaming.layouts.columns.plan import TablePlan
 from tests.support.engines import SECONDS, Lab, lab, reads
 from tests.support.storage import refusing_writes
 
@@ -187,8 +185,8 @@ def killed(monkeypatch: pytest.MonkeyPatch, flags: Path, times: int) -> None:
     real, folder = decoded_events.decode_latest, str(flags)
     flags.mkdir()
 
-    def decode_latest(layout: AnyLayout, plan: TablePlan) -> Decode:
-        decode = real(layout, plan)
+    def decode_latest(*given: Any) -> Decode:
+        decode = real(*given)
 
         def dies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in range(times):
