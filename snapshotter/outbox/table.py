@@ -109,15 +109,20 @@ class Outbox:
         Raises StorageError, and what Spark raises."""
         kept = read_object(self._storage, FILE, _FORMAT)
         self._delivered = self._pruned = 0 if kept is None else int(kept["delivered"])
+        there = self._find()
+        if any(one.number <= self._delivered for one in there):
+            self._pruned = min(one.number for one in there) - 1
+            self.prune()
+
+    def _find(self) -> list[Stretch]:
+        """Look at what the table holds, which is what waits, and what is still there of what was delivered."""
         there = self._stretches()
         with self._guard:
             self._waiting = [one for one in there if one.number > self._delivered]
             self._last = max([self._delivered, *(one.number for one in there)])
-        if any(one.number <= self._delivered for one in there):
-            self._pruned = min(one.number for one in there) - 1
-            self.prune()
-        if self._waiting:
-            self.arrived.set()
+            if self._waiting:
+                self.arrived.set()
+        return there
 
     @property
     def waiting(self) -> tuple[Stretch, ...]:
@@ -151,6 +156,7 @@ class Outbox:
         if snapshot is None:
             self._make()
         elif (recorded := snapshot.recorded(app_id)) is not None and recorded >= batch_id:
+            self._find()  # an attempt may have failed behind its commit
             return
         number = self._last + 1
         writer = records(number).write.format("delta").mode("append").partitionBy(STRETCH)

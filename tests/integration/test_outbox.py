@@ -225,6 +225,21 @@ def test_it_is_full_above_its_bound(rig: Rig, topic: str) -> None:
     assert not again.full
 
 
+def test_an_attempt_that_fails_behind_its_commit_is_not_forgotten(
+    rig: Rig, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch that comes again appends nothing, and what is there waits; the next one has a number of its own."""
+    outbox = rig.outbox()
+    outbox.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "_commit_of", lambda number: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rig.append(outbox, 1, topic, "a", "b")
+    rig.append(outbox, 1, topic, "a", "b")
+    rig.append(outbox, 2, topic, "c")
+    assert [(one.number, one.records) for one in outbox.waiting] == [(1, 2), (2, 1)]
+
+
 def test_what_is_sent_together_is_bounded() -> None:
     """By records and by bytes; the oldest always goes."""
     many = tuple(Stretch(number, 150_000, 1, 0) for number in range(3))
