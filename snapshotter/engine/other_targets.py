@@ -32,8 +32,8 @@ def dead_letters_of(context: RunContext) -> DeadLetterTable:
 
     config, app_id = context.config, context.tables.application_id
     path = f"{config.state_location}/{dead_letters.FOLDER}"
-    events = config.envelope is not None
-    return DeadLetterTable(context.spark, path, app_id, config.name, tell, events=events)
+    events, looks_up = config.envelope is not None, not config.needs_post_images
+    return DeadLetterTable(context.spark, path, app_id, config.name, tell, events=events, looks_up=looks_up)
 
 
 def targets_beside(context: RunContext) -> Sequence[Target]:

@@ -58,8 +58,9 @@ def test_damaged_documents_are_buried(told: bool, lab: Lab) -> None:
         )
         assert sorted(row["key"] for row in changelog if row["op"] != "r") == ["11", "3", "4"]
     letters = rows(lab.state / "dead_letters")
-    streamed = {row["_id"] for row in letters if row["stage"] == "stream"}
-    assert streamed == {f'{{"$numberInt": "{n}"}}' for n in (1, 3, 10)}
+    streamed = {(row["_id"], row["stage"]) for row in letters if row["stage"] != "read"}
+    stages = {1: "lookup", 3: "stream", 10: "stream"}
+    assert streamed == {(f'{{"$numberInt": "{n}"}}', stage) for n, stage in stages.items()}
     assert sorted(row["_id"] for row in letters if row["request"] == "initial") == [
         f'{{"$numberInt": "{n}"}}' for n in (2, 7)
     ]

@@ -74,7 +74,10 @@ are those of what is withheld. ``replayed_at``: milliseconds; by the request ``r
 
 _MADE = pa.schema(
     [
-        *[(name, pa.string()) for name in ("id", "collection", "operation", "_key", "request", "window")],
+        *[
+            (name, pa.string())
+            for name in ("id", "collection", "operation", "_key", "request", "window", "stage")
+        ],
         ("_cluster_time", pa.int64()),
         ("key", pa.binary()),
         ("document", pa.binary()),
@@ -83,7 +86,7 @@ _MADE = pa.schema(
     ]
 )
 """What all are brought to, before they become rows of the table: either ``letter``, as who met it wrote it, or
-``error`` is there."""
+``stage`` and ``error`` are there."""
 SHOWN = 20
 _TOO_LARGE = (
     "the event is above 16 MB, so it is not told; its document is read by its key for the state table"
@@ -107,7 +110,8 @@ class Buried:
 
 class DeadLetterTable:
     """The table at ``path`` of the ``engine``. ``app_id`` as for state tables. ``tell`` is called with what a batch has
-    buried, each time that it is landed. ``events``: whether events are told, which those above 16 MB are not."""
+    buried, each time that it is landed. ``events``: whether events are told, which those above 16 MB are not.
+    ``looks_up``: whether the documents of updates are looked up."""
 
     def __init__(
         self,
@@ -118,6 +122,7 @@ class DeadLetterTable:
         tell: Callable[[Buried], None],
         *,
         events: bool = False,
+        looks_up: bool = True,
     ) -> None:
         self._spark = spark
         self._path = path
@@ -125,6 +130,7 @@ class DeadLetterTable:
         self._engine = engine
         self._tell = tell
         self._events = events
+        self._looks_up = looks_up
 
     def land(
         self,
@@ -160,7 +166,8 @@ class DeadLetterTable:
             yield _of_events(batch.dead).withColumn("letter", F.col("trailer"))
         if self._events and any(row["operation_type"] == OVERSIZED_EVENT for row in batch.rows):
             large = _of_events(batch.events.where(F.col("operation_type") == OVERSIZED_EVENT))
-            yield large.withColumns({"document": F.lit(None), "error": F.lit(_TOO_LARGE)})
+            said = {"stage": Where.STREAM, "error": _TOO_LARGE}
+            yield large.withColumns({"document": F.lit(None), **{n: F.lit(text) for n, text in said.items()}})
 
     def _undecoded(self, batch: BatchContents, landed: Landed) -> Iterator[DataFrame]:
         """What state tables could not decode: the bytes are in the batch."""
@@ -168,7 +175,10 @@ class DeadLetterTable:
         if why:
             places = pa.table({"_place": pa.array(why, pa.int64()), "error": list(why.values())})
             found = F.broadcast(frame_of(self._spark, places))
-            yield _of_events(batch.events.join(found, F.col("ord") == F.col("_place")))
+            looked_up = F.lit(self._looks_up) & (F.col("operation_type") == "update")
+            stage = F.when(looked_up, F.lit(Where.LOOKUP)).otherwise(F.lit(Where.STREAM))
+            events = _of_events(batch.events.join(found, F.col("ord") == F.col("_place")))
+            yield events.withColumn("stage", stage)
 
     def _of_reads(self, landing: LandBatch, buffers: Mapping[WindowId, Buffer]) -> Iterator[DataFrame]:
         for closing in landing.closings:
@@ -232,9 +242,9 @@ def _rows(
 def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
     raw = made["document"]
     if made["letter"] is None and raw is None:
-        letter = DeadLetter(Where.STREAM, made["error"])
+        letter = DeadLetter(Where(made["stage"]), made["error"])
     elif made["letter"] is None:  # a state table could not decode it
-        letter = DeadLetter(Where.STREAM, made["error"], raw, len(raw), sha256(raw).hexdigest())
+        letter = DeadLetter(Where(made["stage"]), made["error"], raw, len(raw), sha256(raw).hexdigest())
     else:
         letter = DeadLetter.from_text(made["letter"])
     key = made["key"] if made["key"] is not None else letter.id
