@@ -40,7 +40,8 @@ class Decisions:
             case Pause():
                 self.paused |= {r.id for r in meant if not r.ended}
             case Resume():
-                self.paused -= {r.id for r in meant}
+                # Also one that nobody knows just now, for the batch that made it is replayed.
+                self.paused -= self.paused if command.requests is None else command.requests
                 self.resumed += sum(r.failed for r in meant)
                 failed = ((r.id, t) for r in meant for t in r.tasks if t.state is TaskState.FAILED)
                 for request_id, task in failed if command.requests is not None else ():

@@ -23,6 +23,14 @@ MET = {
         resumes=0.02, restart=0.0181, open_fails=0.0013, buffers_lost=0.2524, missing=0.2352, lag=3, fills=0.0178,
         paced=True, altered=0.0185, removed=0.0056, heal=0.02,
     ),
+    # A repair was paused, the batch that made it was replayed, and everything was resumed in between.
+    "a pause of what a replay makes again": Scenario(
+        seed=3992877628, strategy="insert_delete", collections=3, keys=16, preloaded=0.0, chunk_docs=4, commit_rows=4,
+        reread_ids=4, ticks=300, writes=0.3, requests=4, filtered=0.0, parts=0.084, urgent=0.271, pauses=0.0372,
+        together=0.0832, kept=1, restart=0.0164, read_fails_definitely=0.0472, open_fails=0.0941,
+        open_document_lost=0.0031, lag=10, yields=True, paced=True, altered=0.0075, optimized=0.0083, heal=0.2,
+        repairs=True, lost=0.0241, late=0.0855,
+    ),
 }  # fmt: skip
 """Worlds in which something was found that is mended."""
 

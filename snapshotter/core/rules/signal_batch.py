@@ -125,7 +125,7 @@ class SignalBatch:
         if isinstance(command, Pause):
             self._controls = replace(self._controls, paused=paused | ids)
             return Affected.of(ids)
-        self._controls = replace(self._controls, paused=paused - ids)
+        self._controls = replace(self._controls, paused=frozenset())
         return Affected.of([i for i in ids if i in paused])
 
     def _some(self, command: Command) -> Affected:

@@ -51,7 +51,9 @@ class Controls:
                 return replace(self, paused=self.paused | {r.id for r in meant if not r.ended})
             case Resume():
                 again = {} if command.requests is None else _failures(meant)
-                going = frozenset(r.id for r in meant)
+                # By name and not by `meant`: a request that the engine made itself may be unknown just now, for the
+                # batch that made it is replayed, and comes back under its name.
+                going = self.paused if command.requests is None else command.requests
                 return replace(self, paused=self.paused - going, resumed={**self.resumed, **again})
             case _:
                 assert_never(command)

@@ -13,6 +13,7 @@ from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.memory import KEPT, Handled, Memory, Moment
 from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskState
 from tests.support.taken import after
 
@@ -115,6 +116,16 @@ def test_a_pause_stays_until_the_request_has_ended() -> None:
     assert controls.settled(paused, done).paused == {"q2"}
     assert controls.settled(done, done).paused == frozenset()
     assert controls.settled(Progress(), Progress()).paused == frozenset()
+
+
+def test_a_resume_reaches_what_a_replay_will_make_again() -> None:
+    """A repair is made by a batch, under a name that a replay gives it again. Between the two nobody knows it, and a
+    pause that held it must not outlive the resume."""
+    repair = replace(Q2, id="repair/1.63/shop.orders", origin=Origin.REPAIR)
+    paused = after(Controls(), Pause("p1"), [repair])
+    assert paused.applied(repair).paused
+    for named in (None, frozenset({repair.id})):
+        assert not after(paused, Resume("r1", named), []).applied(repair).paused
 
 
 def test_what_has_ended_is_not_paused() -> None:
