@@ -28,19 +28,8 @@ from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.batches")
 _DRIVER_COLUMNS = (
-    *(
-        "kind",
-        "op",
-        "operation_type",
-        "db",
-        "collection",
-        "_key",
-        "document_key",
-        "cluster_time",
-        "ord",
-        "trailer",
-    ),
-    "renamed_to",
+    *("kind", "op", "operation_type", "db", "collection", "_key", "document_key", "cluster_time", "ord"),
+    *("trailer", "renamed_to"),
 )
 
 

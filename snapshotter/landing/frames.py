@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from streaming.delta.state_merge import set_unless_given
+
+STREAMED = ["_streamed_key", "_streamed_time"]
+"""Columns of keys that have streamed, each with a cluster time."""
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """The table as a DataFrame. It is made one chunk first: PySpark's createDataFrame silently drops what follows an
     empty chunk."""
     return spark.createDataFrame(table.combine_chunks())
+
+
+def not_superseded(reads: DataFrame, streamed: DataFrame, newer: Column) -> DataFrame:
+    """The rows of ``reads`` whose ``_key`` is not among those ``streamed`` (`STREAMED`), of which those count that are
+    ``newer``: a condition on the columns of both."""
+    same = F.col("_key") == F.col(STREAMED[0])
+    return reads.join(F.broadcast(streamed), same & newer, "left_anti")
 
 
 def in_landing_pool(spark: SparkSession) -> None:

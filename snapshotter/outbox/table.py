@@ -34,7 +34,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from snapshotter.state.storage import Storage, read_object
 from streaming.delta.delta_log import Commit, TableLog
-from streaming.delta.state_merge import session_of_few
+from streaming.delta.state_merge import append, session_of_few
 from streaming.json_text import to_text
 
 _log = structlog.get_logger("snapshotter.topics")
@@ -159,9 +159,7 @@ class Outbox:
             self._find()  # an attempt may have failed behind its commit
             return
         number = self._last + 1
-        writer = records(number).write.format("delta").mode("append").partitionBy(STRETCH)
-        writer = writer.option("userMetadata", json.dumps({**said, FOLDER: number}))
-        writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(self._path)
+        append(self._path, records(number), app_id, batch_id, json.dumps({**said, FOLDER: number}))
         commit = self._commit_of(number)
         self._last = number
         stretch = Stretch(

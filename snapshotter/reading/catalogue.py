@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from itertools import pairwise
 from typing import Any
 
 import structlog
@@ -24,7 +23,7 @@ from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.reading.document_bounds import bounds_of, key_range
 from snapshotter.reading.range_find import any_order, out_of_order
 from snapshotter.reading.ranges import is_simple_collation
-from streaming.bson.elements import starts_of
+from streaming.bson.elements import documents_of
 from streaming.decode.dead_letters import sort_out
 from streaming.fields.document_rules import DocumentRules, document_rules
 from streaming.fields.rules import FieldRules
@@ -236,13 +235,19 @@ def sample_plan(
         left_out = None if rules is None else projection(rules.rules)
         cursor = collection.find_raw_batches({}, left_out, sort=[("_id", direction)], limit=_SAMPLE_DOCS)
         for raw in cursor:
-            documents = [raw[at:end] for at, end in pairwise([*starts_of(raw), len(raw)])]
-            # Those that cannot be processed show no columns; who reads them says so.
-            for seen in sort_out(documents, lambda some: layout.observe(_ruled(rules, some)))[0]:
+            for seen in _columns_in(raw, layout, rules):
                 plan = plan.merge(seen)
     return plan
 
 
-def _ruled(rules: DocumentRules | None, documents: Sequence[bytes]) -> bytes:
-    raw = b"".join(documents)
-    return raw if rules is None else rules.documents(raw)
+def _columns_in(raw: bytes, layout: AnyLayout, rules: DocumentRules | None) -> list[TablePlan]:
+    """What documents that lie one behind the other show of columns. Those that cannot be processed show none; who reads
+    them says so."""
+    documents = documents_of(raw)
+
+    def observed(begin: int, end: int) -> TablePlan:
+        some = b"".join(documents[begin:end])
+        plan: TablePlan = layout.observe(some if rules is None else rules.documents(some))
+        return plan
+
+    return sort_out(len(documents), observed)[0]

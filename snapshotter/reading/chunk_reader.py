@@ -21,9 +21,8 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from queue import Queue
 from typing import Any
 
@@ -43,7 +42,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.reading.document_errors import DocumentError, Met
 from snapshotter.reading.range_find import range_find
 from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
-from streaming.bson.elements import check, starts_of
+from streaming.bson.elements import check, documents_of, starts_of
 from streaming.decode.dead_letters import (
     DEAD,
     OF_ALL,
@@ -141,6 +140,10 @@ class Buffer:
         if not self._holders:
             free_checkpoint(self.frame)
 
+    def trailers_of(self, window: WindowId) -> tuple[Trailer, ...]:
+        """What the partitions of this window reported: a buffer may hold several windows."""
+        return tuple(trailer for trailer in self.trailers if trailer.number == window.number)
+
     @property
     def rows(self) -> DataFrame:
         """The READs as rows of a table, with the number of their window."""
@@ -150,6 +153,11 @@ class Buffer:
     def documents(self) -> DataFrame:
         """The READs as documents (BSON), with their keys and the number of their window."""
         return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
+
+
+def distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
+    """Each buffer once, although several windows may share it."""
+    return list({id(buffer): buffer for buffer in buffers}.values())
 
 
 def read_schema(job: ReadJob) -> StructType:
@@ -243,8 +251,8 @@ def _decoded(
     except OF_ALL:
         raise
     except Exception:  # noqa: BLE001 - met again by the one document whose it is
-        documents = [raw[at:end] for at, end in pairwise([*starts_of(raw), len(raw)])]
-        parts, failed = sort_out(documents, lambda some: decode(b"".join(some)))
+        documents = documents_of(raw)
+        parts, failed = sort_out(len(documents), lambda begin, end: decode(b"".join(documents[begin:end])))
         return parts, [(documents[place], error) for place, error in failed]
 
 

@@ -219,7 +219,7 @@ class Lane:
             if window in self._given_up:
                 self._release(window)
                 continue
-            parts = [t for t in buffer.trailers if t.number == window.number]
+            parts = buffer.trailers_of(window)
             for part in parts:
                 self.clock.observe(part.signed)
             ended = max(part.ended for part in parts)

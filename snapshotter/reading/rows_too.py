@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from snapshotter.core.values.chunks import Bound, KeyList
 from snapshotter.reading.range_find import bound_of
-from streaming.bson.elements import starts_of
+from streaming.bson.elements import documents_of
 from streaming.bson.raw_fields import document_of, elements
 from streaming.decode.dead_letters import key_in
 from streaming.keys.shard_keys import ShardKey
@@ -59,10 +59,7 @@ def only(raw: bytes, keys: Set[str], shard_key: ShardKey) -> bytes:
 
 
 def _with_keys(raw: bytes, shard_key: ShardKey) -> Iterator[tuple[bytes, str | None]]:
-    starts = starts_of(raw)
-    for at, end in zip(starts, [*starts[1:], len(raw)], strict=True):
-        document = raw[at:end]
-        yield document, key_in(document, shard_key)
+    return ((document, key_in(document, shard_key)) for document in documents_of(raw))
 
 
 def _by_id(document: bytes) -> Bound:

@@ -7,6 +7,7 @@ value made of somebody else's bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct as Packed
 
 DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, UNDEFINED, OBJECT_ID, BOOL, DATE, NULL = range(1, 11)
@@ -138,3 +139,8 @@ def starts_of(raw: bytes) -> list[int]:
     if at != size:
         raise MalformedBson(f"the last document ends at byte {at} of {size}")
     return starts
+
+
+def documents_of(raw: bytes) -> list[bytes]:
+    """The concatenated documents, each for itself."""
+    return [raw[at:end] for at, end in pairwise([*starts_of(raw), len(raw)])]

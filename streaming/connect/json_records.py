@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from streaming.connect.schemas import TRANSACTION_VALUE, Schema, envelope_schema, field_names
+from streaming.connect.schemas import TRANSACTION_VALUE, Schema, envelope_schema
 
 _ENVELOPE = envelope_schema("")
 
@@ -61,7 +61,3 @@ def shaped(value: Any, schema: Schema) -> Any:
     if schema["type"] == "array":
         return [shaped(item, schema["items"]) for item in value]
     return value
-
-
-FIELDS = field_names(_ENVELOPE)
-"""The fields of an envelope, in their order."""

@@ -124,11 +124,6 @@ HEARTBEAT_KEY = _struct({"serverName": _STRING}, f"{_COMMON}.ServerNameKey")
 HEARTBEAT_VALUE = _struct({"ts_ms": _LONG}, f"{_COMMON}.Heartbeat")
 
 
-def field_names(schema: Schema) -> tuple[str, ...]:
-    """The fields of a struct, in their order."""
-    return tuple(field["field"] for field in schema["fields"])
-
-
 def opening(schema: Schema) -> str:
     """What stands before the payload in a record with its schema; a brace closes it."""
     return f'{{"schema":{json.dumps(schema, separators=(",", ":"), ensure_ascii=False)},"payload":'

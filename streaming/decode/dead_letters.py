@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -29,7 +29,6 @@ from streaming.json_text import from_text, to_text
 from streaming.keys.shard_keys import ShardKey
 from streaming.mongo.errors import SourceError
 
-D = TypeVar("D")
 T = TypeVar("T")
 
 DEAD = '{"dead":'
@@ -137,18 +136,17 @@ def key_in(raw: bytes, shard_key: ShardKey) -> str | None:
         return None
 
 
-def sort_out(
-    documents: Sequence[D], attempt: Callable[[Sequence[D]], T]
-) -> tuple[list[T], list[tuple[int, Exception]]]:
-    """What ``attempt`` makes of the ``documents``, in as few parts as their failures allow, in their order; and of each
-    that fails by itself its place and why. Raises what is of all of them (`OF_ALL`)."""
+def sort_out(count: int, attempt: Callable[[int, int], T]) -> tuple[list[T], list[tuple[int, Exception]]]:
+    """What ``attempt`` makes of ``count`` documents, in as few parts as their failures allow, in their order; and of
+    each that fails by itself its place and why. It is given the places where a part begins and ends. Raises what is of
+    all of them (`OF_ALL`)."""
     made: list[T] = []
     failed: list[tuple[int, Exception]] = []
-    waiting = [(0, len(documents))]
+    waiting = [(0, count)]
     while waiting:
         begin, end = waiting.pop()
         try:
-            made.append(attempt(documents[begin:end]))
+            made.append(attempt(begin, end))
         except OF_ALL:
             raise
         except Exception as error:

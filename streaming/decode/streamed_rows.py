@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,7 +79,7 @@ def decode_latest(
         decoder = layout.decoder(plan)
         unknown = layout.least_plan()
         for batch in _parts(latest):
-            parts, failed = sort_out(_Rows(batch), partial(_decoded, decoder))
+            parts, failed = sort_out(batch.num_rows, partial(_decoded, decoder, batch))
             for decoded, rows in parts:
                 unknown = unknown.merge(decoded.unknown)
                 yield _rows(decoded.batch, rows)
@@ -91,24 +90,11 @@ def decode_latest(
     return run
 
 
-class _Rows(Sequence[Any]):
-    """The rows of a batch, to be divided."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self.batch = batch
-
-    def __len__(self) -> int:
-        return int(self.batch.num_rows)
-
-    def __getitem__(self, place: Any) -> Any:
-        begin, end, _ = place.indices(len(self))
-        return _Rows(self.batch.slice(begin, end - begin))
-
-
-def _decoded(decoder: Decoder[TablePlan], rows: Sequence[Any]) -> tuple[Decoded[TablePlan], pa.RecordBatch]:
-    assert isinstance(rows, _Rows)
-    batch = rows.batch
-    return decoder.decode_documents(batch.column("_key"), batch.column("document").to_pylist()), batch
+def _decoded(
+    decoder: Decoder[TablePlan], batch: pa.RecordBatch, begin: int, end: int
+) -> tuple[Decoded[TablePlan], pa.RecordBatch]:
+    rows = batch.slice(begin, end - begin)
+    return decoder.decode_documents(rows.column("_key"), rows.column("document").to_pylist()), rows
 
 
 def _dead_rows(

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.delta import state_merge
 from streaming.delta.attempts import attempts
-from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
+from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
-from streaming.delta.table_guard import NAMESPACE_PROPERTY, TableGuard, landing_mark
+from streaming.delta.table_guard import NAMESPACE_PROPERTY, TableGuard
 from streaming.delta.table_identity import Owner
 from streaming.namespaces import Namespace
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_WRITES = ("WRITE",)
 _PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}"}
 
 
@@ -109,7 +110,8 @@ class ChangelogTable:
             said = self._guard.marking(token, self.app_id, batch_id, metadata)
             marks = self.app_id, batch_id, said
             attempts(lambda: state_merge.append(self.path, rows, *marks), admit=self._admitted)
-            commit = self._commit_of(token, before.version)
+            newest = self._log.newest() or before
+            commit = self._guard.landing(token, before.version, newest.version, _WRITES)
             if commit is None:
                 self._admitted()
                 raise LandingOvertaken(
@@ -139,14 +141,3 @@ class ChangelogTable:
                 "or choose another warehouse"
             )
         return newest
-
-    def _commit_of(self, token: str, before: int) -> Commit | None:
-        for commit in self._log.commits_down(self._log_version(), before + 1):
-            mark = landing_mark(commit)
-            if mark is not None and mark["landing"] == token and commit.operation == "WRITE":
-                return commit
-        return None
-
-    def _log_version(self) -> int:
-        newest = self._log.newest()
-        return -1 if newest is None else newest.version

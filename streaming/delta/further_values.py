@@ -131,9 +131,9 @@ def live(table: DataFrame) -> DataFrame:
     return table.where(is_live()) if is_marked(table.schema) else table
 
 
-def is_live() -> Column:
-    """Of a row of a table that has the mark."""
-    return ~F.coalesce(F.col(DELETED), F.lit(False))
+def is_live(of: str = "") -> Column:
+    """Of a row of a table that has the mark. ``of``: what stands before its columns, ``t.`` say."""
+    return ~F.coalesce(F.col(f"{of}{DELETED}"), F.lit(False))
 
 
 def _type(column: FurtherColumn) -> StructField:

@@ -26,9 +26,10 @@ from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from streaming.column_names import DELETED, KEY, OP, quoted
+from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, matched
 from streaming.delta.delta_log import USER_METADATA, configured, record
+from streaming.delta.further_values import is_live
 from streaming.delta.row_writer import Batch, Source
 from streaming.keys.ranges import RANGES_MAX, Range, cover
 
@@ -179,8 +180,7 @@ class DeltaMerge:
             return builder.whenNotMatchedBySourceDelete()
         assert self.soft.emptied, "who replaces knows when the rows went"
         marks = {quoted(name): value for name, value in self.soft.emptied.items()}
-        live = ~F.coalesce(F.col(f"t.{DELETED}"), F.lit(False))
-        return builder.whenNotMatchedBySourceUpdate(live, cast("Any", marks))
+        return builder.whenNotMatchedBySourceUpdate(is_live("t."), cast("Any", marks))
 
     def _rows_of(self, source: Source) -> tuple[DataFrame | None, Found, Callable[[], None]]:
         """What is to be merged (None: nothing); what its READs have found; and what frees the frame afterwards."""

@@ -43,7 +43,7 @@ from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Kn
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_writing import SMALL_BYTES, Landing, Writing
-from streaming.delta.table_guard import TableGuard, landing_mark
+from streaming.delta.table_guard import TableGuard
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.keys.ranges import Range
 from streaming.layout import AnyLayout, TablePlan
@@ -335,7 +335,7 @@ class StateTable:
         app_id, batch_id = landing.batch.app_id, landing.batch.batch_id
         with state_merge.transaction(self._session, app_id, batch_id, landing.batch.user_metadata):
             attempts(first, again, admit=self._admitted)
-        commit = self._commit_of(token, before)
+        commit = self._guard.landing(token, before, self._existing().version, _WRITES)
         if commit is None:
             self._writing.files = None
             self._admitted()
@@ -369,15 +369,6 @@ class StateTable:
     def takes_added(self, known: Known) -> bool:
         """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
         return self._writing.choose("merge", known, self._existing(), adds=True).by is By.UPSERT
-
-    def _commit_of(self, token: str, before: int) -> Commit | None:
-        newest = self._existing().version
-        for commit in self._log.commits_down(newest, before + 1):
-            mark = landing_mark(commit)
-            # Whatever Delta does behind it (auto compaction, say) carries the same mark.
-            if mark is not None and mark["landing"] == token and commit.operation in _WRITES:
-                return commit
-        return None
 
     def _ours(self, table: Snapshot) -> StructType:
         """The columns that the plan of this version knows."""

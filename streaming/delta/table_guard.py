@@ -14,7 +14,7 @@ Invariant: the owner is set in a transaction that began at the version in which 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from streaming.delta.attempts import attempts
@@ -113,6 +113,15 @@ class TableGuard:
         said = {"landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
         # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
         return json.dumps({**self.mark(), **said}, separators=(",", ":")).replace("$", "\\u0024")
+
+    def landing(self, token: str, before: int, upto: int, operations: Collection[str]) -> Commit | None:
+        """The landing's commit with this ``token``, behind the version ``before`` and up to ``upto``: it is of one of
+        the ``operations``, as whatever Delta does behind it (auto compaction, say) carries the same mark."""
+        for commit in self._log.commits_down(upto, before + 1):
+            mark = landing_mark(commit)
+            if mark is not None and mark["landing"] == token and commit.operation in operations:
+                return commit
+        return None
 
     def _must_take(self, table: Snapshot) -> bool:
         """Whether the table must still be made this engine's, and may be; False where it is. Raises `TableOwned`."""

@@ -125,7 +125,8 @@ def _renderers(of: Writer, form: Form, comma: str) -> dict[int, Render]:
         MIN_KEY: _constant('{"$minKey": 1}'),
         MAX_KEY: _constant('{"$maxKey": 1}'),
     }
-    of_version = _version_1(comma) if form is Form.STRICT else _version_2(comma)
+    texts = _VERSION_1 if form is Form.STRICT else _VERSION_2
+    of_version = {tag: _of_two(_PARTS[tag], text, comma) for tag, text in texts.items()}
     numbers = {
         Form.STRICT: _STRICT_NUMBERS,
         Form.CANONICAL: _CANONICAL_NUMBERS,
@@ -134,36 +135,14 @@ def _renderers(of: Writer, form: Form, comma: str) -> dict[int, Render]:
     return {**common, **of_version, **numbers[form]}
 
 
-def _version_1(comma: str) -> dict[int, Render]:
-    def binary(raw: bytes, at: int) -> str:
-        data, subtype = _binary(raw, at)
-        return f'{{"$binary": "{data}"{comma}"$type": "{subtype:02x}"}}'
+def _of_two(parts: Callable[[bytes, int], tuple[str, str]], text: str, comma: str) -> Render:
+    """A value that has two parts, in a ``text`` with places for the first, the comma and the second."""
 
-    def regex(raw: bytes, at: int) -> str:
-        pattern, options = _regex(raw, at)
-        return f'{{"$regex": {pattern}{comma}"$options": {options}}}'
+    def render(raw: bytes, at: int) -> str:
+        first, second = parts(raw, at)
+        return text % (first, comma, second)
 
-    def pointer(raw: bytes, at: int) -> str:
-        name, identity = _db_pointer(raw, at)
-        return f'{{"$ref": {name}{comma}"$id": {{"$oid": "{identity}"}}}}'
-
-    return {BINARY: binary, REGEX: regex, DB_POINTER: pointer}
-
-
-def _version_2(comma: str) -> dict[int, Render]:
-    def binary(raw: bytes, at: int) -> str:
-        data, subtype = _binary(raw, at)
-        return f'{{"$binary": {{"base64": "{data}"{comma}"subType": "{subtype:02x}"}}}}'
-
-    def regex(raw: bytes, at: int) -> str:
-        pattern, options = _regex(raw, at)
-        return f'{{"$regularExpression": {{"pattern": {pattern}{comma}"options": {options}}}}}'
-
-    def pointer(raw: bytes, at: int) -> str:
-        name, identity = _db_pointer(raw, at)
-        return f'{{"$dbPointer": {{"$ref": {name}{comma}"$id": {{"$oid": "{identity}"}}}}}}'
-
-    return {BINARY: binary, REGEX: regex, DB_POINTER: pointer}
+    return render
 
 
 def _constant(text: str) -> Render:
@@ -178,12 +157,12 @@ def _string(raw: bytes, at: int) -> str:
     return json_string(_text(raw, at).decode(errors="replace"))
 
 
-def _binary(raw: bytes, at: int) -> tuple[str, int]:
-    """In base64, and its subtype. Old binary data has a second length within, where it is sound."""
+def _binary(raw: bytes, at: int) -> tuple[str, str]:
+    """In base64, and its subtype in hexadecimal. Old binary data has a second length within, where it is sound."""
     data, subtype = raw[at + 5 : at + 5 + length_at(raw, at)], raw[at + 4]
     if subtype == _OLD_BINARY and len(data) >= 4 and length_at(data, 0) == len(data) - 4:
         data = data[4:]
-    return b64encode(data).decode("ascii"), subtype
+    return b64encode(data).decode("ascii"), f"{subtype:02x}"
 
 
 def _regex(raw: bytes, at: int) -> tuple[str, str]:
@@ -239,6 +218,17 @@ def _date_relaxed(raw: bytes, at: int) -> str:
     return f'{{"$date": "{text.removesuffix("+00:00")}Z"}}'
 
 
+_PARTS = {BINARY: _binary, REGEX: _regex, DB_POINTER: _db_pointer}
+_VERSION_1 = {
+    BINARY: '{"$binary": "%s"%s"$type": "%s"}',
+    REGEX: '{"$regex": %s%s"$options": %s}',
+    DB_POINTER: '{"$ref": %s%s"$id": {"$oid": "%s"}}',
+}
+_VERSION_2 = {
+    BINARY: '{"$binary": {"base64": "%s"%s"subType": "%s"}}',
+    REGEX: '{"$regularExpression": {"pattern": %s%s"options": %s}}',
+    DB_POINTER: '{"$dbPointer": {"$ref": %s%s"$id": {"$oid": "%s"}}}',
+}
 _STRICT_NUMBERS: dict[int, Render] = {
     INT32: _int32,
     INT64: _long_wrapped,

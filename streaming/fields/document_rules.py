@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import replace
-from itertools import pairwise
 from struct import Struct as Packed
 
 from streaming.bson.elements import (
@@ -30,8 +29,8 @@ from streaming.bson.elements import (
     OBJECT_ID,
     STRING,
     UNDEFINED,
+    documents_of,
     elements,
-    starts_of,
 )
 from streaming.fields.rules import RENAMES, CollectionRules, FieldRuleError, FieldRules, Kind
 from streaming.fields.tree import Node, tree_of
@@ -93,8 +92,7 @@ class DocumentRules:
         """Documents that lie one behind the other. Raises as `document` does."""
         if not self.concerns(raw):
             return raw
-        starts = starts_of(raw)
-        return b"".join(self.document(raw[at:end]) for at, end in pairwise([*starts, len(raw)]))
+        return b"".join(map(self.document, documents_of(raw)))
 
     def value(self, tag: int, payload: bytes, node: Node, path: str) -> tuple[int, bytes]:
         """BSON type and bytes that become of a field's value of type ``tag`` and with the bytes ``payload``. ``node``

@@ -191,17 +191,14 @@ class ChangeRange:
         return {"startAtOperationTime": Timestamp(first.t, first.i)}
 
     def _keep_token(self, reply: Reply, events: list[Event], run: _Run) -> None:
-        # Once past the end, the reply's own token lies behind an event that is not ours: the last one of ours counts.
-        if run.ended_inside and events:
-            self.token = events[-1][3][b"_id"]
-        elif run.invalidated is not None:
+        if run.invalidated is not None:
             self.token = run.invalidated
-        elif run.within_event:
+        elif run.ended_inside or run.within_event:
+            # The reply's own token lies behind an event that is not ours, or one that is to be read again from its
+            # first fragment: the last one of ours counts.
             if events:
-                self.token = events[-1][3][
-                    b"_id"
-                ]  # the one that has begun is read again from its first fragment
-        elif not run.ended_inside and reply.token is not None:
+                self.token = events[-1][3][b"_id"]
+        elif reply.token is not None:
             self.token = reply.token
 
     def _large(self, pool: ThreadPoolExecutor, error: PyMongoError) -> Generator[list[Event], None, bool]:
@@ -209,11 +206,10 @@ class ChangeRange:
         whether that is so. Raises EventTooLargeError where such an event is not asked for."""
         try:
             with closing(_Run(self._uri, self._spec.keys(), self._end, pool)) as run:
-                for reply, events in run.replies(self._resume()):
+                for _, events in run.replies(self._resume()):
                     if events:
                         if self._spec.oversize != "skip":
                             raise as_source_error(error, self._too_large(events[0]))
-                        self._keep_token(reply, events, run)
                         self.token = events[0][3][b"_id"]
                         yield events
                         return False

@@ -281,9 +281,8 @@ class RowBuilder:
         bare = self._wide and operation == b"update" and b"updateDescription" not in fields
         op, word = ("u", OVERSIZED_EVENT) if bare or OVERSIZED in fields else _OPERATIONS[operation]
         ruled = fields if rules is None else _ruled(fields, rules)
-        if (
-            self._wide and not self._raises
-        ):  # who tells events writes all of them, and meets what is damaged there
+        if self._wide and not self._raises:
+            # Who tells events writes all of them, and would meet what is damaged there.
             for name in _DOCUMENTS.intersection(ruled):
                 check(ruled[name])
         key = fields.get(b"documentKey")

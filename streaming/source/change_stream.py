@@ -24,7 +24,7 @@ share nothing but the options.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -222,7 +222,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
-                numbered = (rows.numbered(map(without_document, events)) for events in changes)
+                numbered = map(rows.numbered, self._with_large(changes))
                 fill = None if lookup is None else lookup.filled
                 newest: NewestEvents | None = None
                 if options.latest:
@@ -233,6 +233,12 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 token = changes.token
         if options.trailer:
             yield rows.trailer(partition.end, token, partition.splits)
+
+    def _with_large(self, changes: ChangeRange) -> Iterable[Iterable[Event]]:
+        """What too large events become, which come only where they are to be skipped."""
+        if self._options.stream.oversize != "skip":
+            return changes
+        return (map(without_document, events) for events in changes)
 
     def _passes(self, event: Event) -> bool:
         """What must be seen event by event, although only the newest of each document are asked for."""

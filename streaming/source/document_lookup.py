@@ -26,7 +26,7 @@ from bson.timestamp import Timestamp
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from streaming.bson.elements import starts_of
+from streaming.bson.elements import documents_of
 from streaming.bson.raw_fields import Element, document_of
 from streaming.decode.keys import key_at
 from streaming.keys.keys import key_of_document
@@ -178,6 +178,4 @@ def _one_of(document_keys: Sequence[bytes]) -> RawBSONDocument:
 
 def _keyed(batch: bytes) -> Iterator[tuple[str, bytes]]:
     """Documents that lie one behind the other, each with the key of its id."""
-    starts = starts_of(batch)
-    for at, end in zip(starts, [*starts[1:], len(batch)], strict=True):
-        yield key_at(batch, at), batch[at:end]
+    return ((key_at(document, 0), document) for document in documents_of(batch))

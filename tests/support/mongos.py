@@ -14,24 +14,17 @@ What it cannot show is in docs/ARCHITECTURE.md (Known limits).
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import bson
-from bson.codec_options import CodecOptions, DatetimeConversion
-from pymongo.uri_parser import parse_uri
 
-_HEADER = struct.Struct("<iiii")
-_REPLY = struct.Struct("<iqii")
-_OP_REPLY, _OP_QUERY, _OP_MSG = 1, 2004, 2013
-_NO_REPLY = 2
-_CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
-    datetime_conversion=DatetimeConversion.DATETIME_MS, tz_aware=True
-)
+from tests.support.wire import answer, document_of, is_silent, proxy_before, receive, with_document
+
 _OF_REPLICA_SETS = (
     *("hosts", "passives", "arbiters", "setName", "setVersion", "secondary", "primary", "me", "electionId"),
     *("lastWrite", "topologyVersion", "isreplicaset"),
@@ -104,90 +97,26 @@ def _set(document: dict[str, Any], path: str, value: Any) -> None:
 @contextmanager
 def mongos_before(uri: str) -> Iterator[Mongos]:
     """The proxy before the (only) server of a replica set."""
-    upstream = parse_uri(uri)["nodelist"][0]
     mongos = Mongos()
-    listener = socket.create_server(("127.0.0.1", 0))
-    mongos.uri = f"mongodb://127.0.0.1:{listener.getsockname()[1]}/"
-    open_: list[socket.socket] = []
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                server = socket.create_connection(upstream)
-                for end in (client, server):
-                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                open_.extend((client, server))
-                threading.Thread(target=_serve, args=(mongos, client, server), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
+    with proxy_before(uri, partial(_serve, mongos)) as port:
+        mongos.uri = f"mongodb://127.0.0.1:{port}/"
         yield mongos
-    finally:
-        listener.close()
-        for end in open_:
-            end.close()
 
 
 def _serve(mongos: Mongos, client: socket.socket, server: socket.socket) -> None:
-    with client, server, suppress(OSError):
-        while (message := _receive(client)) is not None:
-            command = _command_of(message)
-            scripted = _scripted(mongos, command)
-            if scripted is not None:
-                client.sendall(_answer(message, scripted))
-                continue
-            server.sendall(message)
-            if _silent(message):
-                continue
-            reply = _receive(server)
-            if reply is None:
-                return
-            client.sendall(_rewritten(mongos, command, reply))
-
-
-def _receive(end: socket.socket) -> bytes | None:
-    header = _exactly(end, _HEADER.size)
-    if header is None:
-        return None
-    rest = _exactly(end, _HEADER.unpack(header)[0] - _HEADER.size)
-    return None if rest is None else header + rest
-
-
-def _exactly(end: socket.socket, size: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < size:
-        more = end.recv(size - len(data))
-        if not more:
-            return None
-        data += more
-    return bytes(data)
-
-
-def _body_at(message: bytes) -> int:
-    """Where the one document of a message begins that is a command or a reply."""
-    kind = _HEADER.unpack_from(message)[3]
-    if kind == _OP_MSG:
-        assert message[20] == 0, "the driver puts the command first"
-        return 21
-    if kind == _OP_QUERY:
-        return message.index(b"\0", 20) + 1 + 8
-    assert kind == _OP_REPLY, f"opcode {kind}"
-    return _HEADER.size + _REPLY.size
-
-
-def _document_at(message: bytes, at: int) -> bytes:
-    return message[at : at + struct.unpack_from("<i", message, at)[0]]
-
-
-def _command_of(message: bytes) -> dict[str, Any]:
-    return bson.decode(_document_at(message, _body_at(message)), _CODEC)
-
-
-def _silent(message: bytes) -> bool:
-    return bool(
-        _HEADER.unpack_from(message)[3] == _OP_MSG and struct.unpack_from("<I", message, 16)[0] & _NO_REPLY
-    )
+    while (message := receive(client)) is not None:
+        command = document_of(message)
+        scripted = _scripted(mongos, command)
+        if scripted is not None:
+            client.sendall(answer(message, scripted))
+            continue
+        server.sendall(message)
+        if is_silent(message):
+            continue
+        reply = receive(server)
+        if reply is None:
+            return
+        client.sendall(_rewritten(mongos, command, reply))
 
 
 def _scripted(mongos: Mongos, command: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -197,29 +126,16 @@ def _scripted(mongos: Mongos, command: Mapping[str, Any]) -> dict[str, Any] | No
     return None
 
 
-def _answer(message: bytes, document: Mapping[str, Any]) -> bytes:
-    body = struct.pack("<IB", 0, 0) + bson.encode(document)
-    return _HEADER.pack(_HEADER.size + len(body), 0, _HEADER.unpack_from(message)[1], _OP_MSG) + body
-
-
 def _rewritten(mongos: Mongos, command: Mapping[str, Any], reply: bytes) -> bytes:
     name = next(iter(command)).lower()
     if name in ("hello", "ismaster"):
-        hello = {n: v for n, v in _command_of(reply).items() if n not in _OF_REPLICA_SETS}
-        return _with_body(reply, {**hello, "msg": "isdbgrid"})
+        hello = {n: v for n, v in document_of(reply).items() if n not in _OF_REPLICA_SETS}
+        return with_document(reply, {**hello, "msg": "isdbgrid"})
     if name not in ("aggregate", "getmore"):
         return reply
-    answer = _command_of(reply)
-    cursor = answer.get("cursor", {})
+    said = document_of(reply)
+    cursor = said.get("cursor", {})
     events = [e for e in cursor.get("firstBatch", cursor.get("nextBatch", [])) if "operationType" in e]
     for event in events:
         mongos.rewrite(event)
-    return _with_body(reply, answer) if events else reply
-
-
-def _with_body(reply: bytes, document: Mapping[str, Any]) -> bytes:
-    at = _body_at(reply)
-    old = _document_at(reply, at)
-    _, number, to, kind = _HEADER.unpack_from(reply)
-    whole = reply[_HEADER.size : at] + bson.encode(document) + reply[at + len(old) :]
-    return _HEADER.pack(_HEADER.size + len(whole), number, to, kind) + whole
+    return with_document(reply, said) if events else reply

@@ -8,16 +8,14 @@ of fragments but the last lead nowhere, so a reader that went on behind one woul
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from pymongo.uri_parser import parse_uri
-
 from streaming.source.split_events import SPLITS_FROM
-from tests.support.mongos import _answer, _command_of, _receive, _silent, _with_body
+from tests.support.wire import answer, document_of, is_silent, proxy_before, receive, with_document
 
 _STAGE = "$changeStreamSplitLargeEvent"
 
@@ -34,46 +32,28 @@ class _Splitting:
 @contextmanager
 def splitting(uri: str) -> Iterator[tuple[str, _Splitting]]:
     """The address of the proxy before the (only) server of a replica set; and what it has done."""
-    upstream, state = parse_uri(uri)["nodelist"][0], _Splitting()
-    listener = socket.create_server(("127.0.0.1", 0))
-    open_: list[socket.socket] = [listener]
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                server = socket.create_connection(upstream)
-                open_.extend((client, server))
-                threading.Thread(target=_serve, args=(state, client, server), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield f"mongodb://127.0.0.1:{listener.getsockname()[1]}/?directConnection=true", state
-    finally:
-        for end in open_:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+    state = _Splitting()
+    with proxy_before(uri, partial(_serve, state)) as port:
+        yield f"mongodb://127.0.0.1:{port}/?directConnection=true", state
 
 
 def _serve(state: _Splitting, client: socket.socket, server: socket.socket) -> None:
-    with client, server, suppress(OSError):
-        while (message := _receive(client)) is not None:
-            command = _command_of(message)
-            if (kept := state.rest.pop(command.get("getMore", 0), None)) is not None:
-                client.sendall(_answer(message, _batch(command["getMore"], *kept)))
-                continue
-            splits = any(_STAGE in stage for stage in command.get("pipeline", []))
-            if splits:
-                command["pipeline"] = [stage for stage in command["pipeline"] if _STAGE not in stage]
-                message = _with_body(message, command)
-            server.sendall(message)
-            if _silent(message):
-                continue
-            reply = _receive(server)
-            if reply is None:
-                return
-            client.sendall(_rewritten(state, command, reply, splits=splits))
+    while (message := receive(client)) is not None:
+        command = document_of(message)
+        if (kept := state.rest.pop(command.get("getMore", 0), None)) is not None:
+            client.sendall(answer(message, _batch(command["getMore"], *kept)))
+            continue
+        splits = any(_STAGE in stage for stage in command.get("pipeline", []))
+        if splits:
+            command["pipeline"] = [stage for stage in command["pipeline"] if _STAGE not in stage]
+            message = with_document(message, command)
+        server.sendall(message)
+        if is_silent(message):
+            continue
+        reply = receive(server)
+        if reply is None:
+            return
+        client.sendall(_rewritten(state, command, reply, splits=splits))
 
 
 def _batch(cursor: int, events: list[dict[str, Any]], token: Any) -> dict[str, Any]:
@@ -85,10 +65,10 @@ def _rewritten(state: _Splitting, command: dict[str, Any], reply: bytes, *, spli
     name = next(iter(command))
     if name.lower() not in ("buildinfo", "aggregate", "getmore"):
         return reply
-    answer = _command_of(reply)
+    said = document_of(reply)
     if name.lower() == "buildinfo":
-        return _with_body(reply, {**answer, "versionArray": [*SPLITS_FROM, 0]})
-    cursor = answer.get("cursor", {})
+        return with_document(reply, {**said, "versionArray": [*SPLITS_FROM, 0]})
+    cursor = said.get("cursor", {})
     if splits:
         state.cursors.add(cursor["id"])
     batch = "firstBatch" if "firstBatch" in cursor else "nextBatch"
@@ -99,7 +79,7 @@ def _rewritten(state: _Splitting, command: dict[str, Any], reply: bytes, *, spli
     now, later = parts[: len(parts) // 2], parts[len(parts) // 2 :]
     state.rest[cursor["id"]] = later, cursor["postBatchResumeToken"]
     cursor[batch], cursor["postBatchResumeToken"] = now, now[-1]["_id"]
-    return _with_body(reply, answer)
+    return with_document(reply, said)
 
 
 def _fragments(event: dict[str, Any]) -> list[dict[str, Any]]:

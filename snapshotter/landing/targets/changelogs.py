@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.core.values.effects import Closing
-from snapshotter.landing.frames import frame_of, in_landing_pool
+from snapshotter.landing.frames import STREAMED, frame_of, in_landing_pool, not_superseded
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.targets.side_by_side import land_each, naming_lost_buffers
 from snapshotter.landing.targets.target import (
@@ -38,7 +38,7 @@ from snapshotter.landing.targets.target import (
     Need,
     Promise,
 )
-from snapshotter.reading.chunk_reader import DOCUMENT
+from snapshotter.reading.chunk_reader import DOCUMENT, distinct
 from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.table_identity import Owner
@@ -174,7 +174,7 @@ def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope)
     closings = [closing for closing in batch.closings if not closing.superseded]
     if not closings:
         return None
-    buffers = {id(b): b for b in (batch.buffers[c.window.id] for c in closings)}.values()
+    buffers = distinct(batch.buffers[closing.window.id] for closing in closings)
     documents = reduce(DataFrame.unionByName, [buffer.documents for buffer in buffers])
     windows = F.broadcast(frame_of(spark, _windows(closings, batch)))
     reads = documents.withColumnsRenamed({DOCUMENT: "document", "_window": "_number"}).join(
@@ -182,8 +182,7 @@ def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope)
     )
     streamed = _streamed(spark, batch, envelope)
     if streamed is not None:
-        newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("cluster_time"))
-        reads = reads.join(F.broadcast(streamed), newer, "left_anti")
+        reads = not_superseded(reads, streamed, F.col("_streamed_time") > F.col("cluster_time"))
     return reads.drop("_number")
 
 
@@ -207,17 +206,16 @@ def _windows(closings: Iterable[Closing], batch: CollectionContents) -> pa.Table
 def _streamed(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
     """Key and time of every event that was told since the windows were registered, or is in this batch; None without
     any."""
-    names = ["_streamed_key", "_streamed_time"]
     kept = [table for table in batch.told if table.num_rows]
-    frames = [frame_of(spark, pa.concat_tables(kept).rename_columns(names))] if kept else []
+    frames = [frame_of(spark, pa.concat_tables(kept).rename_columns(STREAMED))] if kept else []
     if batch.events is not None:
         newest = keys_told(batch.events, envelope).groupBy("_key").agg(F.max("cluster_time"))
-        frames.append(newest.toDF(*names))
+        frames.append(newest.toDF(*STREAMED))
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
 def _files(batch: CollectionContents) -> int:
     """How many files a batch is written to at most, so that small batches leave one."""
-    read = {id(b): b for b in (batch.buffers[c.window.id] for c in batch.closings)}.values()
+    read = distinct(batch.buffers[closing.window.id] for closing in batch.closings)
     size = batch.size_bytes + sum(trailer.size_bytes for buffer in read for trailer in buffer.trailers)
     return max(1, -(-size // _FILE_BYTES))

@@ -166,8 +166,8 @@ class DeadLetterTable:
             yield _of_events(batch.dead).withColumn("letter", F.col("trailer"))
         if self._events and any(row["operation_type"] == OVERSIZED_EVENT for row in batch.rows):
             large = _of_events(batch.events.where(F.col("operation_type") == OVERSIZED_EVENT))
-            said = {"stage": Where.STREAM, "error": _TOO_LARGE}
-            yield large.withColumns({"document": F.lit(None), **{n: F.lit(text) for n, text in said.items()}})
+            said = {"stage": F.lit(Where.STREAM), "error": F.lit(_TOO_LARGE), "document": F.lit(None)}
+            yield large.withColumns(said)
 
     def _undecoded(self, batch: BatchContents, landed: Landed) -> Iterator[DataFrame]:
         """What state tables could not decode: the bytes are in the batch."""
@@ -189,7 +189,7 @@ class DeadLetterTable:
 
 def dead_in(buffer: Buffer, window: WindowId) -> int:
     """How many documents of this window could not be processed."""
-    return sum(trailer.dead for trailer in buffer.trailers if trailer.number == window.number)
+    return sum(trailer.dead for trailer in buffer.trailers_of(window))
 
 
 def _of_events(events: DataFrame) -> DataFrame:
@@ -241,12 +241,11 @@ def _rows(
 
 def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
     raw = made["document"]
-    if made["letter"] is None and raw is None:
-        letter = DeadLetter(Where(made["stage"]), made["error"])
-    elif made["letter"] is None:  # a state table could not decode it
-        letter = DeadLetter(Where(made["stage"]), made["error"], raw, len(raw), sha256(raw).hexdigest())
-    else:
+    if made["letter"] is not None:
         letter = DeadLetter.from_text(made["letter"])
+    else:  # a state table could not decode it, or it has no document that might be kept
+        size, digest = (0, None) if raw is None else (len(raw), sha256(raw).hexdigest())
+        letter = DeadLetter(Where(made["stage"]), made["error"], raw, size, digest)
     key = made["key"] if made["key"] is not None else letter.id
     return {
         **fixed,

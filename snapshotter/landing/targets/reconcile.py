@@ -33,9 +33,9 @@ from pyspark.sql import functions as F
 from snapshotter.core.values.chunks import KeyList, KeyRange, span_of
 from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.frames import frame_of
+from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.stale_rows import id_part
-from snapshotter.reading.chunk_reader import Buffer, is_trailer
+from snapshotter.reading.chunk_reader import Buffer, distinct, is_trailer
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import ranges_of
@@ -95,9 +95,8 @@ def missing_rows(
     keys = _keys_within(spark, table, reconciling)
     keys = keys.join(_reads(spark, standing, buffers), "_key", "left_anti")
     if streamed.num_rows:
-        newer = F.broadcast(frame_of(spark, streamed.rename_columns(["_streamed_key", "_streamed_time"])))
-        counts_for = F.col("_rows_too") | (F.col("_streamed_time") > F.col("_low"))
-        keys = keys.join(newer, (F.col("_key") == F.col("_streamed_key")) & counts_for, "left_anti")
+        newer = F.col("_rows_too") | (F.col("_streamed_time") > F.col("_low"))
+        keys = not_superseded(keys, frame_of(spark, streamed.rename_columns(STREAMED)), newer)
     missing = held(keys.dropDuplicates(["_key"]))
     numbers = {c.window.id.number: c.window.id for c in reconciling}
     counts = {numbers[row[0]]: row[1] for row in missing.groupBy("_window").count().collect()}
@@ -152,7 +151,7 @@ def _with_least(target: KeyRange) -> bool:
 def _has_keyless(closing: Closing, buffers: Mapping[WindowId, Buffer]) -> bool:
     """Whether a document was there of which nobody knows the key."""
     window = closing.window.id
-    return any(t.keyless for t in buffers[window].trailers if t.number == window.number)
+    return any(trailer.keyless for trailer in buffers[window].trailers_of(window))
 
 
 def _reads(spark: SparkSession, closings: Sequence[Closing], buffers: Mapping[WindowId, Buffer]) -> DataFrame:
@@ -161,6 +160,6 @@ def _reads(spark: SparkSession, closings: Sequence[Closing], buffers: Mapping[Wi
     windows = F.broadcast(frame_of(spark, numbers))
     frames = [
         buffer.frame.where(~is_trailer()).join(windows, "_window", "left_semi").select("_key")
-        for buffer in {id(b): b for b in (buffers[c.window.id] for c in closings)}.values()
+        for buffer in distinct(buffers[c.window.id] for c in closings)
     ]
     return reduce(DataFrame.unionByName, frames)

@@ -35,17 +35,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.core.values.chunks import KeyRange
-from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.frames import frame_of
+from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.decoded_events import decoded
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
-from snapshotter.reading.chunk_reader import Trailer
+from snapshotter.reading.chunk_reader import Trailer, distinct
 from streaming.delta.comparison import NOTHING_FOUND, Found
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
@@ -159,7 +158,7 @@ def _reads(
     lows = {c.window.id: c.low.to_int() for c in batch.closings if not c.superseded}
     if not lows:
         return None
-    buffers = {id(b): b for b in (batch.buffers[w] for w in lows)}.values()
+    buffers = distinct(batch.buffers[w] for w in lows)
     layout, plan = opened.table.layout, opened.known_plan()
     frames = [layout.reshape(b.rows, b.plan, plan) for b in buffers]
     # Joined, not written into the plan: with literals every window would be compiled anew. What a buffer holds of
@@ -173,9 +172,8 @@ def _reads(
     files = _files(sum(c.window.rows for c in batch.closings), spark.sparkContext.defaultParallelism)
     if kept.num_rows == 0:
         return reads.coalesce(files)
-    streamed = frame_of(spark, kept.rename_columns(["_streamed_key", "_streamed_time"]))
-    newer = (F.col("_key") == F.col("_streamed_key")) & (F.col("_streamed_time") > F.col("_cluster_time"))
-    return reads.join(F.broadcast(streamed), newer, "left_anti").coalesce(files)
+    streamed = frame_of(spark, kept.rename_columns(STREAMED))
+    return not_superseded(reads, streamed, F.col("_streamed_time") > F.col("_cluster_time")).coalesce(files)
 
 
 def _commit(
@@ -342,12 +340,7 @@ def _spans_read(batch: CollectionContents) -> list[Range]:
 
 def _trailers(batch: CollectionContents) -> list[Trailer]:
     """Of each partition of the windows that close."""
-    return [t for c in batch.closings for t in _trailers_of(batch, c)]
-
-
-def _trailers_of(batch: CollectionContents, closing: Closing) -> list[Trailer]:
-    window = closing.window.id
-    return [t for t in batch.buffers[window].trailers if t.number == window.number]
+    return [t for c in batch.closings for t in batch.buffers[c.window.id].trailers_of(c.window.id)]
 
 
 def _appends(batch: CollectionContents) -> bool:
@@ -360,6 +353,6 @@ def _appends(batch: CollectionContents) -> bool:
         c.proven_new
         and not c.reconcile
         and isinstance(c.window.target, KeyRange)
-        and all(t.unique for t in _trailers_of(batch, c))
+        and all(t.unique for t in batch.buffers[c.window.id].trailers_of(c.window.id))
         for c in batch.closings
     )
