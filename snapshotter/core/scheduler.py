@@ -275,6 +275,8 @@ class Scheduler:
 
     def _fill(self, request: RequestProgress, task: TaskProgress, sharers: int) -> list[Effect]:
         """Windows for this collection, until it has its share among so many, or all are taken."""
+        if task.reconcile and task.filter is not None and self.landing is not None:
+            return []  # it reads the documents of the table's rows, and those of the batch in hand are not there yet
         scan = self._scan_of(request, task)
         slots = self._slots(scan)
         share = max(1, slots // sharers)

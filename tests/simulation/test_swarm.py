@@ -31,6 +31,14 @@ MET = {
         open_document_lost=0.0031, lag=10, yields=True, paced=True, altered=0.0075, optimized=0.0083, heal=0.2,
         repairs=True, lost=0.0241, late=0.0855,
     ),
+    # A window under a filter looked for the table's rows while a batch landed one, and took it for missing at source.
+    "a row of the batch in hand": Scenario(
+        seed=900002234, strategy="insert_delete", collections=3, keys=13, preloaded=0.9, collation=0.5, chunk_docs=2,
+        windows_in_flight=2, attempts=4, ticks=100, writes=0.1, requests=1, filtered=0.2996, urgent=0.5613,
+        impatient=0.0, again=0.0086, together=0.6809, kept=0, crash=0.0004, drain=0.0018, read_fails=0.0491,
+        read_fails_definitely=0.0311, open_fails=0.0753, buffers_lost=0.0575, open_document_lost=0.0109, lag=3,
+        paced=True, optimized=0.0148, heal=0.2, lost=0.07,
+    ),
 }  # fmt: skip
 """Worlds in which something was found that is mended."""
 
