@@ -24,6 +24,7 @@ def how_to_read(context: RunContext) -> dict[str, Any]:
         "layout": config.layout,
         "plan_for": context.tables.plan,
         "rows_in": context.tables.keys_within,
+        "captures": config.captures_data,
         "failures": DocumentFailures(config.failures.fails, context.hints.request_batch),
         "readers": config.limits.readers,
         "reads_shared": 1 if exact is None else max(1, _READ_AT_ONCE // exact),

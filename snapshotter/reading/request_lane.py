@@ -42,7 +42,7 @@ from snapshotter.core.values.inputs import (
 )
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
-from snapshotter.errors import cause_of
+from snapshotter.errors import DefiniteError, cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
 from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, ReadJob, SubRange, read
@@ -79,6 +79,7 @@ class Lane:
     layout: AnyLayout
     plan_for: Callable[[Namespace], TablePlan]
     rows_in: Callable[[Namespace, Target], Sequence[str]]
+    captures: Callable[[Namespace], bool]
     report: Callable[[Input], None]
     suspend: Callable[[TableUnusable], object]
     failures: DocumentFailures
@@ -296,6 +297,14 @@ class Lane:
         sizes = docs, document_bytes
         self._report(ChunksPlanned(*task, bounds, probe.exhausted, effect.resumed, *sizes))
 
+    def _check_captured(self, namespace: Namespace) -> None:
+        """A request is accepted for what is captured then; an engine that starts under other lists finds it there."""
+        if not self.captures(namespace):
+            raise DefiniteError(
+                f"{namespace} is not captured any more, so no change would keep right what is read: include it again "
+                f"and resume the request, or leave it"
+            )
+
     def _release(self, window: WindowId) -> None:
         buffer = self.buffers.pop(window, None)
         if buffer is not None:
@@ -310,6 +319,7 @@ class Lane:
                 delay, failed = 0.5, 0
                 while not self._stopped.is_set():
                     try:
+                        self._check_captured(effect.namespace)
                         handle(effect)
                         break
                     except Exception as error:  # noqa: BLE001 - whatever it is, it ends this task, not the lane

@@ -9,7 +9,7 @@ import pytest
 from snapshotter.engine import engine as engines
 from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.errors import ConfigurationError
-from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+from tests.support.engines import SECONDS, Gate, Lab, Reads, lab, limits, reads, task_of
 
 __all__ = ["lab", "reads"]
 
@@ -49,6 +49,33 @@ def test_a_collection_that_is_included_later_is_read(lab: Lab, reads: Reads) -> 
         assert (task.namespace.collection, task.deleted, task.reconcile) == ("people", 1, True)
         engine.catch_up(SECONDS)
     lab.assert_equal("orders", "people", "born")
+
+
+def test_a_request_for_what_is_captured_no_more_reads_nothing_of_it(lab: Lab, reads: Reads) -> None:
+    """No change would keep right what it reads. Its other collections are read; once it is included again, it may be
+    resumed."""
+    lab.with_options("cluster_time", snapshot__mode="no_data")
+    lab.tune = limits(5, 1)
+    for name in ("orders", "people"):
+        lab.collection(name).insert_many([{"_id": n} for n in range(25)])
+    reads.before = gate = Gate(lambda number, job: job.namespace.collection == "people" and number == 1)
+    with capturing(lab, "orders", "people").running() as engine:
+        name = engine.execute_snapshot(lab.name("people"), lab.name("orders"))
+        gate.stop_here(engine)
+    landed = len(lab.rows("people"))
+    assert landed < 25
+    count = len(reads.jobs)
+    with capturing(lab, "orders").running() as engine:
+        people, orders = engine.wait(name, SECONDS).tasks
+        assert (people.state, orders.state) == ("failed", "done")
+        assert "is not captured any more" in str(people.error)
+    assert {job.namespace.collection for job in reads.jobs[count:]} == {"orders"}
+    assert len(lab.rows("people")) == landed
+    with capturing(lab, "orders", "people").running() as engine:
+        engine.resume(name)
+        engine.until("people to be read", lambda: task_of(engine, name).state == "done", SECONDS)
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders", "people")
 
 
 def test_a_new_name_that_the_server_reads_otherwise_ends_the_engine(

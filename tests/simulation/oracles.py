@@ -366,6 +366,7 @@ class Oracles(TableOracles):
                 "hidden",
                 "buffers_lost",
                 "open_document_lost",
+                "late",
             )
             innocent = world.scenario.in_stream and not any(world.faults.get(cause) for cause in causes)
             if innocent and known and known.failed:

@@ -30,11 +30,12 @@ class Reading:
     scenario: Any
     machine: Any
     buffers: dict[WindowId, dict[str, int]]
+    captured: frozenset[Namespace]
     step: Any
 
     def open_collection(self, ask: eff.OpenCollection) -> Job:
         yield "open"
-        if self.world.happens("open_fails"):
+        if self.world.happens("open_fails") or ask.namespace not in self.captured:
             self.step(inp.CollectionFailed(ask.request_id, ask.namespace, "not allowed"))
             return
         collection = self.source.collections[ask.namespace]
@@ -55,6 +56,9 @@ class Reading:
         """Chunk ends may be planned from an old state, and the last of them may be ``upto`` or the last
         document."""
         yield "plan"
+        if ask.namespace not in self.captured:
+            self.step(inp.CollectionFailed(ask.request_id, ask.namespace, "not captured"))
+            return
         collection = self.source.collections[ask.namespace]
         alive = set(collection.alive(self.rng.randint(0, self.source.clock)))
         within = KeyRange(ask.after, ask.upto, ask.closed)

@@ -65,6 +65,8 @@ class Strangers:
             )
             cure = (Wanted(namespace, reconcile=True),)
             waits = any(isinstance(said, SnapshotRequest) and said.wanted == cure for said in self.waiting)
+            if namespace not in self.captured:
+                continue  # a request for it is refused
             if not asked and not waits and not suspension.lands:
                 asked_for = self.ask(cure)
                 if self.tables[namespace].owner == THEIRS:

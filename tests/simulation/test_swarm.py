@@ -39,6 +39,14 @@ MET = {
         read_fails_definitely=0.0311, open_fails=0.0753, buffers_lost=0.0575, open_document_lost=0.0109, lag=3,
         paced=True, optimized=0.0148, heal=0.2, lost=0.07,
     ),
+    # A collection was captured no more, and requests of before went on reading it.
+    "a request for what is not captured": Scenario(
+        seed=900000899, mode="post-image", keys=7, preloaded=0.3, chunk_docs=5, windows_in_flight=4, reread_ids=3,
+        attempts=6, ticks=300, writes=0.3, requests=3, filtered=0.0, parts=0.5017, blocking=0.4034, impatient=0.0,
+        pauses=0.0364, again=0.0429, kept=1, restart=0.0067, drain=0.0048, read_fails_definitely=0.0456,
+        open_document_lost=0.0086, behind=10, altered=0.0151, stolen=0.0053, optimized=0.014, heal=0.2, repairs=True,
+        late=0.4646,
+    ),
 }  # fmt: skip
 """Worlds in which something was found that is mended."""
 

@@ -289,7 +289,8 @@ class World(Strangers):
         it. In between it may crash, and the channels show it all once more."""
         known, controls = self.known(), self.machine.controls if self.machine else self.sink.controls
         batch = SignalBatch(map(controls.applied, known), controls)
-        for signal in self.waiting:
+        signals, self.waiting = self.waiting, []
+        for signal in signals:
             if batch.digest_of(signal.id) is not None:
                 continue
             if isinstance(signal, SnapshotRequest):
@@ -306,12 +307,14 @@ class World(Strangers):
         self.sink.decide(taken.controls)
         self.boundaries += 1
         if self.boundaries == self.crash_at or self.happens("crash"):
+            sink = self.sink
             self.crash()
-            if self.scenario.kept:
-                return  # what has been forgotten by then would be carried out again
+            if (
+                self.scenario.kept and self.sink is sink
+            ):  # what is forgotten by then would be carried out again
+                self.waiting = signals
         elif self.process is not None:
             self.process.step(taken)
-        self.waiting.clear()
 
     @property
     def machine(self) -> Machine | None:

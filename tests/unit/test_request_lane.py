@@ -73,7 +73,7 @@ class Watched:
         nothing = cast(Any, None)
         self.lane = Lane(
             nothing, nothing, "mongodb://x", self.writer, CausalClock(), nothing, nothing, nothing,
-            self.told.append, nothing, DocumentFailures(), _stopped=cast(threading.Event, self.waits),
+            lambda _: True, self.told.append, nothing, DocumentFailures(), _stopped=cast(threading.Event, self.waits),
         )  # fmt: skip
 
     def writes_low(self, *windows: WindowId) -> list[Input]:

@@ -164,9 +164,12 @@ class Progress:
         )
 
     def capturing(self, captures: Callable[[Namespace], bool]) -> Progress:
-        """Without what is known of the tables of collections that are no longer captured."""
+        """Without what is known of the tables of collections that are no longer captured, and without ids of theirs to
+        read again. (Their tasks end where they are to be read.)"""
+        gone = frozenset(n for n in self.rereads.by_collection if not captures(n))
         return replace(
             self,
+            rereads=self.rereads.leaving_out(gone),
             suspended={n: suspension for n, suspension in self.suspended.items() if captures(n)},
             tables={n: mark for n, mark in self.tables.items() if captures(n)},
         )
