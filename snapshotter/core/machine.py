@@ -346,8 +346,12 @@ class Machine:
         suspended = progress.suspended.get(namespace)
         if suspended is None or suspended.lands:
             known = {r.id for r in self.scheduler.saved.requests}
+            # One that has failed may go on by `resume`, behind what it had read by then.
+            over = (TaskState.DONE, TaskState.STOPPED)
             there = [
-                (r.id, task) for r in progress.requests if (task := r.task(namespace)) and not task.ended
+                (r.id, task)
+                for r in progress.requests
+                if (task := r.task(namespace)) is not None and task.state not in over
             ]
             waiting = [i for i, task in there if i in known or task.state is not TaskState.WAITING]
             why = happened.cause, happened.error, happened.next_step, progress.position

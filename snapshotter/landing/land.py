@@ -124,6 +124,7 @@ class Lander:
         in ``buffers`` too, with a commit that says ``metadata``; and remember the keys that windows may ask for."""
         if self.dead is not None:
             self.dead.land(batch, landing, landed, buffers, metadata)
+        self.keys.truncated(landing.truncated)
         for namespace in landing.keep & landed.collections.keys():
             if landed.collections[namespace].keys.num_rows:
                 keys = landed.collections[namespace].keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from snapshotter.core.values.progress import RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.landing.targets import state_tables
 from snapshotter.landing.targets.target import LandedCollection
+from snapshotter.reading.watermarks import InsertedWatermarks
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, reads
 
 __all__ = ["lab", "reads"]
@@ -101,6 +103,37 @@ def test_tables_follow_drops_and_renames_within_one_batch(
         lab.assert_one_commit_a_batch(name)
     for name in there:
         assert [mark["batch"] for mark in lab.commits(name)].count(failed[0]) == 1
+
+
+def test_what_streamed_before_a_truncation_supersedes_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first load appends what it reads, unless an event put the key into the table since its window was registered.
+    A collection that is replaced meanwhile has left no row there."""
+    ready, go = threading.Event(), threading.Event()
+    real = InsertedWatermarks.low
+
+    def low(writer: InsertedWatermarks, windows: Any) -> Any:
+        ready.set()
+        assert go.wait(SECONDS)
+        return real(writer, windows)
+
+    monkeypatch.setattr(InsertedWatermarks, "low", low)
+    lab.with_options(snapshot__mode="initial", collection__exclude__list=rf"{lab.database}\.draft")
+    fill(lab, "before", "orders")
+    fill(lab, "draft", "draft")
+    with lab.running() as engine:
+        assert ready.wait(SECONDS)
+        lab.collection("orders").update_one({"_id": 1}, {"$set": {"more": True}})
+        engine.catch_up(SECONDS)
+        assert [row["_id"] for row in lab.rows("orders")] == [1]
+        rename(lab, "draft", "orders", over=True)
+        engine.catch_up(SECONDS)
+        go.set()
+        (task,) = engine.wait("initial", SECONDS).tasks
+        assert (task.rows, task.superseded) == (4, 0)
+        settle(engine)
+    lab.assert_equal("orders")
 
 
 @pytest.mark.thorough

@@ -257,6 +257,8 @@ class Process(Reading):
         unreached = landing.unreached.get(namespace)
         batch = [e for e in events if unreached is None or not unreached.holds(e.key)]
         kept = list(chain(*self.keys.of(namespace)))
+        if namespace in landing.truncated:
+            self.keys.truncated([namespace])
         if namespace in landing.keep:
             self.keys.keep(namespace, landing.batch_id, landing.end, batch)
         closings = [c for c in landing.closings if c.window.namespace == namespace]

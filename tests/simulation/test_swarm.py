@@ -47,6 +47,22 @@ MET = {
         open_document_lost=0.0086, behind=10, altered=0.0151, stolen=0.0053, optimized=0.014, heal=0.2, repairs=True,
         late=0.4646,
     ),
+    # An event of before a collection was replaced superseded what a first load read of it after that.
+    "an event of before a truncation": Scenario(
+        seed=910002185, strategy="insert_delete", keys=17, collation=0.5, chunk_docs=2, windows_in_flight=2, ticks=300,
+        writes=0.5, requests=1, filtered=0.3067, impatient=0.5, pauses=0.0362, resumes=0.02, together=0.6019, kept=0,
+        crash=0.0013, drain=0.0119, read_fails_definitely=0.0048, buffers_lost=0.0882, open_document_lost=0.008, lag=3,
+        behind=30, fills=0.0436, paced=True, removed=0.0045, stolen=0.0076, optimized=0.006, heal=0.02, lost=0.1204,
+    ),
+    # A restoring read failed, the collection was suspended anew, and the read was resumed behind what it had read.
+    "an old cure of a new suspension": Scenario(
+        seed=910005057, strategy="cluster_time", mode="post-image", keys=18, preloaded=0.0, collation=0.5,
+        chunk_docs=2, windows_in_flight=1, commit_rows=1, reread_ids=1, rereads_max=3, attempts=2, ticks=300,
+        writes=0.5, filtered=0.0, urgent=0.379, kept=1, read_fails=0.0877, read_fails_definitely=0.0451,
+        open_fails=0.0944, open_document_lost=0.0139, missing=0.3126, lag=10, behind=10, fills=0.0255,
+        yields=True, paced=True, removed=0.0031, put_back=0.0002, stolen=0.0094, optimized=0.0007, heal=0.2,
+        repairs=True, lost=0.1104, late=0.4862,
+    ),
 }  # fmt: skip
 """Worlds in which something was found that is mended."""
 

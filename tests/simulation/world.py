@@ -268,14 +268,16 @@ class World(Strangers):
 
     def apply(self, command: Command) -> None:
         """By the machine; without one, by what is durable."""
-        machine, known = self.machine, self.known()
+        machine = self.machine
+        controls = machine.controls if machine is not None else self.sink.controls
+        known = list(map(controls.applied, self.known()))
         if command not in self.commands:
             self.commands.append(command)
             self.oracles.decided(command, known)
         if self.process is not None and machine is not None:
-            self.process.step(SignalsTaken((), after(machine.controls, command, known)))
+            self.process.step(SignalsTaken((), after(controls, command, known)))
         else:
-            self.sink.decide(after(self.sink.controls, command, known))
+            self.sink.decide(after(controls, command, known))
 
     def waits(self, signal: SnapshotRequest | Command) -> bool:
         """Whether it stays in its channel, perhaps twice, until the engine looks there again."""

@@ -5,7 +5,7 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -26,6 +26,12 @@ class StreamedKeys(Generic[Keys]):
         """Keep the ``keys`` of what a batch up to ``end`` streamed of a collection. A batch that is repeated replaces
         what it kept before, by its ``batch_id``."""
         self._batches.setdefault(namespace, {})[batch_id] = (end, keys)
+
+    def truncated(self, namespaces: Iterable[Namespace]) -> None:
+        """These collections were truncated: what is kept of them is of rows that are gone. Where READs are appended,
+        whatever is kept supersedes them."""
+        for namespace in namespaces:
+            self._batches.pop(namespace, None)
 
     def of(self, namespace: Namespace) -> list[Keys]:
         """Everything kept of the collection; the caller compares the times."""

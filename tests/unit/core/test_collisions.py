@@ -86,13 +86,17 @@ def test_a_row_that_goes_is_of_the_same_commit() -> None:
 
 
 def test_keys_are_kept_by_batch_until_no_window_can_ask() -> None:
-    """A window asks for what came after its floor; a batch kept again replaces itself."""
+    """A window asks for what came after its floor; a batch kept again replaces itself, and what came before a
+    truncation says nothing."""
     keys: StreamedKeys[str] = StreamedKeys()
     keys.keep(ORDERS, 1, at(10), "first")
     keys.keep(ORDERS, 2, at(20), "second")
     keys.keep(ORDERS, 2, at(20), "second, again")
     keys.keep(ITEMS, 2, at(20), "other")
     assert keys.of(ORDERS) == ["first", "second, again"]
+    keys.truncated([ITEMS])
+    assert (keys.of(ORDERS), keys.of(ITEMS)) == (["first", "second, again"], [])
+    keys.keep(ITEMS, 2, at(20), "behind the truncation")
     keys.forget({ORDERS: at(10)})
     assert keys.of(ORDERS) == ["second, again"]
     assert keys.of(ITEMS) == []
