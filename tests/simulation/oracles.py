@@ -377,12 +377,15 @@ class Oracles(TableOracles):
             done = [t for t, _ in excuses if t.state is TaskState.DONE]
             given_up = (TaskState.FAILED, TaskState.STOPPED)
             whole = any(t.filter is None and not t.keys and t.range is None for t in done)
-            whole = whole and not any(fills and t.state in given_up for t, fills in excuses)
+            whole = whole and not any((fills or t.first_load) and t.state in given_up for t, fills in excuses)
+            told = saved.coverage is None or namespace in saved.coverage.unread
             for key in collection.keys:
                 owed = collection.history[key][0][-1] > world.stream_start or any(
                     self.holds(t, key) for t in done
                 )
-                if whole or (owed and not any(self.excused(key, *e) for e in excuses)):
+                excusing = [task for task, fills in excuses if self.excused(key, task, fills)]
+                silent = not told and all(t.first_load and t.state is TaskState.STOPPED for t in excusing)
+                if whole or (owed and (silent or not excusing)):
                     row, state = table.rows.get(key), collection.state(key, world.source.clock)
                     equal = (row.doc if row else None) == state
                     if not equal:

@@ -20,7 +20,9 @@ def covered(saved: Progress, progress: Progress, arrived: BatchArrived) -> Cover
     if known is None:
         return None
     read = _read_whole(progress) - _read_whole(saved) if known.unread else ()
-    return known.after_batch(arrived.streamed, arrived.truncated, (namespace for _, namespace in read))
+    marked = known.after_batch(arrived.streamed, arrived.truncated, (namespace for _, namespace in read))
+    given_up = {namespace for _, namespace in _given_up(progress) - _given_up(saved)}
+    return marked.leaving(marked.settled & given_up) if given_up else marked
 
 
 def gaps(saved: Progress, progress: Progress, arrived: BatchArrived) -> tuple[Gap, ...]:
@@ -34,6 +36,13 @@ def gaps(saved: Progress, progress: Progress, arrived: BatchArrived) -> tuple[Ga
 
 def _read_whole(progress: Progress) -> set[tuple[str, Namespace]]:
     return {(r.id, task.namespace) for r in progress.requests for task in r.tasks if task.proves}
+
+
+def _given_up(progress: Progress) -> set[tuple[str, Namespace]]:
+    """First loads that an operator stopped: they left out what streamed of keys that they had yet to read. (One that
+    fails says so itself, and may go on.)"""
+    stopped = ((r.id, t) for r in progress.requests for t in r.tasks if t.state is TaskState.STOPPED)
+    return {(request_id, task.namespace) for request_id, task in stopped if task.first_load}
 
 
 def _compared(progress: Progress) -> set[tuple[str, Namespace]]:

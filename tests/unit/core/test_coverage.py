@@ -9,6 +9,7 @@ import pytest
 from snapshotter.core.machine import Machine
 from snapshotter.core.values import effects as eff
 from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.commands import Stop
 from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.progress import Progress
@@ -46,7 +47,7 @@ def test_a_mark_ends_with_the_capture() -> None:
 
 
 def test_what_is_not_captured_gets_no_mark() -> None:
-    """A request for it goes on, and ends in a run that does not see its changes."""
+    """Though a batch ends a request for it."""
     assert MARKS.after_batch((), (), [NEW]) == MARKS
     assert MARKS.after_batch((), (), [NEW, ITEMS]) == MARKS.settling([ITEMS])
 
@@ -91,3 +92,15 @@ def test_a_first_load_settles_too() -> None:
     it.step(arrived(2, 15, observations=seen(window.id)))
     (saved,) = only(eff.SaveProgress, it.step(inp.BatchLanded(2, {window.id: inp.Outcome(2, 0)})))
     assert saved.progress.coverage == MARKS.settling([ITEMS])
+
+
+def test_a_first_load_that_is_stopped_leaves_its_collection_unread() -> None:
+    """Changes of what it had not reached were left to it, and are in no table."""
+    it = machine(progress=Progress(coverage=MARKS))
+    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),))))
+    landed(it, 0, 10)
+    it.step(inp.CollectionOpened("q1", ORDERS, bound("k2")))
+    landed(it, 1, 11, empty_tables=frozenset({ORDERS}), streamed=frozenset({ORDERS}))
+    it.step(taken(it, Stop("s1")))
+    assert landed(it, 2, 12) == MARKS.leaving([ORDERS])
+    assert landed(it, 3, 13) == MARKS.leaving([ORDERS])
