@@ -94,7 +94,7 @@ class Machine:
             case inputs.CollectionOpened():
                 effects = self.scheduler.collection_opened(happened)
             case inputs.CollectionFailed():
-                effects = self.scheduler.fail_task(happened.request_id, happened.namespace, happened.error)
+                effects = self.scheduler.collection_failed(happened)
             case inputs.ChunksPlanned():
                 effects = self.scheduler.chunks_planned(happened)
             case inputs.LowWritten():

@@ -60,7 +60,8 @@ class Scheduler:
     ``saved`` is the newest progress that is durable, ``landing`` what is being landed. What the machine notes
     here of batches decides what may be begun: ``ready`` (one has come), ``behind`` (it ends far behind the head),
     ``streams`` and ``yields`` (it has changes, and these wait long), ``missed`` (ids that came without their document
-    while a window reads them), ``rereads_rest`` (collections whose windows of single ids wait for the next one)."""
+    while a window reads them), ``rereads_rest`` (collections whose windows of single ids wait for the next one).
+    ``_given_up``: tasks that were given up while an answer to them was on its way."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class Scheduler:
         self.landing: LandBatch | None = None
         self.draining = False
         self.opening: set[tuple[str, Namespace]] = set()
+        self._given_up: set[tuple[str, Namespace]] = set()
         self.missed: dict[WindowId, frozenset[str]] = {}
         self.rereads_rest: set[Namespace] = set()
         self._looked: dict[Namespace, tuple[Mapping[str, Bound], tuple[WindowId, ...]]] = {}
@@ -149,8 +151,11 @@ class Scheduler:
         return effects
 
     def _give_up(self, request_id: str, namespace: Namespace) -> list[Effect]:
-        self.opening.discard((request_id, namespace))
-        self.scans.pop((request_id, namespace), None)
+        known = request_id, namespace
+        scan = self.scans.pop(known, None)
+        if known in self.opening or (scan is not None and scan.planning):
+            self._given_up.add(known)
+        self.opening.discard(known)
         effects: list[Effect] = []
         for window in self.in_flight.of_task(request_id, namespace):
             effects += self.drop(window)
@@ -169,9 +174,9 @@ class Scheduler:
 
     def collection_opened(self, happened: inputs.CollectionOpened) -> list[Effect]:
         known = happened.request_id, happened.namespace
-        task = self.task(*known)
-        if task.ended:  # stopped, while the answer was on its way
+        if self._is_over(known):
             return []
+        task = self.task(*known)
         found = happened.last.past_id() if happened.last and happened.sharded else happened.last
         task = task.of_whole_ids() if happened.sharded else task
         task = task.opened(found, happened.estimated, ordered_keys=happened.ordered_keys)
@@ -179,6 +184,18 @@ class Scheduler:
         self.opening.discard(known)
         # Whether its table is empty, or (an empty collection) that it is done already: a batch says.
         return [MakeBatch()]
+
+    def collection_failed(self, happened: inputs.CollectionFailed) -> list[Effect]:
+        known = happened.request_id, happened.namespace
+        return [] if self._is_over(known) else self.fail_task(*known, happened.error)
+
+    def _is_over(self, known: tuple[str, Namespace]) -> bool:
+        """Whether the task has ended while this answer to it was on its way. Its request may be forgotten by now."""
+        if self.progress.request(known[0]) is not None:
+            return self.task(*known).ended
+        over = known in self._given_up
+        self._given_up.discard(known)
+        return over
 
     def fail_task(self, request_id: str, namespace: Namespace, error: str) -> list[Effect]:
         """End the task of ``request_id`` in this collection because of ``error``, a sentence for operators, and give up
@@ -190,11 +207,9 @@ class Scheduler:
         return [*self._give_up(request_id, namespace), MakeBatch()]
 
     def chunks_planned(self, happened: inputs.ChunksPlanned) -> list[Effect]:
-        scan = self.scans.get((happened.request_id, happened.namespace))
-        if (
-            scan is not None
-            and happened.resumed == self.task(happened.request_id, happened.namespace).resumed
-        ):
+        known = happened.request_id, happened.namespace
+        scan = self.scans.get(known)
+        if scan is not None and happened.resumed == self.task(*known).resumed:
             scan.plan(happened.bounds, exhausted=happened.exhausted)
             scan.docs = min(scan.docs, happened.docs or scan.docs)
             scan.document_bytes = scan.document_bytes or happened.document_bytes

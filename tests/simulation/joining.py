@@ -45,7 +45,7 @@ class _Journal:
 
     def add(self, request: SnapshotRequest) -> bool:
         self.sink.asked.append(request)
-        self.sink.journal.append(request)
+        self.sink.accept(request)
         return True
 
     def waiting(self, saved: Progress) -> list[RequestProgress]:

@@ -138,14 +138,19 @@ class Table:
 class Durable:
     """``offsets[n]`` is the range of batch n, logged before the batch runs; ``committed`` the last batch that
     Spark counts as done; ``saved`` progress as JSON, by batch. ``asked`` is every request there ever was, ``journal``
-    those that a replay may need."""
+    those that a replay may need, and ``remembered`` has the ids of all that were in it."""
 
     offsets: list[tuple[int, int]] = field(default_factory=list)
     committed: int = -1
     saved: dict[int, str] = field(default_factory=dict)
     asked: list[SnapshotRequest] = field(default_factory=list)
     journal: list[SnapshotRequest] = field(default_factory=list)
+    remembered: set[str] = field(default_factory=set)
     controls: Controls = field(default_factory=Controls)
+
+    def accept(self, *requests: SnapshotRequest) -> None:
+        self.journal += requests
+        self.remembered.update(request.id for request in requests)
 
     def decide(self, controls: Controls) -> None:
         """The journal's other half: what operators have decided, through the text it is kept as."""

@@ -63,6 +63,22 @@ MET = {
         yields=True, paced=True, removed=0.0031, put_back=0.0002, stolen=0.0094, optimized=0.0007, heal=0.2,
         repairs=True, lost=0.1104, late=0.4862,
     ),
+    # A request was stopped and forgotten while its collection was being opened.
+    "an answer to a request that is forgotten": Scenario(
+        seed=960004763, strategy="insert_delete", mode="post-image", collections=1, keys=17, chunk_docs=1,
+        commit_rows=4, rereads_max=3, attempts=4, ticks=300, writes=0.5, requests=3, filtered=0.0, parts=0.3293,
+        blocking=0.307, impatient=0.0, pauses=0.0363, resumes=0.02, stops=0.0139, kept=0, drain=0.0018,
+        buffers_lost=0.2335, hidden=0.019, lag=3, drops=0.0402, yields=True, paced=True, removed=0.0087,
+        optimized=0.0064, heal=0.02, repairs=True, lost=0.1154, late=0.3298,
+    ),
+    # Changes of what a first load had not come to were lost when it was stopped, and nobody was told.
+    "a first load that is stopped": Scenario(
+        seed=940000486, collections=3, keys=12, preloaded=0.0, chunk_docs=5, windows_in_flight=4, commit_rows=1,
+        reread_ids=4, rereads_max=3, ticks=100, writes=0.1, requests=4, filtered=0.0, parts=0.0802,
+        urgent=0.3235, impatient=0.0, pauses=0.018, stops=0.0191, together=0.091, kept=1, drain=0.0018,
+        read_fails_definitely=0.0224, hidden=0.001, missing=0.3946, lag=3, fills=0.0223, paced=True,
+        put_back=0.0079, optimized=0.0068, heal=0.2, lost=0.1993, late=0.1756,
+    ),
 }  # fmt: skip
 """Worlds in which something was found that is mended."""
 

@@ -29,7 +29,7 @@ from .sink import Durable, Table
 from .source import Collection, Entry, Source
 from .strangers import Strangers
 
-_SETTLING_MAX = 5_000
+_SETTLING_MAX = 15_000
 
 
 class World(Strangers):
@@ -226,7 +226,7 @@ class World(Strangers):
         request = SnapshotRequest(name, wanted, priority=priority, blocking=blocking)
         self.sink.asked.append(request)
         if not self.waits(request):
-            self.sink.journal.append(request)
+            self.sink.accept(request)
             self.hear(request)
         return name
 
@@ -293,7 +293,7 @@ class World(Strangers):
         batch = SignalBatch(map(controls.applied, known), controls)
         signals, self.waiting = self.waiting, []
         for signal in signals:
-            if batch.digest_of(signal.id) is not None:
+            if batch.digest_of(signal.id) is not None or signal.id in self.sink.remembered:
                 continue
             if isinstance(signal, SnapshotRequest):
                 batch.accept(signal)
@@ -305,7 +305,7 @@ class World(Strangers):
             controls = after(controls, signal, known)
             batch.apply(signal)
         taken = SignalsTaken(tuple(batch.new), batch.controls)
-        self.sink.journal += taken.requests
+        self.sink.accept(*taken.requests)
         self.sink.decide(taken.controls)
         self.boundaries += 1
         if self.boundaries == self.crash_at or self.happens("crash"):

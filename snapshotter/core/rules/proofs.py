@@ -39,10 +39,11 @@ def _read_whole(progress: Progress) -> set[tuple[str, Namespace]]:
 
 
 def _given_up(progress: Progress) -> set[tuple[str, Namespace]]:
-    """First loads that an operator stopped: they left out what streamed of keys that they had yet to read. (One that
-    fails says so itself, and may go on.)"""
-    stopped = ((r.id, t) for r in progress.requests for t in r.tasks if t.state is TaskState.STOPPED)
-    return {(request_id, task.namespace) for request_id, task in stopped if task.first_load}
+    """Loads that an operator stopped: first loads, for they left out what streamed of keys that they had yet to read,
+    and those of a start, which were to read what is not in the tables, or not as it is now. (One that fails says so
+    itself, and may go on.)"""
+    stopped = ((r, t) for r in progress.requests for t in r.tasks if t.state is TaskState.STOPPED)
+    return {(r.id, t.namespace) for r, t in stopped if t.first_load or r.origin is Origin.INITIAL}
 
 
 def _compared(progress: Progress) -> set[tuple[str, Namespace]]:

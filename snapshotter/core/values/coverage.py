@@ -9,7 +9,7 @@ Invariants
   it is new, and its rows are not to be believed.
 - Once a run has begun, whatever is there has a mark. What streams without one was made since, and is whole.
 - A settled collection is whole, or is read by a request that is durable (and says so where it fails), or was left alone
-  by the mode of a first start. Where a first load is stopped, its collection is unread.
+  by the mode of a first start. Where a first load, or the load of a start, is stopped, its collection is unread.
 
 Pure: standard library only.
 """

@@ -14,7 +14,7 @@ import pytest
 from snapshotter.core.machine import Machine
 from snapshotter.core.values import effects as eff
 from snapshotter.core.values import inputs as inp
-from snapshotter.core.values.commands import Pause, Resume
+from snapshotter.core.values.commands import Pause, Resume, Stop
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
@@ -336,6 +336,26 @@ def test_a_first_load_that_goes_on_after_its_failure_appends_nothing() -> None:
     assert [e.after for e in only(eff.PlanChunks, said)] == [bound("k2")]
     landing = only(eff.LandBatch, it.step(arrived(4, 22)))[0]
     assert landing.unreached == {}
+
+
+@pytest.mark.parametrize(
+    "late",
+    [inp.CollectionOpened("q1", ORDERS, bound("k9")), inp.CollectionFailed("q1", ORDERS, "not allowed")],
+    ids=lambda late: type(late).__name__,
+)
+def test_an_answer_to_a_request_that_is_forgotten_is_passed_over(late: inp.Input) -> None:
+    """It was stopped while the answer was on its way, and so many have ended since that nobody knows it any more."""
+    it = machine(ended_requests_kept=0)
+    it.step(taken(it, request("q1", ORDERS)))
+    assert only(eff.OpenCollection, it.step(arrived(0, 10)))
+    it.step(taken(it, Stop("s1")))
+    it.step(inp.BatchLanded(0))
+    it.step(arrived(1, 11))
+    it.step(inp.BatchLanded(1))
+    assert it.progress.requests == ()
+    assert it.step(late) == ()
+    with pytest.raises(ValueError, match="no task"):
+        it.step(late)
 
 
 def test_a_plan_from_before_a_failure_answers_nobody() -> None:
