@@ -52,12 +52,19 @@ def verify(
             sides = spark, uri, namespace, table, LAYOUT
             mine = rules.of(namespace)
             result = verify_collection(*sides, fields=mine, before_round=_let_changes_land)
-            report = {"collection": str(namespace), "equal": result.equal, "documents": result.documents}
+            report: dict[str, object] = {
+                "collection": str(namespace),
+                "equal": result.equal,
+                "documents": result.documents,
+                "filtered": settings.events.filters,
+            }
             reports.append({**report, "report": str(result)})
             if not as_json:
                 typer.echo(f"{namespace}: {'equal' if result.equal else 'DIFFERENT'}\n{result}")
     finally:
         spark.stop()
+    if settings.events.filtered_text:
+        typer.echo(settings.events.filtered_text, err=True)
     if as_json:
         typer.echo(json.dumps(reports, indent=2, ensure_ascii=False))
     raise typer.Exit(EXIT_OK if all(report["equal"] for report in reports) else EXIT_DIFFERENT)

@@ -35,7 +35,8 @@ LAYOUT: AnyLayout = COLUMNS
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The
-    address, there and in ``uri``, is not shown. ``envelope``: how events are told; None where nothing takes them."""
+    address, there and in ``uri``, is not shown. ``envelope``: how events are told; None where nothing takes them.
+    ``filtered``: what is to be said of changes that are left out of state tables; nothing where none are."""
 
     name: str
     uri: str = field(repr=False)
@@ -80,6 +81,7 @@ class EngineConfig:
     oplog_warning_hours: int = 48
     heartbeat_ms: int = 0
     envelope: Envelope | None = None
+    filtered: str = ""
     changelog: bool = False
     topic_prefix: str = ""
     notifications: NotificationConfig = field(default_factory=NotificationConfig)

@@ -14,19 +14,32 @@ _TARGETS = "delta.changelog.enabled, engine.topics.enabled"
 
 
 def check(events: EventOptions) -> Iterator[Problem]:
-    """Events are skipped where they are told alone: a state table that lacked some would equal nothing."""
+    """Events are skipped where they are told alone: a state table that lacked some would equal nothing, which has to be
+    asked for."""
+    if events.pipeline and not events.filtered:
+        yield Problem(
+            "cursor.pipeline",
+            "would leave state tables without what its stages leave out, so that they equal no collection: set "
+            "delta.state.filtered=true, if that is what they are for (docs/filtered.md), or leave it out",
+            events.pipeline,
+        )
     if events.targets:
         return
     why = "would leave state tables without these changes, and nothing is on that tells events"
     step = f"set one of these to true, where it acts alone ({_TARGETS}), or leave it out"
-    if events.skips:
+    if events.skips and not events.filtered:
         yield Problem("skipped.operations", f"{why}: {step}", ",".join(events.skipped))
     if events.skips_unchanged:
         yield Problem("skip.messages.without.change", f"{why}: {step}", "true")
 
 
 def warnings(events: EventOptions, capture: CaptureOptions) -> Iterator[str]:
-    """What changes nothing: ``capture`` may ask for what only targets of ``events`` would hold."""
+    """What changes nothing: ``capture`` may ask for what only targets of ``events`` would hold; and what it means that
+    state tables are filtered."""
+    if events.filtered and not events.filters:
+        yield "delta.state.filtered=true has no effect: neither cursor.pipeline nor skipped.operations is set"
+    if events.filters:
+        yield events.filtered_text
     if events.targets:
         return
     if capture.mode.value.endswith(_PRE_IMAGE):

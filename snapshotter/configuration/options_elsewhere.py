@@ -12,8 +12,6 @@ Each line: name | Debezium's default(s), further ones after a slash | what it is
 from __future__ import annotations
 
 PLANNED = """
-cursor.pipeline                            | | further stages of the change stream
-cursor.pipeline.order                      | internal_first | order of these stages
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
 delta.catalog.*                            | | tables registered in a catalogue
 """

@@ -78,6 +78,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         position_lost=settings.engine.position_lost or by_mode(decides),
         post_images_enable=settings.engine.post_images_enable,
         position_start=settings.position_start,
+        filtered=settings.events.filtered_text,
         partition=settings.naming.partition_name,
         oplog_warning_hours=settings.engine.oplog_warning_hours,
         heartbeat_ms=settings.heartbeat.interval_ms,

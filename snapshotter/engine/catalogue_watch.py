@@ -33,11 +33,13 @@ class CatalogueWatch(RecurringLook):
         super().__init__("catalogue", every)
         self._readings = Readings(client, config.scope, others)
         self._guardrail = Guardrail(config)
+        self._filtered = (config.filtered,) if config.filtered else ()
         self._error: Exception | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return *self._readings.warnings, *self._guardrail.warnings
+        """About what is captured, as it is now."""
+        return *self._filtered, *self._readings.warnings, *self._guardrail.warnings
 
     def check(self) -> None:
         """Raise what a look in the background has found."""

@@ -11,4 +11,5 @@ __all__ = [
     "hints",
     "server_cursor",
     "split_events",
+    "user_stages",
 ]

@@ -26,7 +26,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bson.raw_bson import RawBSONDocument
@@ -40,6 +40,7 @@ from streaming.scope.scope import CaptureScope, Level
 from streaming.source.raw_events import Event, fields_of, parse_event, string_of
 from streaming.source.server_cursor import Reply, ServerCursor, token_time
 from streaming.source.split_events import STAGE, Fragments
+from streaming.source.user_stages import UserStages
 
 RESUMES_MAX = 6
 RESUME_WAIT_S = 0.1
@@ -74,7 +75,7 @@ class StreamSpec:
     with the fields of ``fields`` (and their ``_id``, the resume token), or, where it is None, with all they have: it is
     what leaves that must not exceed 16 MB. ``oversize`` says what becomes of one that does: ``fail``, ``skip`` (it
     comes without its documents, see `ChangeRange`) or ``split``; with ``skip``, documents of more than ``threshold``
-    bytes stay at the server as well (0: none do).
+    bytes stay at the server as well (0: none do). ``user`` are stages of the user's own.
     """
 
     scope: CaptureScope
@@ -88,16 +89,22 @@ class StreamSpec:
     prefetch: bool = True
     oversize: str = "fail"
     threshold: int = 0
+    user: UserStages = field(default_factory=UserStages)
 
     def bare(self) -> StreamSpec:
-        """The same events, with only their operation and time."""
+        """The same events, with only their operation and time; those too that the user's stages would leave out, for
+        these may look at documents."""
         fields = ("operationType", "clusterTime")
         bare = replace(self, full_document=None, before_change=False, fields=fields, prefetch=False)
-        return replace(bare, without=(), oversize="fail", threshold=0)
+        return replace(bare, without=(), oversize="fail", threshold=0, user=UserStages())
 
     def keys(self) -> StreamSpec:
         """The same events one by one, without their documents and what an update says of itself."""
-        return replace(self.bare(), fields=KEY_FIELDS, batch_size=1)
+        keys = replace(self.bare(), fields=KEY_FIELDS, batch_size=1)
+        if not self.user.stages:
+            return keys
+        seen = replace(keys, full_document=self.full_document, before_change=self.before_change)
+        return replace(seen, user=self.user)
 
     def one_by_one(self) -> StreamSpec:
         """The same events, one in each reply."""
@@ -114,7 +121,8 @@ class StreamSpec:
         kept = [] if self.fields is None else [{"$project": dict.fromkeys(self.fields, 1)}]
         small = [_without_large(self.threshold)] if self.oversize == "skip" and self.threshold else []
         split = [STAGE] if self.oversize == "split" else []
-        begin = [{"$changeStream": stream}, self.scope.match_stage(), *small]
+        match = self.user.around(self.scope.match_stage(), self.scope.signals)
+        begin = [{"$changeStream": stream}, *match, *small]
         return [*begin, *kept, *self.without, *self.stages, *split]
 
 
@@ -247,7 +255,8 @@ class ChangeRange:
         return TransientError(f"{self._broke_off()}: the server closed it {RESUMES_MAX + 1} times in a row")
 
     def _broke_off(self) -> str:
-        return f"the change stream broke off in ({self._start}, {self._end}]"
+        theirs = ", with the stages of cursor.pipeline," if self._spec.user.stages else ""
+        return f"the change stream{theirs} broke off in ({self._start}, {self._end}]"
 
 
 class _Run:

@@ -15,6 +15,9 @@
 | cursor.max.await.time.ms | 0: 1000 | how long one request waits for events, through mongos |
 | cursor.oversize.handling.mode | fail | what becomes of an event above 16 MB: fail, skip, or split (MongoDB 6.0.9) |
 | cursor.oversize.skip.threshold | 0: none | with skip: documents of more bytes stay at the server as well |
+| cursor.pipeline | | further stages, as a JSON array: see `streaming.source.user_stages` |
+| cursor.pipeline.order | internal_first | or user_first, user_only: where these stages stand |
+| skipped.operations | | c, u, d: operations that are left out by a stage before these |
 | trailer | false | a last row for each batch, with its end, token and counts |
 | columns | full | or state: without what a state table does not need, which the server is not asked for |
 | events | all | or latest: of changes of a document that lie close together only the newest, in any order |
@@ -48,6 +51,7 @@ from streaming.positions import ClusterTime
 from streaming.scope.scope import OPTIONS as SCOPE_OPTIONS
 from streaming.scope.scope import CaptureScope, ScopeError
 from streaming.source.change_cursor import StreamSpec
+from streaming.source.user_stages import OPERATIONS, Order, UserStages
 
 StartMode = Literal["now", "oldest", "timestamp", "token"]
 
@@ -64,6 +68,7 @@ _STATE_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "docume
 """Of an event, what a state table needs (`streaming.source.change_events`)."""
 _TRANSACTION_FIELDS = ("lsid", "txnNumber")
 OVERSIZE, THRESHOLD = "cursor.oversize.handling.mode", "cursor.oversize.skip.threshold"
+PIPELINE, ORDER, SKIPPED = "cursor.pipeline", "cursor.pipeline.order", "skipped.operations"
 OPTIONS = (
     "mongodb.connection.string",
     "capture.mode",
@@ -78,6 +83,9 @@ OPTIONS = (
     "cursor.max.await.time.ms",
     OVERSIZE,
     THRESHOLD,
+    PIPELINE,
+    ORDER,
+    SKIPPED,
     "trailer",
     "columns",
     "events",
@@ -149,6 +157,7 @@ class ChangeOptions:
             oversize=_choice(given, OVERSIZE, ("fail", "skip", "split"), "fail"),
             threshold=_number(given, THRESHOLD, 0, least=0),
             await_ms=_number(given, "cursor.max.await.time.ms", 0, least=0) or _AWAIT_MS,
+            user=_user_stages(given),
         )
         start, start_time, start_token = _start(given)
         return cls(
@@ -168,6 +177,17 @@ class ChangeOptions:
             fields=rules,
             raises=_choice(given, "failures", ("raise", "rows"), "raise") == "raise",
         )
+
+
+def _user_stages(given: Mapping[str, str]) -> UserStages:
+    order = _choice(given, ORDER, tuple(Order), Order.INTERNAL_FIRST)
+    skipped = [letter for part in given.get(SKIPPED, "").split(",") if (letter := part.strip().lower())]
+    if not set(skipped) <= OPERATIONS.keys():
+        raise ConfigurationError(f"{SKIPPED}={given[SKIPPED]!r}: expected some of {', '.join(OPERATIONS)}")
+    try:
+        return UserStages.parse(given.get(PIPELINE, ""), Order(order), skipped)
+    except ValueError as error:
+        raise ConfigurationError(f"{PIPELINE}={given[PIPELINE]!r}: {error}") from error
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:

@@ -251,7 +251,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The stream as asked for; or, where the server would look up the document of each update, one without that,
         and what looks up many at a time."""
         stream, uri = self._options.stream, self._options.uri
-        if stream.full_document != "updateLookup" or connect(uri).is_mongos:
+        at_server = stream.user.stages or connect(uri).is_mongos  # stages may look at documents
+        if stream.full_document != "updateLookup" or at_server:
             return stream, None
         lookup = DocumentLookup(uri, partition.end, stream.scope.captures, self._projection)
         return replace(stream, full_document=None), lookup

@@ -55,6 +55,8 @@ integration/test_change_stream_range.py::test_lookup_gives_the_state_at_lookup_p
     capture.mode.full.update.type
 integration/test_engine_rules.py::test_a_batch_is_read_from_the_source_once
     capture.scope capture.target
+integration/test_engine_filtered_state.py::test_stages_act_on_tables_and_changelogs
+    cursor.pipeline cursor.pipeline.order delta.state.filtered
 integration/test_engine_position.py::test_a_first_start_begins_where_the_option_says
     engine.position.start
 integration/test_engine_position.py::test_another_name_is_another_position

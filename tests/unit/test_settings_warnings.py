@@ -31,12 +31,33 @@ from tests.unit.test_settings import made
         ({"mongodb_authsource": "shop"}, "mongodb.authsource has no effect: mongodb.user is not set"),
         ({"mongodb_ssl_invalid_hostname_allowed": "true"}, "mongodb.ssl.enabled is not true"),
         ({"engine_watermarks_keep": "true"}, "engine.watermarks.keep has no effect"),
+        ({"delta_state_filtered": "true"}, "delta.state.filtered=true has no effect"),
     ],
 )
 def test_what_has_no_effect_is_said(options: dict[str, object], said: str) -> None:
     """At the start, in one sentence each: an option that was given and changes nothing."""
     (warning,) = made(**options).warnings
     assert said in warning
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"cursor_pipeline": '[{"$match": {}}]'}, "cursor.pipeline"),
+        ({"skipped_operations": "d"}, "skipped.operations"),
+        (
+            {"cursor_pipeline": '[{"$match": {}}]', "skipped_operations": "d"},
+            "cursor.pipeline, skipped.operations",
+        ),
+    ],
+)
+def test_state_tables_that_are_filtered_equal_nothing(options: dict[str, object], named: str) -> None:
+    """It has to be asked for, and is said at each start."""
+    settings = made(delta_state_filtered="true", **options)
+    (warning,) = settings.warnings
+    assert warning.startswith(f"state tables are filtered ({named} with delta.state.filtered)")
+    given = settings.source_options()
+    assert [name for name in ("cursor.pipeline", "skipped.operations") if name in given] == named.split(", ")
 
 
 def test_credentials_that_are_given_twice() -> None:
