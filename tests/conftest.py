@@ -141,8 +141,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         {
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
-            # Tests plan much and compute little: the best compiler never earns what it costs.
+            # Tests plan much and compute little: compilers never earn what they cost. (Those that run the command line
+            # have Spark as it is.)
             "spark.driver.extraJavaOptions": f"{quick_java()} -XX:ReservedCodeCacheSize=512m",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             # Workers are sent functions of the tests' own modules.
             "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
         },

@@ -43,8 +43,8 @@ def test_stages_act_on_tables_and_changelogs(lab: Lab, strategy: str, order: str
         assert (request.tasks[0].rows, request.tasks[0].deleted) == (5, 1)
         read = {row["_id"]: (row["kept"], row["secret"]) for row in lab.rows("orders")}
         assert read == {0: (True, 0), 1: (True, 1), 2: (False, 2), 3: (False, 3), 5: (False, 5)}
-        (warning,) = lab.status().warnings
-        assert "cursor.pipeline, skipped.operations with delta.state.filtered" in warning
+        said = "cursor.pipeline, skipped.operations with delta.state.filtered"
+        assert any(said in warning for warning in lab.status().warnings)
     told = rows(lab.folder / "warehouse" / "changelog" / lab.database / "orders")
     streamed = [(row["op"], row["key"]) for row in told if row["op"] != "r"]
     assert sorted(streamed) == [("c", "0"), ("c", "2"), ("c", "4"), ("u", "1")]
