@@ -75,6 +75,7 @@ class EngineConfig:
     watermarks_keep: bool = False
     repairs_tables: bool = False
     position_lost: PositionLost = PositionLost.FAIL
+    heal_first: NameList | None = None
     post_images_enable: bool = False
     position_start: Start | None = None
     partition: str = ""
@@ -112,6 +113,12 @@ class EngineConfig:
         """Whether updated documents come from post-images, which a collection may not keep."""
         full = "update_full" in self.source_options.get("capture.mode", "change_streams_update_full")
         return full and self.source_options.get("capture.mode.full.update.type") == "post_image"
+
+    @property
+    def needs_pre_images(self) -> bool:
+        """Whether a target tells what documents were before, which a collection may not keep."""
+        mode = self.source_options.get("capture.mode", "")
+        return self.envelope is not None and mode.endswith("_with_pre_image")
 
     def loads_initially(self, namespace: Namespace) -> bool:
         """``snapshot.include.collection.list`` narrows the initial load, not the stream; so may a mode of one's own."""

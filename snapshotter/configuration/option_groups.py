@@ -27,7 +27,6 @@ from snapshotter.configuration.option_values import (
     Names,
     NewCollections,
     Passed,
-    PositionLost,
     SnapshotMode,
     TableAltered,
     Text,
@@ -35,6 +34,7 @@ from snapshotter.configuration.option_values import (
     choice,
     option,
 )
+from snapshotter.configuration.position_options import PositionOptions
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.core.values.watermark_ids import Strategy
@@ -43,7 +43,6 @@ from streaming.scope.scope import Level
 from streaming.source.change_options import BATCH_BYTES
 
 BATCH_BYTES_MIN = 1 << 20
-POSITION_LOST = "engine.position.lost"
 _BASED = "snapshot.mode.configuration.based"
 
 
@@ -371,13 +370,6 @@ class EngineOptions(Group):
         "or repair it by reading it again at once",
         TableAltered.SUSPEND,
     )
-    position_lost: Annotated[PositionLost, choice(PositionLost)] | None = option(
-        POSITION_LOST,
-        "where the source no longer has what came after the position: fail, continue from now on and record the gap, "
-        "or heal it by comparing every captured collection with its table; unset is heal where snapshot.mode reads "
-        "again by itself (when_needed), else fail",
-        None,
-    )
     status_collection: Flag = option(
         "engine.status.collection",
         "write what becomes of each signal into the collection <signal.data.collection>_status",
@@ -401,21 +393,9 @@ class EngineOptions(Group):
         "with insert_insert, leave the documents of windows in the signal collection when they have ended",
         False,
     )
-    position_start: Text | None = option(
-        "engine.position.start",
-        "where a first start begins: now, oldest, an ISO 8601 time, a 64-bit BSON timestamp, seconds.increment, "
-        "a resume token, or a file of position export; unset is now",
-        None,
-    )
-    oplog_warning_hours: WholeNumber = option(
-        "engine.oplog.warning.hours",
-        "warn where the oplog holds the position for less than so many hours; 0 is never",
-        48,
-        ge=0,
-    )
     post_images_enable: Flag = option(
         "engine.post.images.enable",
-        "with capture.mode.full.update.type=post_image, switch post-images on (collMod) where a collection keeps none",
+        "switch pre- and post-images on (collMod) where a collection that they are counted on for keeps none",
         False,
     )
 
@@ -437,6 +417,7 @@ GROUPS: dict[str, type[Group]] = {
     "metrics": MetricsOptions,
     "heartbeat": HeartbeatOptions,
     "events": EventOptions,
+    "position": PositionOptions,
     "retry": RetryOptions,
     "failures": FailureOptions,
     "delta": DeltaOptions,

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snapshotter.configuration.option_groups import CaptureOptions, EngineOptions
+from snapshotter.configuration.option_groups import CaptureOptions
+from snapshotter.configuration.option_values import MatchMode
+from snapshotter.configuration.position_options import HEAL_FIRST, PositionOptions
+from snapshotter.configuration.settings_checks import regexes
 from snapshotter.errors import Problem
 from snapshotter.position.own_file import read_start
 
 START = "engine.position.start"
 
 
-def check(capture: CaptureOptions, engine: EngineOptions) -> Iterator[Problem]:
-    """Where a first start begins."""
-    text = engine.position_start
+def check(capture: CaptureOptions, position: PositionOptions) -> Iterator[Problem]:
+    """Where a first start begins, and what a heal reads first: ``capture`` says how its entries are read."""
+    if capture.match_mode is MatchMode.REGEX:
+        yield from regexes(HEAL_FIRST, position.heal_first)
+    text = position.start
     if text is None:
         return
     if capture.start_op_time != -1:

@@ -40,7 +40,6 @@ from snapshotter.configuration.notification_config import installed
 from snapshotter.configuration.old_names import renamed
 from snapshotter.configuration.option_groups import (
     GROUPS,
-    POSITION_LOST,
     CaptureOptions,
     DeltaOptions,
     EngineOptions,
@@ -53,6 +52,7 @@ from snapshotter.configuration.option_groups import (
 )
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import as_option_text, catalogue
+from snapshotter.configuration.position_options import POSITION_LOST, PositionOptions
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
@@ -95,6 +95,7 @@ class Settings(BaseModel):
     metrics: MetricsOptions
     heartbeat: HeartbeatOptions
     events: EventOptions
+    position: PositionOptions
     retry: RetryOptions
     failures: FailureOptions
     delta: DeltaOptions
@@ -177,7 +178,7 @@ class Settings(BaseModel):
     @property
     def position_start(self) -> Start | None:
         """Where a first start begins, if that is set. Raises ValueError where it names a file that is gone."""
-        text = self.engine.position_start
+        text = self.position.start
         return None if text is None else read_start(text)
 
     @property
@@ -257,7 +258,7 @@ class Settings(BaseModel):
         }
         result[checks.STRATEGY] = self.watermark_strategy.value
         result[HANDLING] = self.failures.mode.value
-        result[POSITION_LOST] = (self.engine.position_lost or by_mode(policy(self.snapshot))).value
+        result[POSITION_LOST] = (self.position.lost or by_mode(policy(self.snapshot))).value
         result[DELETES] = self.deletes_mode.value
         result |= {name: shown(name, value) for name, value in sorted(self.spark.items())}
         return result | {name: MASK for name in self.out_of_sight if name in result}
@@ -318,10 +319,12 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
         case SnapshotOptions() as snapshot, EngineOptions() as engine:
             yield from checks.check_bytes(engine)
             yield from checks.check_snapshot(snapshot, allow_code=engine.filters_allow_code)
-    match groups["capture"], groups["engine"]:
-        case CaptureOptions() as capture, EngineOptions() as engine:
-            yield from checks.check_images(capture, enable=engine.post_images_enable)
-            yield from position_checks.check(capture, engine)
+    match groups["capture"], groups["engine"], groups["events"]:
+        case CaptureOptions() as capture, EngineOptions() as engine, EventOptions() as events:
+            yield from checks.check_images(capture, enable=engine.post_images_enable, told=events.targets)
+    match groups["capture"], groups["position"]:
+        case CaptureOptions() as capture, PositionOptions() as position:
+            yield from position_checks.check(capture, position)
     match groups["capture"], groups["snapshot"], groups["signal"]:
         case CaptureOptions() as capture, SnapshotOptions() as snapshot, SignalOptions() as signal:
             yield from checks.check_capture(capture)

@@ -100,10 +100,10 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
             name = f"{kind}.exclude.list"
             yield Problem(name, f"cannot be set together with {kind}.include.list", ",".join(excluded))
     if capture.match_mode is MatchMode.REGEX:
-        yield from _regexes("database.include.list", capture.database_include)
-        yield from _regexes("database.exclude.list", capture.database_exclude)
-        yield from _regexes("collection.include.list", capture.collection_include)
-        yield from _regexes("collection.exclude.list", capture.collection_exclude)
+        yield from regexes("database.include.list", capture.database_include)
+        yield from regexes("database.exclude.list", capture.database_exclude)
+        yield from regexes("collection.include.list", capture.collection_include)
+        yield from regexes("collection.exclude.list", capture.collection_exclude)
     target = capture.target or ""
     if capture.scope is Level.DEPLOYMENT and target:
         yield Problem(
@@ -121,20 +121,24 @@ def check_capture(capture: CaptureOptions) -> Iterator[Problem]:
         yield Problem(error.option, error.why, error.entry)
 
 
-def check_images(capture: CaptureOptions, *, enable: bool) -> Iterator[Problem]:
-    """Post-images are only switched on where they are used."""
+def check_images(capture: CaptureOptions, *, enable: bool, told: bool) -> Iterator[Problem]:
+    """Pre- and post-images are switched on (``enable``) only where they are used: by what ``capture`` asks for, and a
+    target that tells events (``told``)."""
     full = capture.mode in (CaptureMode.FULL, CaptureMode.FULL_PRE_IMAGE)
-    if enable and not (full and capture.full_update is FullUpdate.POST_IMAGE):
+    after = full and capture.full_update is FullUpdate.POST_IMAGE
+    before = told and capture.mode in (CaptureMode.PRE_IMAGE, CaptureMode.FULL_PRE_IMAGE)
+    if enable and not (before or after):
         yield Problem(
             "engine.post.images.enable",
-            "has no effect without capture.mode.full.update.type=post_image (and a capture.mode of full updates)",
+            "has no effect without capture.mode.full.update.type=post_image (and a capture.mode of full updates), or a "
+            "capture.mode with pre-images (and a target that tells events)",
             "true",
         )
 
 
 def check_snapshot(snapshot: SnapshotOptions, *, allow_code: bool = False) -> Iterator[Problem]:
     """What a start reads."""
-    yield from _regexes("snapshot.include.collection.list", snapshot.include)
+    yield from regexes("snapshot.include.collection.list", snapshot.include)
     yield from _check_mode(snapshot)
     for name in snapshot.filtered:
         if not _is_full_name(name):
@@ -292,7 +296,7 @@ def signals_reach_stream(signal: SignalOptions, capture: CaptureOptions) -> bool
     return capture.scope is not Level.COLLECTION
 
 
-def _regexes(option: str, patterns: tuple[str, ...]) -> Iterator[Problem]:
+def regexes(option: str, patterns: tuple[str, ...]) -> Iterator[Problem]:
     for pattern in patterns:
         if found := difference(pattern):
             yield Problem(option, f"has {found}", pattern)

@@ -37,6 +37,7 @@ def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
     options = settings.source_options()
     signals = settings.signal_collection if settings.signals_reach_stream else None
+    first = settings.position.heal_first
     included, decides = settings.snapshot.include, policy(settings.snapshot)
     return EngineConfig(
         name=settings.name,
@@ -75,12 +76,13 @@ def engine_config(settings: Settings) -> EngineConfig:
         watermarks_keep=settings.engine.watermarks_keep,
         repairs_tables=settings.engine.table_altered is TableAltered.REPAIR
         or decides.should_snapshot_on_schema_error(),
-        position_lost=settings.engine.position_lost or by_mode(decides),
+        heal_first=NameList(first, excludes=False, mode=settings.capture.match_mode) if first else None,
+        position_lost=settings.position.lost or by_mode(decides),
         post_images_enable=settings.engine.post_images_enable,
         position_start=settings.position_start,
         filtered=settings.events.filtered_text,
         partition=settings.naming.partition_name,
-        oplog_warning_hours=settings.engine.oplog_warning_hours,
+        oplog_warning_hours=settings.position.oplog_warning_hours,
         heartbeat_ms=settings.heartbeat.interval_ms,
         topic_prefix=settings.topic_prefix,
         envelope=envelope(settings) if settings.events.targets else None,

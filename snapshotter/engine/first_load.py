@@ -141,8 +141,10 @@ class FirstLoad:
             if not self._loading(progress):
                 self.skipped()
             return progress.covering(decision.coverage), []
-        wanted = tuple(self._wanted(n, n in found.filled, rewritten=n in found.ruled) for n in decision.read)
-        name, origin = (HEAL, Origin.HEAL) if fresh and generation.heal else (NAME, Origin.INITIAL)
+        heals = fresh and generation.heal
+        read = self._first_healed(decision.read) if heals else decision.read
+        wanted = tuple(self._wanted(n, n in found.filled, rewritten=n in found.ruled) for n in read)
+        name, origin = (HEAL, Origin.HEAL) if heals else (NAME, Origin.INITIAL)
         load = SnapshotRequest(self._id(progress, name), wanted, origin)
         if not fresh:
             self.journal.add(load)
@@ -254,6 +256,17 @@ class FirstLoad:
         other rules about fields. Every row is written anew then, or files with what is left out would stay in use."""
         query = self.config.initial_filter(namespace)
         return Wanted(namespace, query, reconcile=unbelieved, rewrite=rewritten)
+
+    def _first_healed(self, names: Iterable[Namespace]) -> list[Namespace]:
+        """In the order of ``engine.heal.first``, as far as it names them."""
+        if (first := self.config.heal_first) is None:
+            return list(names)
+        entries = [first.only(entry) for entry in first.entries]
+
+        def place(name: Namespace) -> int:
+            return next((at for at, entry in enumerate(entries) if entry.admits(str(name))), len(entries))
+
+        return sorted(names, key=place)
 
     def _id(self, progress: Progress, name: str) -> str:
         """An id that no request has, and no signal that is remembered."""

@@ -23,8 +23,8 @@ import pymongo
 import structlog
 from pymongo import MongoClient
 
-from snapshotter.configuration.option_groups import POSITION_LOST
 from snapshotter.configuration.option_values import PositionLost
+from snapshotter.configuration.position_options import POSITION_LOST
 from snapshotter.core.values.gaps import Cause, Gap
 from snapshotter.errors import SnapshotterError, cause_of
 from snapshotter.state.storage import Storage, read_object

@@ -55,7 +55,7 @@ def needed(config: EngineConfig, *, sharded: bool = False) -> Iterator[Privilege
     if sharded:
         why = "a sharded cluster (its shard keys)"
         yield Privilege("find", SHARD_KEYS.database, SHARD_KEYS.collection, why)
-    if config.needs_post_images and config.post_images_enable:
+    if config.post_images_enable and (config.needs_post_images or config.needs_pre_images):
         yield Privilege("collMod", *_watched(scope), "engine.post.images.enable")
     if config.strategy.in_stream and config.signals is not None:
         keeps = config.watermarks_keep and config.strategy is Strategy.INSERT_INSERT

@@ -56,8 +56,8 @@ from snapshotter.landing.targets.target import Landed
 from snapshotter.log import warn_of
 from snapshotter.metrics.tally import Phases
 from snapshotter.reading.catalogue import captured_collections
-from snapshotter.reading.post_images import PostImages
 from snapshotter.reading.request_lane import Lane
+from snapshotter.reading.stored_images import StoredImages, lost_without
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.delta.row_writer import Choice
 from streaming.keys.shard_keys import shard_keys
@@ -98,7 +98,7 @@ class Run:
     _machine: Machine | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _refusing: threading.Event = field(default_factory=threading.Event)
-    _images: PostImages | None = None
+    _images: StoredImages | None = None
     _astray: bool = False
     """Progress has not been saved, or could not be."""
     _in_batch: threading.Lock = field(default_factory=threading.Lock)
@@ -115,8 +115,8 @@ class Run:
         named = config.name, config.strategy, config.signals, config.captures_data
         self._scope = StreamScope(*named, config.failures.fails)
         self.lander = lander_of(context, self.blame)
-        if config.needs_post_images:
-            self._images = PostImages(context.client, config.post_images_enable)
+        if lost := lost_without(before=config.needs_pre_images, after=config.needs_post_images):
+            self._images = StoredImages(context.client, config.post_images_enable, lost)
         context.tally.run_begins()
         self.lane.start()
 

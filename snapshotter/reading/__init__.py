@@ -6,9 +6,9 @@ __all__ = [
     "document_errors",
     "name_checks",
     "oplog",
-    "post_images",
     "range_find",
     "ranges",
     "request_lane",
+    "stored_images",
     "watermarks",
 ]

@@ -30,8 +30,8 @@ from snapshotter.engine import preflight
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.privileges import covers, needed, warn_of_wishes
 from snapshotter.errors import EXIT_DEFINITE, DefiniteError, exit_code
-from snapshotter.reading.post_images import PostImages
 from snapshotter.reading.ranges import IdProber, is_simple_collation
+from snapshotter.reading.stored_images import StoredImages, lost_without
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import storage_for
@@ -315,7 +315,7 @@ def test_post_images_of_collections_that_nobody_may_look_at(guarded: MongoDeploy
     ):
         client: MongoClient[Any]
         with MongoClient(user(guarded, privileges)) as client, capture_logs() as logs:
-            PostImages(client, enable=True).look([ORDERS])
+            StoredImages(client, enable=True, lost=lost_without(before=False, after=True)).look([ORDERS])
         assert [log["log_level"] for log in logs] == ["warning"]
         assert said in str(logs)
 

@@ -28,6 +28,7 @@ class _Config:
     policy: SnapshotPolicy = MODES["no_data"]
     new_collections: NewCollections = NewCollections.READ
     fields: FieldRules = field(default_factory=FieldRules)
+    heal_first: None = None
 
     def captures_data(self, namespace: Namespace) -> bool:
         return namespace in self.captured

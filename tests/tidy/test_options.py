@@ -55,6 +55,8 @@ integration/test_change_stream_range.py::test_lookup_gives_the_state_at_lookup_p
     capture.mode.full.update.type
 integration/test_engine_rules.py::test_a_batch_is_read_from_the_source_once
     capture.scope capture.target
+unit/test_settings_position.py::test_names_and_figures_reach_the_engine
+    engine.heal.first
 integration/test_engine_filtered_state.py::test_stages_act_on_tables_and_changelogs
     cursor.pipeline cursor.pipeline.order delta.state.filtered
 integration/test_engine_position.py::test_a_first_start_begins_where_the_option_says
@@ -178,7 +180,7 @@ integration/test_engine_lost_positions.py::test_healing_compares_every_table
     engine.position.lost
 unit/test_first_load.py::test_what_is_captured_since_is_read_as_at_a_first_start
     engine.snapshot.new.collections
-integration/test_post_images.py::test_an_engine_that_may_switch_them_on_does
+integration/test_stored_images.py::test_an_engine_that_may_switch_them_on_does
     engine.post.images.enable
 integration/test_engine_options.py::test_an_engine_may_leave_no_status_behind
     engine.status.collection

@@ -298,6 +298,27 @@ def test_a_gap_is_healed_whatever_the_mode_reads(mode: str) -> None:
     assert start.coverage == Coverage(frozenset({ORDERS, PEOPLE, GONE}))
 
 
+@pytest.mark.parametrize(
+    ("mode", "entries", "order"),
+    [
+        ("literal", ("shop.people", "shop.orders"), [PEOPLE, ORDERS, GONE]),
+        ("literal", ("shop.people",), [PEOPLE, ORDERS, GONE]),
+        ("regex", (".*gone", "shop.*"), [GONE, ORDERS, PEOPLE]),
+    ],
+)
+def test_a_heal_takes_first_what_matters_most(
+    mode: str, entries: tuple[str, ...], order: list[Namespace]
+) -> None:
+    """In the order of the entries, and within one as it would be anyway; another load is not concerned."""
+    first = NameList(entries, excludes=False, mode=mode)
+    start = Start("initial", tables=FakeTables((ORDERS, GONE)), options={"heal_first": first})
+    (load,) = start.asks(NOTHING, after_a_gap(heals=True))
+    assert [wanted.namespace for wanted in load.wanted] == order
+    plain = Start("initial", options={"heal_first": NameList(("shop.people",), excludes=False, mode=mode)})
+    (load,) = plain.asks(NOTHING)
+    assert [wanted.namespace for wanted in load.wanted] == [ORDERS, PEOPLE]
+
+
 def test_behind_a_gap_only_what_was_being_loaded_is_read() -> None:
     """A collection without a mark, whose initial load had not ended. All else is unread, and said to be."""
     start = Start("initial", tables=FakeTables((ORDERS, PEOPLE)))

@@ -12,6 +12,7 @@ from snapshotter.errors import ConfigurationError
 from snapshotter.position.own_file import export
 from snapshotter.position.starts import Named, Start
 from streaming.positions import ClusterTime
+from streaming.scope.scope import NameList
 
 LEAST = {
     "name": "shop",
@@ -50,6 +51,7 @@ def test_where_a_first_start_begins_reaches_the_engine(tmp_path: Path) -> None:
             r"engine\.position\.start = now: cannot be set together with capture\.start\.op\.time",
         ),
         ({"engine.oplog.warning.hours": "-1"}, "must be at least 0"),
+        ({"engine.heal.first": "shop.("}, r"engine\.heal\.first = shop\.\(: is no regular expression"),
         (
             {"heartbeat.action.query": "db.beats.insertOne({})"},
             r"heartbeat\.action\.query.*is refused: it writes to the source to move a position",
@@ -71,4 +73,6 @@ def test_names_and_figures_reach_the_engine() -> None:
     assert (config.partition, config.oplog_warning_hours, config.heartbeat_ms) == ("two", 12, 5_000)
     assert config.server_name == "shop"
     assert engine_config(made()).oplog_warning_hours == 48
+    first = engine_config(made(engine__heal__first=r"shop\.people,shop\..*")).heal_first
+    assert first == NameList((r"shop\.people", r"shop\..*"), excludes=False, mode="regex")
     assert "offset.partition.name" not in config.source_options

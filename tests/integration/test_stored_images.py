@@ -1,4 +1,4 @@
-"""Post-images: a collection that keeps none is found, and helped, on a real server."""
+"""Pre- and post-images: a collection that keeps none is found, and helped, on a real server."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import pytest
 from pymongo import MongoClient
 from structlog.testing import capture_logs
 
-from snapshotter.reading.post_images import OPTION, PostImages, command_for
+from snapshotter.reading.stored_images import OPTION, StoredImages, command_for, lost_without
 from streaming.namespaces import Namespace
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+from tests.support.tables import rows
 
 __all__ = ["lab", "reads"]
 
 Client = MongoClient[dict[str, Any]]
+LOST = lost_without(before=True, after=True)
 
 
 def keeps(client: Client, name: Namespace) -> bool:
@@ -35,7 +37,7 @@ def test_a_collection_without_post_images_is_reported_once_with_the_command(
     mongo_client[database].create_collection("people", changeStreamPreAndPostImages={"enabled": True})
     mongo_client[database].create_collection(orders.collection)
     now = [0.0]
-    images = PostImages(mongo_client, enable=False, clock=lambda: now[0])
+    images = StoredImages(mongo_client, enable=False, lost=LOST, clock=lambda: now[0])
     with capture_logs() as events:
         images.look([orders, people])
         images.look([orders, people])
@@ -62,9 +64,36 @@ def test_they_are_switched_on_where_that_is_asked_for(mongo_client: Client, data
     mongo_client[database].create_collection("orders")
     mongo_client[database].create_collection("view", viewOn="orders", pipeline=[])
     with capture_logs() as events:
-        PostImages(mongo_client, enable=True).look([orders, view])
+        StoredImages(mongo_client, enable=True, lost=LOST).look([orders, view])
     assert keeps(mongo_client, orders)
     assert [name for name, _ in told(events)] == [str(view)]
+
+
+def test_what_is_lost_without_them() -> None:
+    """By what counts on them; nothing, where nothing does."""
+    assert lost_without(before=False, after=False) == ""
+    assert lost_without(before=False, after=True) == "no post-images: updates are read again by their ids"
+    assert LOST.startswith("no pre-images: what is told of changes has no before; no post-images")
+
+
+def test_an_engine_that_tells_what_was_before_switches_them_on(lab: Lab) -> None:
+    """For its changelogs; without these, nothing would hold a pre-image, and no collection is asked to keep any."""
+    lab.with_options(
+        "cluster_time",
+        snapshot__mode="no_data",
+        capture__mode="change_streams_update_full_with_pre_image",
+        delta__changelog__enabled=True,
+        engine__post__images__enable=True,
+    )
+    orders = lab.client[lab.database].create_collection("orders")
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        engine.until("pre-images", lambda: keeps(lab.client, lab.namespace("orders")), SECONDS)
+        orders.insert_one({"_id": 1, "v": 0})
+        orders.delete_one({"_id": 1})
+        engine.catch_up(SECONDS)
+    told = rows(lab.folder / "warehouse" / "changelog" / lab.database / "orders")
+    assert [row["before"] for row in told if row["op"] == "d"] == ['{"_id": 1,"v": 0}']
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["there", "later"])
