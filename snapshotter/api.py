@@ -223,6 +223,7 @@ class Snapshotter:
             self.table_path(collection),
             self.engine.config.layout,
             fields=self.engine.config.fields.of(Namespace.parse(collection)),
+            shape=self.engine.config.shape,
             before_round=caught_up,
         )
 

@@ -35,7 +35,7 @@ def verify(
     set_up_logging(ctx)
     settings = load_settings(config)
     chosen = chosen_collections(settings, collections or [])
-    from snapshotter.configuration.engine_config import LAYOUT
+    from snapshotter.configuration.engine_config import layout_of
     from snapshotter.engine.assembly import spark_session
     from snapshotter.verification.verify import verify_collection
     from snapshotter.worker_code import check_workers
@@ -43,15 +43,15 @@ def verify(
     from streaming.fields.rules import FieldRules
 
     uri, spark = settings.connection_uri(), spark_session(settings)
-    rules = FieldRules.parse(settings.source_options())
+    rules, shape = FieldRules.parse(settings.source_options()), settings.unwrap.shape
     reports: list[dict[str, object]] = []
     try:
         check_workers(spark)
         for namespace in chosen:
             table = under(settings.warehouse(), state_path(namespace))
-            sides = spark, uri, namespace, table, LAYOUT
+            sides = spark, uri, namespace, table, layout_of(shape)
             mine = rules.of(namespace)
-            result = verify_collection(*sides, fields=mine, before_round=_let_changes_land)
+            result = verify_collection(*sides, fields=mine, shape=shape, before_round=_let_changes_land)
             report: dict[str, object] = {
                 "collection": str(namespace),
                 "equal": result.equal,

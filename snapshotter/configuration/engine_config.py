@@ -23,13 +23,20 @@ from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.events.envelope import Envelope
 from streaming.fields.rules import FieldRules
+from streaming.fields.shape import NO_SHAPE, Shape
 from streaming.layout import AnyLayout
 from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.shaped import Shaped
 from streaming.namespaces import Namespace
 from streaming.scope.scope import CaptureScope, NameList
 
 LAYOUT: AnyLayout = COLUMNS
-"""The layout of every state table."""
+"""The layout of every state table whose rows have the shape of documents."""
+
+
+def layout_of(shape: Shape) -> AnyLayout:
+    """The layout of every state table of an engine whose rows have this ``shape``."""
+    return Shaped(LAYOUT, shape) if shape else LAYOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,11 @@ class EngineConfig:
     def tells_transactions(self) -> bool:
         """Whether the source is asked which transactions events are part of."""
         return self.source_options.get("provide.transaction.metadata", "false").lower() == "true"
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of rows."""
+        return self.layout.shape if isinstance(self.layout, Shaped) else NO_SHAPE
 
     def captures_data(self, namespace: Namespace) -> bool:
         """Whether the collection has a table: signals are captured, and are no data."""

@@ -15,6 +15,7 @@ from snapshotter.configuration.transforms import Declared, declared
 from snapshotter.errors import Problem
 from streaming.column_names import DELETED, OUR_COLUMNS, can_be_column, fold
 from streaming.delta.further_columns import FurtherColumn, Holds
+from streaming.fields.shape import NO_SHAPE, Shape
 
 KIND = "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState"
 _MODE, _OLD_MODE = "delete.tombstone.handling.mode", "delete.handling.mode"
@@ -25,10 +26,9 @@ _MODES = {
 _FIELDS, _PREFIX = "add.fields", "add.fields.prefix"
 _OF_TRANSACTIONS = ("id", "data_collection_order", "total_order")
 _NO_HEADERS = "there are no headers"
+_FLATTEN, _DELIMITER, _ARRAYS = "flatten.struct", "flatten.struct.delimiter", "array.encoding"
 _NEVER = frozenset({"false", "none", ""})
 _NOT_DONE: Mapping[str, tuple[frozenset[str], str]] = {
-    "flatten.struct": (_NEVER, "tables keep structs, of which SQL reads a field by its path"),
-    "array.encoding": (frozenset({"array", ""}), "arrays stay arrays; what fits no type is in _rescued_data"),
     "add.headers": (_NEVER, _NO_HEADERS),
     "operation.header": (_NEVER, _NO_HEADERS),
     "route.by.field": (_NEVER, "each collection has a table of its own"),
@@ -39,7 +39,7 @@ _NOT_DONE: Mapping[str, tuple[frozenset[str], str]] = {
 """Values that ask for nothing, and why others are not carried out."""
 _HARMLESS = frozenset(
     {
-        *("flatten.struct.delimiter", "add.headers.prefix", "negate", "drop.tombstones"),
+        *("add.headers.prefix", "negate", "drop.tombstones"),
         *("replace.null.with.default", f"{_MODE}.rewrite-with-id"),
     }
 )
@@ -48,11 +48,12 @@ _HARMLESS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Unwrap:
-    """What it asks for: of ``deletes`` (None: nothing) by the option ``asked``, and columns to be ``added``;
-    ``warnings`` about the rest, and ``problems`` with values that Debezium would refuse."""
+    """What it asks for: of ``deletes`` (None: nothing) by the option ``asked``, columns to be ``added``, and the
+    ``shape`` of rows; ``warnings`` about the rest, and ``problems`` with values that Debezium would refuse."""
 
     deletes: DeletesMode | None = None
     asked: str = ""
+    shape: Shape = NO_SHAPE
     added: tuple[FurtherColumn, ...] = ()
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -89,9 +90,21 @@ def unwrap_of(values: Mapping[str, str], server: str) -> Unwrap:
             problems.append(Problem(option, f"must be one of {', '.join(_MODES[mode])}", one.options[mode]))
         deletes = DeletesMode.SOFT if text.startswith("rewrite") else DeletesMode.REMOVE
         warnings += _of_deletes(option, text)
+    shape = _shape(one, start, problems)
     added = list(_added(one, start, server, warnings))
     warnings += _not_done(one, start)
-    return Unwrap(deletes, asked, tuple(added), tuple(warnings), tuple(problems))
+    return Unwrap(deletes, asked, shape, tuple(added), tuple(warnings), tuple(problems))
+
+
+def _shape(one: Declared, start: str, problems: list[Problem]) -> Shape:
+    values = {option: one.options.get(option, "").strip() for option in (_FLATTEN, _DELIMITER, _ARRAYS)}
+    for option, allowed in ((_FLATTEN, ("true", "false", "")), (_ARRAYS, ("array", "document", ""))):
+        if values[option].lower() not in allowed:
+            expected = " or ".join(filter(None, allowed))
+            problems.append(Problem(f"{start}.{option}", f"must be {expected}", values[option]))
+    return Shape(
+        values[_FLATTEN].lower() == "true", values[_DELIMITER] or "_", values[_ARRAYS].lower() == "document"
+    )
 
 
 def _of_deletes(option: str, mode: str) -> Iterator[str]:
@@ -164,5 +177,5 @@ def _not_done(one: Declared, start: str) -> Iterator[str]:
             nothing, why = _NOT_DONE[option]
             if value.strip().lower() not in nothing:
                 yield f"{start}.{option} is not carried out: {why}"
-        elif option not in {*_MODES, _FIELDS, _PREFIX, *_HARMLESS}:
+        elif option not in {*_MODES, _FIELDS, _PREFIX, _FLATTEN, _DELIMITER, _ARRAYS, *_HARMLESS}:
             yield f"{start}.{option} is not carried out: it is no option that is known here"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 from signals.notifications.kafka import KafkaNotificationOptions
 from snapshotter.configuration.channel_checks import channel_config
 from snapshotter.configuration.channel_config import check_options
-from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.configuration.engine_config import EngineConfig, layout_of
 from snapshotter.configuration.metrics_config import NAME, SERVER, MetricsConfig, tags_of
 from snapshotter.configuration.notification_config import SINK, NotificationConfig
 from snapshotter.configuration.option_values import LimitAction, TableAltered
@@ -47,7 +48,8 @@ def engine_config(settings: Settings) -> EngineConfig:
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
         signals=Namespace.parse(signals) if signals else None,
-        fields=FieldRules.parse(options),
+        fields=replace(FieldRules.parse(options), shape=settings.unwrap.shape.text),
+        layout=layout_of(settings.unwrap.shape),
         further=settings.further_columns,
         policy=decides,
         collections_max=settings.guardrail.collections_max,

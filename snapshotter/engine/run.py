@@ -261,6 +261,9 @@ class Run:
         self.context.announcer.begin(progress)
         found = self.context.first_load.look(progress)
         makes = self.context.first_load.tables_to_make(progress, found)
+        learnt = self.context.tables.make_all(
+            (), config.landers, found.ruled
+        )  # before the first of them is read
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
             in_stream, controls = config.strategy.in_stream, self.context.journal.controls
@@ -272,7 +275,7 @@ class Run:
                 left = found.left_by(heals=gap.heals)
                 self.report(GapFound(gap.begun(gap.upto or self.begins, left)))
             self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
-        for fault in self.context.tables.make_all(makes, config.landers):
+        for fault in (*learnt, *self.context.tables.make_all(makes, config.landers)):
             self.suspend(fault)
 
     # What the request lane and the control loop call

@@ -178,21 +178,32 @@ class Tables:
             keys: list[str] = found.toArrow()["_key"].to_pylist()
             return keys
 
-    def make_all(self, namespaces: Sequence[Namespace], threads: int) -> list[TableUnusable]:
-        """Make the tables that are missing, so many ``threads`` side by side; returns what is wrong with those that
-        cannot be made."""
+    def learn(self, namespace: Namespace) -> TablePlan:
+        """The plan of the table, with the columns that a sample finds by the present rules about fields: those of READs
+        that come before their table has any would lie in `_rescued_data`."""
+        opened = self.of(namespace)
+        with opened.lock, _blaming(namespace):
+            return opened.grow(self._sample(namespace))
+
+    def make_all(
+        self, namespaces: Sequence[Namespace], threads: int, anew: Sequence[Namespace] = ()
+    ) -> list[TableUnusable]:
+        """Make the tables that are missing of these ``namespaces``, and let those that are read ``anew``, by other
+        rules, learn their columns; so many ``threads`` side by side. Returns what is wrong with those that it cannot be
+        done of."""
 
         def make(namespace: Namespace) -> TableUnusable | None:
             try:
-                self.plan(namespace)
+                self.learn(namespace) if namespace in anew else self.plan(namespace)
             except TableUnusable as fault:
                 return fault
             return None
 
-        if not namespaces:
+        names = list(dict.fromkeys((*namespaces, *anew)))
+        if not names:
             return []
-        with ThreadPoolExecutor(min(threads, len(namespaces)), "tables") as pool:
-            return [fault for fault in pool.map(make, namespaces) if fault is not None]
+        with ThreadPoolExecutor(min(threads, len(names)), "tables") as pool:
+            return [fault for fault in pool.map(make, names) if fault is not None]
 
     def look(self, namespace: Namespace, mark: TableMark | None) -> TableMark | None:
         """The newest version of the table; None without a table. Raises TableUnusable where somebody else has changed

@@ -28,6 +28,7 @@ from snapshotter.verification.verify_jobs import Source, source_contents, table_
 from streaming.delta.delta_log import TableLog
 from streaming.delta.state_table import PLAN_PROPERTY
 from streaming.fields.rules import CollectionRules
+from streaming.fields.shape import NO_SHAPE, Shape
 from streaming.keys.shard_keys import ShardKey, shard_key_of
 from streaming.layout import AnyLayout
 from streaming.mongo.deployment import connect
@@ -102,13 +103,14 @@ def verify_collection(
     layout: AnyLayout,
     *,
     fields: CollectionRules | None = None,
+    shape: Shape = NO_SHAPE,
     at: ClusterTime | None = None,
     sample: int = 20,
     rounds: int = 3,
     before_round: Callable[[], None] | None = None,
 ) -> VerifyResult:
     """Compare the collection at ``uri`` with the state table at ``table_path``, whose rows ``layout`` reads. ``fields``
-    says what of the documents is left out, renamed or hashed.
+    says what of the documents is left out, renamed or hashed, and ``shape`` which shape rows have.
 
     ``at``: read the collection as of this cluster time (the server keeps 300 s of history by default).
     Without it, keys that differ are checked again up to ``rounds`` times. ``before_round`` is called before
@@ -122,7 +124,7 @@ def verify_collection(
         shard_key = shard_key_of(connect(uri), namespace)
     except PyMongoError as error:
         raise as_source_error(error, f"cannot ask for the shard key of {namespace}") from error
-    sides = _Sides(spark, _source(uri, namespace, at, shard_key, fields), table_path, layout)
+    sides = _Sides(spark, _source(uri, namespace, at, shard_key, fields, shape), table_path, layout)
     first = sides.compare(None)
     if first.equal:
         return first
@@ -142,7 +144,7 @@ def verify_collection(
         found.different,
         found.repeated,
         found.differing,
-        _shown(sides.examples(found.differing[:sample]), fields),
+        _shown(sides.examples(found.differing[:sample]), fields, shape),
     )
 
 
@@ -152,20 +154,27 @@ def _source(
     at: ClusterTime | None,
     shard_key: ShardKey,
     fields: CollectionRules | None,
+    shape: Shape,
 ) -> Source:
-    if fields is None:
-        return Source(uri, namespace, at, shard_key)
-    rules = tuple((rule.kind.value, rule.path, rule.renamed) for rule in fields.rules)
-    return Source(uri, namespace, at, shard_key, rules, fields.salt)
+    rules, salt = ((), b"") if fields is None else (fields.rules, fields.salt)
+    said = tuple((rule.kind.value, rule.path, rule.renamed) for rule in rules)
+    delimiter = shape.delimiter.encode() if shape.flatten else None
+    reshaped = (delimiter, shape.keeping(shard_key).whole, shape.arrays) if shape else None
+    return Source(uri, namespace, at, shard_key, said, salt, reshaped)
 
 
-def _shown(found: tuple[KeyDifference, ...], fields: CollectionRules | None) -> tuple[KeyDifference, ...]:
-    """Without the values of fields that are left out or hashed: a table may have them from before there were rules."""
+def _shown(
+    found: tuple[KeyDifference, ...], fields: CollectionRules | None, shape: Shape
+) -> tuple[KeyDifference, ...]:
+    """Without the values of fields that are left out or hashed: a table may have them from before there were rules.
+    Where names are joined (``shape``), any part of one may be of such a path."""
     if fields is None:
         return found
 
     def masked(difference: FieldDifference) -> FieldDifference:
         names = [part.replace("~1", "/").replace("~0", "~") for part in difference.path.split("/")[1:]]
+        if shape.flatten:
+            names = [part for name in names for part in name.split(shape.delimiter)]
         if not fields.covers(tuple(names)) and not fields.covers(tuple(n for n in names if not n.isdigit())):
             return difference
         sides = (None if side is None else _HIDDEN for side in (difference.source, difference.table))

@@ -23,6 +23,7 @@ from snapshotter.core.values.chunks import KeyRange
 from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
 from streaming.canonical.documents import canonical_document, content_hash
+from streaming.canonical.flattened import flattened
 from streaming.canonical.selected import Rule, selected_document
 from streaming.column_names import KEY, RESCUED_DATA, quoted
 from streaming.decode.keys import MissingId, key_at
@@ -50,7 +51,8 @@ _SNAPSHOT_TIME = "_snapshot_time"
 @dataclass(frozen=True, slots=True)
 class Source:
     """A collection, the moment to read it at (None: whatever a majority has when it is read), the fields that
-    identify a document besides `_id`, and the rules about its fields, which hashes are made by the salt of."""
+    identify a document besides `_id`, the rules about its fields, which hashes are made by the salt of, and how it is
+    ``reshaped``: by which delimiter names are joined, which fields stay whole, and whether arrays become documents."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -58,12 +60,18 @@ class Source:
     shard_key: ShardKey = ()
     rules: tuple[Rule, ...] = ()
     salt: bytes = field(default=b"", repr=False)
+    reshaped: tuple[bytes | None, frozenset[bytes], bool] | None = None
 
     def canonical(self, raw: bytes, at: int) -> bytes:
         """What a row of the document at byte ``at`` of ``raw`` is to show."""
         if not self.rules:
-            return canonical_document(raw, at)
-        return selected_document(raw, at, self.rules, self.salt)
+            content = canonical_document(raw, at)
+        else:
+            content = selected_document(raw, at, self.rules, self.salt)
+        if self.reshaped is None:
+            return content
+        delimiter, whole, arrays = self.reshaped
+        return flattened(content, delimiter, whole, arrays=arrays)
 
 
 def source_contents(

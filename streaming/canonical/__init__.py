@@ -1,3 +1,3 @@
 """The content of documents as canonical bytes, from BSON and from `_rescued_data`; it shares nothing with `decode`."""
 
-__all__ = ["documents", "rescued", "selected"]
+__all__ = ["documents", "flattened", "rescued", "selected"]

@@ -124,11 +124,14 @@ class CollectionRules:
 
 @dataclass(frozen=True, slots=True)
 class FieldRules:
-    """All rules. ``signals``: the signal collection, which has none, nor has the status collection beside it."""
+    """All rules. ``signals``: the signal collection, which has none, nor has the status collection beside it.
+    ``shape`` tells the shape of rows (`streaming.fields.shape`), where it is not that of documents: another one is as
+    good as other rules."""
 
     rules: tuple[FieldRule, ...] = ()
     salt: bytes = field(default=b"", repr=False)
     signals: Namespace | None = None
+    shape: str = ""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> FieldRules:
@@ -161,10 +164,11 @@ class FieldRules:
     def to_text(self) -> str:
         """What a later start compares its own rules with (`differ`); empty where there are none. It does not tell the
         salt."""
-        if not self.rules:
+        if not self.rules and not self.shape:
             return ""
         said = [(rule.kind, rule.where, rule.path, rule.renamed) for rule in self.rules]
-        return json.dumps({"rules": said, "salt": hmac.digest(self.salt, b"", "sha256").hex()[:32]})
+        salt = hmac.digest(self.salt, b"", "sha256").hex()[:32]
+        return json.dumps({"rules": said, "salt": salt} | ({"shape": self.shape} if self.shape else {}))
 
     def differ(self, before: str, namespace: Namespace) -> bool:
         """Whether these rules make something else of the collection's documents than those that ``before`` is the
@@ -176,7 +180,8 @@ class FieldRules:
         theirs = () if self._spared(namespace) else tuple(rule for rule in then if rule.matches(namespace))
         salted = any(rule.kind is Kind.HASH for rule in mine)
         other_salt = salted and hmac.digest(self.salt, b"", "sha256").hex()[:32] != found["salt"]
-        return _meaning(mine) != _meaning(theirs) or other_salt
+        reshaped = not self._spared(namespace) and self.shape != found.get("shape", "")
+        return _meaning(mine) != _meaning(theirs) or other_salt or reshaped
 
     def _spared(self, namespace: Namespace) -> bool:
         return self.signals is not None and namespace in (self.signals, status_collection(self.signals))

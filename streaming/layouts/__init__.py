@@ -1,3 +1,3 @@
 """The layouts of tables, each a room of its own behind the port `streaming.layout`."""
 
-__all__ = ["columns"]
+__all__ = ["columns", "shaped"]

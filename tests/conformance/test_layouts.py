@@ -19,20 +19,32 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from streaming.bson.elements import MalformedBson
 from streaming.canonical.documents import canonical_document
+from streaming.canonical.flattened import flattened
 from streaming.column_names import KEY, RESCUED_DATA
 from streaming.decode.keys import MissingId, key_at
 from streaming.decode.streamed_rows import table_schema
+from streaming.fields.shape import Shape
 from streaming.layout import AnyLayout
 from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.shaped import Shaped
 from tests.support import bson_documents as some
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.whole_layout import WHOLE
 
 __all__ = ["lab"]
 
-LAYOUTS: dict[str, AnyLayout] = {"columns": COLUMNS, "whole": WHOLE}
+ARRAYS = Shaped(COLUMNS, Shape(arrays=True))
+LAYOUTS: dict[str, AnyLayout] = {"columns": COLUMNS, "whole": WHOLE, "arrays as documents": ARRAYS}
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 some_documents = st.lists(some.documents(), min_size=1, max_size=5)
+
+
+def content(layout: AnyLayout, raw: bytes) -> bytes:
+    """What a row of this document is to hold."""
+    canonical = canonical_document(raw)
+    if not isinstance(layout, Shaped):
+        return canonical
+    return flattened(canonical, None, layout.shape.whole, arrays=layout.shape.arrays)
 
 
 @every_layout
@@ -42,7 +54,7 @@ def test_a_row_is_its_document_again(layout: AnyLayout, learned: list[bytes], de
     for plan in (layout.observe(b"".join(decoded)), layout.observe(b"".join(learned)), layout.least_plan()):
         found = layout.decoder(plan).decode(b"".join(decoded))
         assert found.batch.schema == layout.arrow_schema(plan)
-        assert layout.documents(plan, found.batch) == [canonical_document(raw) for raw in decoded]
+        assert layout.documents(plan, found.batch) == [content(layout, raw) for raw in decoded]
         assert found.batch.column(KEY).to_pylist() == [key_at(raw, 0) for raw in decoded]
         again = layout.decoder(plan).decode_documents(found.batch.column(KEY), decoded)
         assert layout.documents(plan, again.batch) == layout.documents(plan, found.batch)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from streaming.bson.elements import MalformedBson, elements
 from streaming.canonical.documents import canonical_document
+from streaming.canonical.flattened import flattened
 from streaming.decode import walk as decode_walk
+from streaming.fields.shape import Shape
 from streaming.keys.keys import key_of_value
 from streaming.layout import Decoded
 from streaming.layouts.columns.canonical_rows import canonical_rows
@@ -24,6 +26,7 @@ from streaming.layouts.columns.plan import TablePlan
 from streaming.layouts.columns.rescue import rescued_data
 from streaming.layouts.columns.rows import column_array
 from streaming.layouts.columns.schemas import arrow_schema
+from streaming.mongo.errors import ConfigurationError
 from tests.support.bson_documents import batches, documents
 
 some_documents = st.lists(documents(), min_size=1, max_size=8)
@@ -148,3 +151,23 @@ def test_trailing_bytes_are_refused() -> None:
     """A document with bytes behind it is not one document."""
     with pytest.raises(MalformedBson, match="more than the one document"):
         Decoder(TablePlan()).decode_documents(["k"], [b"\5\0\0\0\0\5\0\0\0\0"])
+
+
+@given(
+    raw=documents(),
+    flatten=st.booleans(),
+    arrays=st.booleans(),
+    delimiter=st.sampled_from(["_", ".", "", "__"]),
+)
+def test_who_verifies_a_shape_agrees_with_who_makes_it(
+    raw: bytes, flatten: bool, arrays: bool, delimiter: str
+) -> None:
+    """Whatever is nested in what; where two fields come to one name there is nothing to agree on."""
+    shape = Shape(flatten, delimiter, arrays)
+    try:
+        made = shape.document(raw)
+    except ConfigurationError:
+        assert flatten
+        return
+    joined = delimiter.encode() if flatten else None
+    assert canonical_document(made) == flattened(canonical_document(raw), joined, shape.whole, arrays=arrays)

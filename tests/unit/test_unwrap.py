@@ -7,6 +7,7 @@ import pytest
 from snapshotter.configuration.settings import Settings
 from snapshotter.errors import ConfigurationError
 from streaming.delta.further_columns import FurtherColumn, Holds
+from streaming.fields.shape import Shape
 
 KIND = "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState"
 LEAST = {
@@ -136,12 +137,35 @@ def test_a_field_that_gets_no_column_is_named(field: str, why: str) -> None:
     assert said.startswith(f"transforms.flat.add.fields: {field.rpartition(',')[2]} gets no column: {why}")
 
 
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({}, Shape()),
+        ({"flatten__struct": "false", "flatten__struct__delimiter": "."}, Shape(delimiter=".")),
+        ({"flatten__struct": "True"}, Shape(flatten=True)),
+        ({"flatten__struct": "true", "flatten__struct__delimiter": "."}, Shape(flatten=True, delimiter=".")),
+        ({"array__encoding": "document"}, Shape(arrays=True)),
+        ({"array__encoding": "array"}, Shape()),
+    ],
+)
+def test_rows_have_the_shape_that_is_asked_for(options: dict[str, str], shape: Shape) -> None:
+    """Nested documents as columns at the top level, arrays as structs; nothing is said of what is carried out."""
+    made = settings(**options)
+    assert made.unwrap.shape == shape
+    assert about(made) == []
+
+
+def test_what_debezium_would_refuse_of_a_shape() -> None:
+    """By the option's name."""
+    with pytest.raises(ConfigurationError, match=r"flatten\.struct = yes: must be true or false"):
+        settings(flatten__struct="yes")
+    with pytest.raises(ConfigurationError, match=r"array\.encoding = list: must be array or document"):
+        settings(array__encoding="list")
+
+
 def test_what_is_not_carried_out_is_named_option_by_option() -> None:
     """Each with its reason; what asks for nothing is not. One after the first does not count."""
     made = settings(
-        flatten__struct="true",
-        flatten__struct__delimiter=".",
-        array__encoding="document",
         add__headers="op",
         route__by__field="region",
         predicate="isOrders",
@@ -149,7 +173,7 @@ def test_what_is_not_carried_out_is_named_option_by_option() -> None:
         replace__null__with__default="false",
     )
     assert about(made) == [
-        *("flatten.struct", "array.encoding", "add.headers", "route.by.field", "predicate", "colour"),
+        *("add.headers", "route.by.field", "predicate", "colour"),
     ]
     assert about(settings(flatten__struct="false", array__encoding="array", add__headers="")) == []
     two = {"transforms": "a,b", "transforms.a.type": KIND, "transforms.b.type": KIND}
