@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import pymongo
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
@@ -42,6 +43,7 @@ Client = MongoClient[dict[str, Any]]
 REPLICA_SET = "rs-snapshotter"
 ADMIN = "admin"
 _EXCEEDED_TIME_LIMIT = 262
+_GOODBYE_SECONDS = 1.0
 
 
 class MongoDeployment:
@@ -158,7 +160,8 @@ class MongoDeployment:
     def stop(self) -> None:
         """End everything and remove its folder; may be called again."""
         for client in self._clients:
-            client.close()
+            with pymongo.timeout(_GOODBYE_SECONDS):  # it tells a primary, and a set without one is waited for
+                client.close()
         self._clients.clear()
         for node in self.nodes:
             node.kill()  # its data is thrown away: nothing to flush
