@@ -91,6 +91,7 @@ class EngineConfig:
     envelope: Envelope | None = None
     filtered: str = ""
     changelog: bool = False
+    fields_confirmed: str = ""
     topic_prefix: str = ""
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from snapshotter.configuration.option_values import Flag, Group, choice, option
+from snapshotter.configuration.option_values import Flag, Group, Text, choice, option
 from streaming.events.envelope import JsonSerialization
 from streaming.source.user_stages import Order, UserStages
 
+CONFIRMED = "engine.fields.confirmed"
 _OPERATIONS = ("c", "u", "d", "t")
 _NONE = "none"
 
@@ -69,6 +70,11 @@ class EventOptions(Group):
         "cursor.pipeline.order",
         "where these stages stand: internal_first, user_first, or user_only",
         Order.INTERNAL_FIRST,
+    )
+    confirmed: Text = option(
+        CONFIRMED,
+        "rules about fields that have changed are meant, for what tells events too: the digits that a start asks for",
+        "",
     )
     filtered: Flag = option(
         "delta.state.filtered",

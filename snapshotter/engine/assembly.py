@@ -82,6 +82,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         position_lost=settings.position.lost or by_mode(decides),
         post_images_enable=settings.engine.post_images_enable,
         position_start=settings.position_start,
+        fields_confirmed=settings.events.confirmed,
         filtered=settings.events.filtered_text,
         partition=settings.naming.partition_name,
         oplog_warning_hours=settings.position.oplog_warning_hours,

@@ -28,11 +28,13 @@ import structlog
 
 from signals.matching.selection import spelled
 from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.configuration.event_options import CONFIRMED
 from snapshotter.configuration.option_values import NewCollections
 from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.gaps import HEAL
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
+from snapshotter.errors import DefiniteError
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
@@ -149,6 +151,23 @@ class FirstLoad:
         if not fresh:
             self.journal.add(load)
         return progress.covering(decision.coverage), [load]
+
+    def check_events(self, progress: Progress, found: Found) -> None:
+        """What tells events is not read again under other rules about fields, as tables are, and whoever takes them may
+        count on a field. Raises DefiniteError until somebody says that the rules are meant."""
+        fields = self.config.fields
+        if self.config.envelope is None or self.config.fields_confirmed == fields.digest:
+            return
+        others = [n for n in found.ruled if fields.differ(progress.fields, n, shaped=False)]
+        if others:
+            names = ", ".join(map(str, others[:_SHOWN]))
+            raise DefiniteError(
+                f"the rules about fields (field.exclude.list, field.renames, engine.field.hash.list) are others than "
+                f"before for {names}: tables are read again, but what was told of these collections in changelogs and "
+                f"topics stays as it is, and from now on is told otherwise",
+                f"set {CONFIRMED}={fields.digest} if that is meant; delete from changelogs and topics what is not to "
+                f"stay there (docs/fields.md)",
+            )
 
     def tables_to_make(self, progress: Progress, found: Found) -> tuple[Namespace, ...]:
         """The captured collections whose tables this start makes before it reads, where the mode says so. Asked before

@@ -260,6 +260,7 @@ class Run:
             _log.info("removed watermark documents of earlier runs", count=removed)
         self.context.announcer.begin(progress)
         found = self.context.first_load.look(progress)
+        self.context.first_load.check_events(progress, found)
         makes = self.context.first_load.tables_to_make(progress, found)
         learnt = self.context.tables.make_all(
             (), config.landers, found.ruled

@@ -28,8 +28,9 @@ import hmac
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from streaming.namespaces import Namespace
@@ -170,9 +171,14 @@ class FieldRules:
         salt = hmac.digest(self.salt, b"", "sha256").hex()[:32]
         return json.dumps({"rules": said, "salt": salt} | ({"shape": self.shape} if self.shape else {}))
 
-    def differ(self, before: str, namespace: Namespace) -> bool:
+    @property
+    def digest(self) -> str:
+        """Eight digits that tell these rules, but for the shape, from others."""
+        return sha256(replace(self, shape="").to_text().encode()).hexdigest()[:8]
+
+    def differ(self, before: str, namespace: Namespace, *, shaped: bool = True) -> bool:
         """Whether these rules make something else of the collection's documents than those that ``before`` is the
-        ``to_text`` of. Raises FieldRuleError as `of` does."""
+        ``to_text`` of; of its rows, if they count as ``shaped``. Raises FieldRuleError as `of` does."""
         found: dict[str, Any] = json.loads(before) if before else {"rules": [], "salt": ""}
         then = [FieldRule(Kind(kind), where, tuple(path), new) for kind, where, path, new in found["rules"]]
         now = self.of(namespace)
@@ -180,7 +186,7 @@ class FieldRules:
         theirs = () if self._spared(namespace) else tuple(rule for rule in then if rule.matches(namespace))
         salted = any(rule.kind is Kind.HASH for rule in mine)
         other_salt = salted and hmac.digest(self.salt, b"", "sha256").hex()[:32] != found["salt"]
-        reshaped = not self._spared(namespace) and self.shape != found.get("shape", "")
+        reshaped = shaped and not self._spared(namespace) and self.shape != found.get("shape", "")
         return _meaning(mine) != _meaning(theirs) or other_salt or reshaped
 
     def _spared(self, namespace: Namespace) -> bool:

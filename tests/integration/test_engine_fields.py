@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import bson
 import pyarrow.parquet as pq
 import pytest
 
-from snapshotter.errors import ConfigurationError
+from snapshotter.errors import ConfigurationError, DefiniteError
 from snapshotter.verification.verify import verify_collection
 from streaming.fields.rules import FieldRules
 from streaming.layouts.columns.layout import COLUMNS
 from tests.support.engines import SECONDS, Lab, lab, quiet_rereads
 from tests.support.mongos import mongos_before
+from tests.support.tables import rows as rows_at
 
 __all__ = ["lab"]
 
@@ -184,6 +186,37 @@ def test_a_list_that_changes_reads_the_tables_again(lab: Lab) -> None:
         newest = engine.engine.store.newest()
         assert newest is not None
         assert [request.id for request in newest.requests] == ["initial", "initial-2"]
+
+
+def test_other_rules_are_confirmed_where_events_are_told(lab: Lab) -> None:
+    """A changelog holds what was told of a field that is now left out. The engine ends before anything lands, and goes
+    on once somebody has said that it is meant; from then on it starts without being told again."""
+    lab.collection("people").insert_one(person(1, SECRETS[0]))
+    lab.with_options("cluster_time", delta__changelog__enabled=True)
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+    before = lab.commits("people")
+    lab.with_options("cluster_time", field__exclude__list=left_out(lab))
+    lab.collection("people").insert_one(person(2, SECRETS[0]))
+    with (
+        pytest.raises(
+            DefiniteError, match=r"rules about fields .* are others than before for .*people"
+        ) as caught,
+        lab.running() as engine,
+    ):
+        engine.wait("initial-2", SECONDS)
+    assert lab.commits("people") == before
+    assert caught.value.next_step is not None
+    (digits,) = re.findall(r"engine\.fields\.confirmed=(\w{8})", caught.value.next_step)
+    lab.with_options("cluster_time", engine__fields__confirmed=digits)
+    with lab.running() as engine:
+        assert engine.wait("initial-2", SECONDS).tasks[0].rewrite
+        engine.catch_up(SECONDS)
+    del lab.options["engine.fields.confirmed"]
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+    told = rows_at(lab.folder / "warehouse" / "changelog" / lab.database / "people")
+    assert [SECRETS[0] in str(row["after"]) for row in told if row["op"] == "c"] == [False]
 
 
 def test_verify_shows_no_value_that_is_left_out(lab: Lab) -> None:

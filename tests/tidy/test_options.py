@@ -57,6 +57,8 @@ integration/test_engine_rules.py::test_a_batch_is_read_from_the_source_once
     capture.scope capture.target
 unit/test_settings_position.py::test_names_and_figures_reach_the_engine
     engine.heal.first
+integration/test_engine_fields.py::test_other_rules_are_confirmed_where_events_are_told
+    engine.fields.confirmed
 integration/test_engine_filtered_state.py::test_stages_act_on_tables_and_changelogs
     cursor.pipeline cursor.pipeline.order delta.state.filtered
 integration/test_engine_position.py::test_a_first_start_begins_where_the_option_says
