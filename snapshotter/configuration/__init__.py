@@ -8,6 +8,7 @@ __all__ = [
     "channel_checks",
     "channel_config",
     "engine_config",
+    "event_options",
     "metrics_config",
     "notification_config",
     "option_values",

@@ -280,7 +280,12 @@ class Scheduler:
     def _awaited(self, turns: Iterable[Task]) -> bool:
         """Whether one of them will have chunks once the source has said where they end; behind a filter that may take
         minutes."""
-        return any(self._scan_of(*turn).awaits for turn in turns)
+        return any(self._scan_of(*turn).awaits or self._held_back(turn[1]) for turn in turns)
+
+    def _held_back(self, task: TaskProgress) -> bool:
+        """Whether it gets no window before the batch in hand has landed: it reads the documents of the table's rows,
+        and those of the batch are not there yet."""
+        return task.reconcile and task.filter is not None and self.landing is not None
 
     def _scan_of(self, request: RequestProgress, task: TaskProgress) -> Scan:
         key = (request.id, task.namespace)
@@ -290,8 +295,8 @@ class Scheduler:
 
     def _fill(self, request: RequestProgress, task: TaskProgress, sharers: int) -> list[Effect]:
         """Windows for this collection, until it has its share among so many, or all are taken."""
-        if task.reconcile and task.filter is not None and self.landing is not None:
-            return []  # it reads the documents of the table's rows, and those of the batch in hand are not there yet
+        if self._held_back(task):
+            return []
         scan = self._scan_of(request, task)
         slots = self._slots(scan)
         share = max(1, slots // sharers)

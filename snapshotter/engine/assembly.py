@@ -34,12 +34,16 @@ _EVENT_OPTIONS = {"columns": "full", "events": "all", "failures": "rows"}
 """What targets of events need of it."""
 
 
+def _names(settings: Settings, entries: tuple[str, ...]) -> NameList | None:
+    """Collections that are listed; None where none are."""
+    return NameList(entries, excludes=False, mode=settings.capture.match_mode) if entries else None
+
+
 def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
     options = settings.source_options()
     signals = settings.signal_collection if settings.signals_reach_stream else None
-    first = settings.position.heal_first
-    included, decides = settings.snapshot.include, policy(settings.snapshot)
+    decides = policy(settings.snapshot)
     return EngineConfig(
         name=settings.name,
         uri=settings.connection_uri(),
@@ -54,9 +58,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         policy=decides,
         collections_max=settings.guardrail.collections_max,
         collections_fail=settings.guardrail.limit_action is LimitAction.FAIL,
-        initial_collections=NameList(included, excludes=False, mode=settings.capture.match_mode)
-        if included
-        else None,
+        initial_collections=_names(settings, settings.snapshot.include),
         new_collections=settings.engine.snapshot_new_collections,
         initial_filters=settings.snapshot.filters,
         snapshot_delay_ms=settings.snapshot.delay_ms,
@@ -78,7 +80,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         watermarks_keep=settings.engine.watermarks_keep,
         repairs_tables=settings.engine.table_altered is TableAltered.REPAIR
         or decides.should_snapshot_on_schema_error(),
-        heal_first=NameList(first, excludes=False, mode=settings.capture.match_mode) if first else None,
+        heal_first=_names(settings, settings.position.heal_first),
         position_lost=settings.position.lost or by_mode(decides),
         post_images_enable=settings.engine.post_images_enable,
         position_start=settings.position_start,

@@ -156,9 +156,10 @@ class FirstLoad:
         """What tells events is not read again under other rules about fields, as tables are, and whoever takes them may
         count on a field. Raises DefiniteError until somebody says that the rules are meant."""
         fields = self.config.fields
-        if self.config.envelope is None or self.config.fields_confirmed == fields.digest:
+        told = self.config.envelope is not None and progress.batch_id >= 0
+        if not told or self.config.fields_confirmed == fields.digest:
             return
-        others = [n for n in found.ruled if fields.differ(progress.fields, n, shaped=False)]
+        others = [n for n in found.there if fields.differ(progress.fields, n, shaped=False)]
         if others:
             names = ", ".join(map(str, others[:_SHOWN]))
             raise DefiniteError(
@@ -262,7 +263,8 @@ class FirstLoad:
         """The marks in another run of this start: what the first one decided holds, though it may have saved nothing.
         Collections that were made meanwhile are no concern of a start."""
         before = self._before(progress)
-        return before.settling(self._decided.settled).leaving(self._decided.unread - before.settled)
+        settled = self._decided.settled - before.unread  # a load that was stopped since left it so
+        return before.settling(settled).leaving(self._decided.unread - before.settled)
 
     def _loading(self, progress: Progress) -> bool:
         """Whether an initial load, or a healing one, is under way. Before the first batch only a saved one counts: what

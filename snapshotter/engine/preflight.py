@@ -59,6 +59,8 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
         _check_filter(client, name, query, f"{FILTERS}.{name}")
     if config.fields.rules:
         _check_fields(client, config)
+    if config.shape:
+        _check_shape(client, config)
     try:
         there = Readings(client, config.scope).check()
     except PyMongoError as error:
@@ -68,6 +70,16 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
     Guardrail(config).check(there)
     for namespace in filter(config.captures_data, there):
         _check_query(client, config, namespace)
+
+
+def _check_shape(client: MongoClient[Any], config: EngineConfig) -> None:
+    """Rows of every captured collection can have the shape that they are to have."""
+    try:
+        keys = shard_keys(client)
+        for namespace in captured_collections(client, config.captures_data):
+            config.shape.check(keys.get(namespace, ()))
+    except PyMongoError as error:
+        raise as_source_error(error, "cannot ask MongoDB for the shard keys of what is captured") from error
 
 
 def _check_fields(client: MongoClient[Any], config: EngineConfig) -> None:

@@ -199,6 +199,7 @@ class Lane:
         windows = [e.window for e in effects]
         started = time.monotonic()
         try:
+            self._check_captured(effects[0].namespace)
             buffer = read(self.spark, self._job(effects))
         except TableUnusable as fault:
             if not self._stopped.is_set():

@@ -15,6 +15,7 @@ not each time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +28,7 @@ from snapshotter.verification.canonical_diff import FieldDifference, differences
 from snapshotter.verification.verify_jobs import Source, source_contents, table_contents
 from streaming.delta.delta_log import TableLog
 from streaming.delta.state_table import PLAN_PROPERTY
-from streaming.fields.rules import CollectionRules
+from streaming.fields.rules import CollectionRules, Kind
 from streaming.fields.shape import NO_SHAPE, Shape
 from streaming.keys.shard_keys import ShardKey, shard_key_of
 from streaming.layout import AnyLayout
@@ -159,7 +160,7 @@ def _source(
     rules, salt = ((), b"") if fields is None else (fields.rules, fields.salt)
     said = tuple((rule.kind.value, rule.path, rule.renamed) for rule in rules)
     delimiter = shape.delimiter.encode() if shape.flatten else None
-    reshaped = (delimiter, shape.keeping(shard_key).whole, shape.arrays) if shape else None
+    reshaped = (delimiter, shape.arrays) if shape else None
     return Source(uri, namespace, at, shard_key, said, salt, reshaped)
 
 
@@ -173,14 +174,27 @@ def _shown(
 
     def masked(difference: FieldDifference) -> FieldDifference:
         names = [part.replace("~1", "/").replace("~0", "~") for part in difference.path.split("/")[1:]]
-        if shape.flatten:
-            names = [part for name in names for part in name.split(shape.delimiter)]
-        if not fields.covers(tuple(names)) and not fields.covers(tuple(n for n in names if not n.isdigit())):
+        if not _covered(names, fields, shape):
             return difference
         sides = (None if side is None else _HIDDEN for side in (difference.source, difference.table))
         return FieldDifference(difference.path, *sides)
 
     return tuple(replace(one, fields=tuple(map(masked, one.fields))) for one in found)
+
+
+def _covered(names: list[str], fields: CollectionRules, shape: Shape) -> bool:
+    """Whether a field at the path ``names`` is left out or hashed, or lies in one that is. In a row of another shape
+    places in arrays are names, and names are joined: by any joint that may be one of the rule's path."""
+    if shape.arrays:
+        names = [name.removeprefix("_") if re.fullmatch(r"_\d+", name) else name for name in names]
+    if fields.covers(tuple(names)) or fields.covers(tuple(name for name in names if not name.isdigit())):
+        return True
+    if not shape.flatten or not names:
+        return False
+    joint = re.escape(shape.delimiter)
+    place = rf"(?:{joint}_\d+)*{joint}"
+    hidden = (rule.path for rule in fields.rules if rule.kind is not Kind.RENAME)
+    return any(re.match(rf"{place.join(map(re.escape, path))}(?:{joint}|\Z)", names[0]) for path in hidden)
 
 
 class _Sides:

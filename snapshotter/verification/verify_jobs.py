@@ -52,7 +52,7 @@ _SNAPSHOT_TIME = "_snapshot_time"
 class Source:
     """A collection, the moment to read it at (None: whatever a majority has when it is read), the fields that
     identify a document besides `_id`, the rules about its fields, which hashes are made by the salt of, and how it is
-    ``reshaped``: by which delimiter names are joined, which fields stay whole, and whether arrays become documents."""
+    ``reshaped``: by which delimiter names are joined, and whether arrays become documents."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -60,7 +60,7 @@ class Source:
     shard_key: ShardKey = ()
     rules: tuple[Rule, ...] = ()
     salt: bytes = field(default=b"", repr=False)
-    reshaped: tuple[bytes | None, frozenset[bytes], bool] | None = None
+    reshaped: tuple[bytes | None, bool] | None = None
 
     def canonical(self, raw: bytes, at: int) -> bytes:
         """What a row of the document at byte ``at`` of ``raw`` is to show."""
@@ -70,8 +70,8 @@ class Source:
             content = selected_document(raw, at, self.rules, self.salt)
         if self.reshaped is None:
             return content
-        delimiter, whole, arrays = self.reshaped
-        return flattened(content, delimiter, whole, arrays=arrays)
+        delimiter, arrays = self.reshaped
+        return flattened(content, delimiter, arrays=arrays)
 
 
 def source_contents(

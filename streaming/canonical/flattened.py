@@ -17,15 +17,14 @@ _FIXED = {b"0": 0, b"t": 0, b"f": 0, b"u": 0, b"<": 0, b">": 0, b"o": 12, b"d": 
 _STRINGS = {b"s": 1, b"c": 1, b"y": 1, b"r": 2}
 
 
-def flattened(content: bytes, delimiter: bytes | None, whole: frozenset[bytes], *, arrays: bool) -> bytes:
+def flattened(content: bytes, delimiter: bytes | None, *, arrays: bool) -> bytes:
     """The canonical bytes of a document with this ``content`` (canonical, too): nested names joined by the
-    ``delimiter`` (None: they stay nested), and documents in the place of ``arrays``. The fields that are ``whole``
-    stay."""
+    ``delimiter`` (None: they stay nested), and documents in the place of ``arrays``. `_id` stays."""
     if delimiter is None and not arrays:
         return content
     fields: list[bytes] = []
     for name, value in _fields(content, 0):
-        if name in whole:
+        if name == b"_id":
             fields.append(b"," + name + b"\0" + value)
         elif delimiter is None:
             fields.append(b"," + name + b"\0" + _without_arrays(value))

@@ -7,7 +7,7 @@ That is what Debezium's ExtractNewDocumentState does with ``flatten.struct`` and
     arrays as documents  {a: {b: 1, c: {d: 2}}, n: {_0: 5, _1: 6}}
     both                 {a_b: 1, a_c_d: 2, n__0: 5, n__1: 6}
 
-- `_id` stays as it is, and so does a field that the shard key leads into: rows are found by them.
+- `_id` stays as it is: rows are found by it. A collection that is sharded by more has no other shape.
 - A document that holds nothing stays under its name, so that nothing is lost. What lies in an array stays in it, unless
   arrays are documents.
 - Two fields that come to one name are an error that names both; nothing is chosen.
@@ -18,7 +18,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from struct import Struct as Packed
 
 from streaming.bson.elements import ARRAY, DOCUMENT, documents_of, elements
@@ -34,13 +34,11 @@ Path = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``flatten``: names of nested fields are joined by the ``delimiter``. ``arrays``: arrays become documents.
-    ``whole``: fields at the top level that stay as they are."""
+    """``flatten``: names of nested fields are joined by the ``delimiter``. ``arrays``: arrays become documents."""
 
     flatten: bool = False
     delimiter: str = "_"
     arrays: bool = False
-    whole: frozenset[bytes] = frozenset((_ID,))
 
     def __bool__(self) -> bool:
         """Whether it changes anything."""
@@ -49,12 +47,17 @@ class Shape:
     @property
     def text(self) -> str:
         """What a later start compares its own shape with; empty for one that changes nothing."""
-        return f"{self.flatten}/{self.arrays}/{self.delimiter}" if self else ""
+        return f"{self.delimiter if self.flatten else None}/{self.arrays}" if self else ""
 
-    def keeping(self, shard_key: Iterable[str]) -> Shape:
-        """The same, for a collection that is sharded by this key."""
-        leads = {name.split(".")[0].encode() for name in shard_key}
-        return replace(self, whole=self.whole | leads) if leads else self
+    def check(self, shard_key: Iterable[str]) -> None:
+        """Raises ConfigurationError for a collection that is sharded by this key: rows are found by its fields, which
+        may be anywhere in a document."""
+        if self and (names := ", ".join(shard_key)):
+            raise ConfigurationError(
+                f"a collection that is sharded by {names} cannot have rows in another shape than that of its documents"
+                " (flatten.struct, array.encoding): rows are found by these fields. What to do: leave the collection"
+                " out, or give it an engine without them"
+            )
 
     def documents(self, raw: bytes) -> bytes:
         """Documents that lie one behind the other. Raises as `document` does."""
@@ -65,10 +68,10 @@ class Shape:
         if not self:
             return raw
         found: list[Field] = []
-        paths: dict[bytes, Path] = {}
+        paths: dict[bytes, Path] = {_ID: (_ID,)}
         for tag, name, start, end in elements(raw, 0):
             payload = raw[start:end]
-            if name in self.whole:
+            if name == _ID:
                 found.append((tag, name, payload))
             elif self.flatten:
                 self._flatten(tag, (name,), payload, found, paths)

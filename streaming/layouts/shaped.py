@@ -70,7 +70,9 @@ class Shaped:
         return self.layout.others_fields(table, old, new)
 
     def decoder(self, plan: Any, shard_key: ShardKey = ()) -> Decoder[Any]:
-        return _ShapedDecoder(self.layout.decoder(plan, shard_key), self.shape.keeping(shard_key))
+        """As `Layout.decoder`. Raises ConfigurationError for a collection that is sharded by more than `_id`."""
+        self.shape.check(shard_key)
+        return _ShapedDecoder(self.layout.decoder(plan, shard_key), self.shape)
 
     def reshape(self, rows: DataFrame, have: Any, want: Any) -> DataFrame:
         """As `Layout.reshape`."""

@@ -101,7 +101,7 @@ class StreamSpec:
     def keys(self) -> StreamSpec:
         """The same events one by one, without their documents and what an update says of itself."""
         keys = replace(self.bare(), fields=KEY_FIELDS, batch_size=1)
-        if not self.user.stages:
+        if not self.user:
             return keys
         seen = replace(keys, full_document=self.full_document, before_change=self.before_change)
         return replace(seen, user=self.user)
@@ -255,7 +255,7 @@ class ChangeRange:
         return TransientError(f"{self._broke_off()}: the server closed it {RESUMES_MAX + 1} times in a row")
 
     def _broke_off(self) -> str:
-        theirs = ", with the stages of cursor.pipeline," if self._spec.user.stages else ""
+        theirs = ", with the stages of cursor.pipeline," if self._spec.user else ""
         return f"the change stream{theirs} broke off in ({self._start}, {self._end}]"
 
 

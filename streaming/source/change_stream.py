@@ -62,7 +62,13 @@ from streaming.source.change_options import ChangeOptions
 from streaming.source.document_lookup import DocumentLookup
 from streaming.source.hints import Hints, read_hints
 from streaming.source.newest_events import NewestEvents, in_order
-from streaming.source.raw_events import DOCUMENT_EVENTS, Event, place_of, without_document
+from streaming.source.raw_events import (
+    DOCUMENT_EVENTS,
+    Event,
+    left_without_document,
+    place_of,
+    without_document,
+)
 from streaming.source.split_events import refuse_split
 
 if TYPE_CHECKING:
@@ -235,10 +241,13 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield rows.trailer(partition.end, token, partition.splits)
 
     def _with_large(self, changes: ChangeRange) -> Iterable[Iterable[Event]]:
-        """What too large events become, which come only where they are to be skipped."""
-        if self._options.stream.oversize != "skip":
-            return changes
-        return (map(without_document, events) for events in changes)
+        """What events without their documents become: too large ones, which come only where they are to be skipped, and
+        those that a stage of the user's left without."""
+        if self._options.stream.oversize == "skip":
+            return (map(without_document, events) for events in changes)
+        if self._options.stream.user:
+            return (map(left_without_document, events) for events in changes)
+        return changes
 
     def _passes(self, event: Event) -> bool:
         """What must be seen event by event, although only the newest of each document are asked for."""

@@ -26,6 +26,7 @@ all of its bytes."""
 
 OVERSIZED = b"$oversized"
 """A field of an event that was too large, with the operation that it had."""
+_NOTHING = b"\x05\0\0\0\0"
 
 _INT32 = struct.Struct("<i").unpack_from
 _INT64 = struct.Struct("<q").unpack
@@ -62,6 +63,15 @@ def without_document(event: Event) -> Event:
     if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
         return event
     return b"update", time, size, {**fields, OVERSIZED: operation}
+
+
+def left_without_document(event: Event) -> Event:
+    """The same event, and one whose document a stage has taken away as an update that came without one and changed
+    nothing."""
+    operation, time, size, fields = event
+    if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
+        return event
+    return b"update", time, size, {**fields, b"updateDescription": _NOTHING}
 
 
 def fields_of(raw: bytes) -> Fields:

@@ -7,10 +7,10 @@ they cannot break the stream.
 
 A stage of theirs may leave out events, and shape documents. Three things are out of its reach, whatever it is and in
 every order: signals and their watermarks, the end of the stream (``invalidate``), and what an event is (its operation,
-time, namespace and key, without which it could not be landed). So each event carries a field of ours through their
-stages, from which this is put back behind them:
+time, namespace, key, and what an update says of itself, without which it could not be landed). So each event carries a
+field of ours through their stages, from which this is put back behind them:
 
-    {_snapshotter: {ours: true, event: {operationType, clusterTime, ...}, whole: the event, where it is out of reach}}
+    {_snapshotter: {_snapshotter: true, event: {operationType, ...}, whole: the event, where it is out of reach}}
 
 Pure: it makes stages, and sends none.
 """
@@ -43,7 +43,10 @@ OPERATIONS = {"c": ("insert",), "u": ("update", "replace"), "d": ("delete",)}
 """What Debezium's letters stand for, in ``skipped.operations``."""
 _OURS = "_snapshotter"
 _WHOLE = f"${_OURS}.whole"
-_EVENT = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "lsid", "txnNumber")
+_EVENT = (
+    *("_id", "operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "updateDescription"),
+    *("lsid", "txnNumber"),
+)
 _SPLITS = "$changeStreamSplitLargeEvent"
 
 
@@ -55,10 +58,15 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UserStages:
-    """``stages`` as they were given."""
+    """``stages`` as they were given; ``skipped``: operations that are left out before them, by the server's words."""
 
     stages: tuple[Stage, ...] = ()
     order: Order = Order.INTERNAL_FIRST
+    skipped: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether they change anything."""
+        return bool(self.stages or self.skipped)
 
     @classmethod
     def parse(cls, text: str, order: Order = Order.INTERNAL_FIRST, skipped: Iterable[str] = ()) -> UserStages:
@@ -66,17 +74,15 @@ class UserStages:
         the operations that are ``skipped`` (`OPERATIONS`), by a stage before them. Raises ValueError, which says what
         is wrong with which stage."""
         stages = _stages(text) if text.strip() else ()
-        left_out = [name for letter in skipped for name in OPERATIONS[letter]]
-        if left_out:
-            stages = ({"$match": {"operationType": {"$nin": left_out}}}, *stages)
-        return cls(stages, order)
+        return cls(stages, order, tuple(name for letter in skipped for name in OPERATIONS[letter]))
 
     def around(self, captured: Stage, signals: Namespace | None) -> list[Stage]:
         """The pipeline's first stages: ``captured``, the ``$match`` of what is captured, and these. Signals are those
         of the collection ``signals``."""
-        if not self.stages:
+        if not self:
             return [captured]
-        theirs = [_carry(signals), *map(_in_reach, self.stages), *_put_back()]
+        before: list[Stage] = [{"$match": {"operationType": {"$nin": self.skipped}}}] if self.skipped else []
+        theirs = [_carry(signals), *map(_in_reach, [*before, *self.stages]), *_put_back()]
         return [captured, *theirs] if self.order is Order.INTERNAL_FIRST else [*theirs, captured]
 
 
@@ -133,7 +139,7 @@ def _carry(signals: Namespace | None) -> Stage:
         same = [{"$eq": [field, name]} for field, name in zip(("$ns.db", "$ns.coll"), names, strict=True)]
         out_of_reach.append({"$and": same})
     whole = {"$cond": [{"$or": out_of_reach}, "$$ROOT", "$$REMOVE"]}
-    return {"$set": {_OURS: {"ours": True, "event": {name: f"${name}" for name in _EVENT}, "whole": whole}}}
+    return {"$set": {_OURS: {_OURS: True, "event": {name: f"${name}" for name in _EVENT}, "whole": whole}}}
 
 
 def _put_back() -> list[Stage]:
@@ -158,8 +164,8 @@ def _in_reach(stage: Stage) -> Stage:
         case "$replaceWith":
             return {kind: _replaced(body)}
         case "$redact":
-            # It goes down into documents, into ours as well: there ``ours`` is what it sees.
-            ours = {"$or": [_is_whole(), {"$eq": ["$ours", True]}]}
+            # It goes down into documents, into ours as well: there our mark is what it sees.
+            ours = {"$or": [_is_whole(), {"$eq": [f"${_OURS}", True]}]}
             return {kind: {"$cond": [ours, "$$KEEP", body]}}
         case _:
             return stage

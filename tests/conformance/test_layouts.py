@@ -44,7 +44,7 @@ def content(layout: AnyLayout, raw: bytes) -> bytes:
     canonical = canonical_document(raw)
     if not isinstance(layout, Shaped):
         return canonical
-    return flattened(canonical, None, layout.shape.whole, arrays=layout.shape.arrays)
+    return flattened(canonical, None, arrays=layout.shape.arrays)
 
 
 @every_layout

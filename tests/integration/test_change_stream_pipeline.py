@@ -59,7 +59,6 @@ def test_a_match_leaves_out_events_but_no_signals(
     assert rows[2]["document"] == {"_id": 2, "even": True, "more": True}
 
 
-ONLY_ORDERS = {"$eq": ["$ns.coll", "orders"]}
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "$addFields": ({"fullDocument.a": 9}, {"_id": 1, "a": 9, "b": {"c": 2}}),
     "$match": ({}, {"_id": 1, "a": 1, "b": {"c": 2}}),
@@ -90,6 +89,66 @@ def test_each_stage_shapes_documents_and_nothing_else(
         assert event["document"] == shaped
         assert told["document"] == signal
         assert start.to_int() < event["cluster_time"] < told["cluster_time"]
+
+
+@pytest.mark.parametrize("columns", ["full", "state"])
+@pytest.mark.parametrize(
+    "stage",
+    [{"$replaceRoot": {"newRoot": "$fullDocument"}}, {"$unset": ["fullDocument", "updateDescription"]}],
+)
+def test_an_event_that_is_left_without_its_document_is_read_again(
+    mongo_uri: str,
+    mongo_client: Client,
+    database: str,
+    start: ClusterTime,
+    stage: dict[str, Any],
+    columns: str,
+) -> None:
+    """As an update that came without one; and an update still says what has changed, so it is not taken for one that
+    was too large. A delete is one."""
+    orders = mongo_client[database]["orders"]
+    orders.insert_one({"_id": 1, "n": 1})
+    orders.update_one({"_id": 1}, {"$set": {"n": 2}})
+    orders.replace_one({"_id": 1}, {"n": 3})
+    orders.delete_one({"_id": 1})
+    rows = rows_of(mongo_uri, start, database, stage, columns=columns)
+    assert [(row["op"], row["operation_type"], row["document"]) for row in rows] == [
+        ("u", "update", None),
+        ("u", "update", None),
+        ("u", "update", None),
+        ("d", "delete", None),
+    ]
+    if columns == "full":
+        assert [row["update_description"] for row in rows[:3]] == [
+            {},
+            {"updatedFields": {"n": 2}, "removedFields": [], "truncatedArrays": []},
+            {},
+        ]
+
+
+def test_an_update_keeps_what_it_says_of_itself(
+    mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime
+) -> None:
+    """Whatever a stage leaves of the rest."""
+    mongo_client[database]["orders"].insert_one({"_id": 1})
+    mongo_client[database]["orders"].update_one({"_id": 1}, {"$set": {"n": 2}})
+    _, update = rows_of(mongo_uri, start, database, {"$project": {"fullDocument": 1}})
+    assert (update["operation_type"], update["document"]) == ("update", {"_id": 1, "n": 2})
+    assert update["update_description"]["updatedFields"] == {"n": 2}
+
+
+def test_a_stage_that_prunes_leaves_the_event_and_sees_the_users_documents(
+    mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime
+) -> None:
+    """Also the token, which has none of the fields that are asked for; and no field of theirs is taken for ours."""
+    mongo_client[database]["orders"].insert_one(
+        {"_id": 1, "shown": True, "a": {"ours": True}, "b": {"shown": True}}
+    )
+    top = {"$eq": [{"$type": "$operationType"}, "string"]}
+    stage = {"$redact": {"$cond": [{"$or": [top, "$shown"]}, "$$DESCEND", "$$PRUNE"]}}
+    (row,) = rows_of(mongo_uri, start, database, stage)
+    assert row["document"] == {"_id": 1, "shown": True, "b": {"shown": True}}
+    assert row["document_key"] == {"_id": 1}
 
 
 def test_stages_in_a_row(mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime) -> None:

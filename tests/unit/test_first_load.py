@@ -357,6 +357,20 @@ def test_other_rules_about_fields_read_a_table_again() -> None:
     assert Start("initial", tables=there, options={"fields": rules}).reads(suspended) == {}
 
 
+def test_a_load_that_is_stopped_stays_unread_in_the_next_run() -> None:
+    """What the first run of a start decided is of no weight against what has been saved since."""
+    start = Start("initial", tables=FakeTables((ORDERS, PEOPLE)))
+    (load,) = start.asks(NOTHING)
+    assert start.coverage == Coverage(frozenset((ORDERS, PEOPLE)))
+    stopped = RequestProgress.accepted(load)
+    stopped = stopped.with_task(stopped.tasks[0].stopped())
+    since = Progress(
+        batch_id=3, requests=(stopped,), coverage=Coverage(frozenset((PEOPLE,)), frozenset((ORDERS,)))
+    )
+    assert start.asks(since) == []
+    assert start.coverage == since.coverage
+
+
 def test_what_a_state_says_of_fields_is_of_this_start() -> None:
     """From the first batch on, so that the next start compares with it."""
     rules = FieldRules.parse({"field.exclude.list": "shop.orders.mail"})

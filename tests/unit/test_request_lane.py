@@ -93,6 +93,18 @@ def test_each_failure_in_a_row_waits_twice_as_long() -> None:
     assert it.waits.seconds == [1, 2, 4, 8, 16, 30, 30]
 
 
+def test_what_is_captured_no_more_is_not_read() -> None:
+    """Single ids have no plan that would have been refused: their window fails for good, and is not waited for."""
+    it = Watched(None)
+    it.lane.captures = lambda namespace: namespace != ORDERS
+    it.lane._read([ReadChunk(FIRST, ORDERS, chunk(None, "k9"), None, at(5))])
+    (failed,) = it.told
+    assert isinstance(failed, WindowFailed)
+    assert failed.definite
+    assert "is not captured any more" in failed.error
+    assert it.waits.seconds == []
+
+
 def test_a_high_watermark_that_fails_waits_in_the_same_row() -> None:
     """It is one source that does not answer, whatever it was asked for."""
     it = Watched(driver.AutoReconnect("gone"))

@@ -11,6 +11,8 @@ from streaming.canonical.documents import canonical_document
 from streaming.canonical.flattened import flattened
 from streaming.fields.rules import FieldRules
 from streaming.fields.shape import NO_SHAPE, Shape
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.shaped import Shaped
 from streaming.mongo.errors import ConfigurationError
 from streaming.namespaces import Namespace
 
@@ -23,9 +25,7 @@ def reshaped(shape: Shape, document: dict[str, Any]) -> dict[str, Any]:
     raw = bson.encode(document)
     found = shape.document(raw)
     delimiter = shape.delimiter.encode() if shape.flatten else None
-    assert canonical_document(found) == flattened(
-        canonical_document(raw), delimiter, shape.whole, arrays=shape.arrays
-    )
+    assert canonical_document(found) == flattened(canonical_document(raw), delimiter, arrays=shape.arrays)
     return bson.decode(found)
 
 
@@ -64,15 +64,32 @@ def test_two_fields_that_come_to_one_name_are_an_error() -> None:
     assert reshaped(Shape(flatten=True, delimiter="__"), document) == {"_id": 1, "a_b": 1, "a__b": 2}
 
 
-def test_what_the_shard_key_leads_into_stays() -> None:
-    """Rows are found by it."""
-    shape = Shape(flatten=True).keeping(("a.b", "region"))
-    assert reshaped(shape, {"_id": 1, "a": {"b": 1}, "c": {"d": 2}}) == {"_id": 1, "a": {"b": 1}, "c_d": 2}
-    assert Shape(flatten=True).keeping(()) == Shape(flatten=True)
+def test_a_name_that_comes_to_the_ids_is_an_error_too() -> None:
+    """A row would have another key than its document."""
+    for shape, field in (
+        (Shape(flatten=True), {"": {"id": 2}}),
+        (Shape(flatten=True, delimiter=""), {"_": {"id": 2}}),
+    ):
+        with pytest.raises(ConfigurationError, match="both come to '_id'"):
+            shape.document(bson.encode({"_id": 1, **field}))
+
+
+def test_a_collection_that_is_sharded_has_no_other_shape() -> None:
+    """Unless by its id: rows are found by the fields of the shard key, of which an event tells no place."""
+    for shape in (Shape(flatten=True), Shape(arrays=True)):
+        shape.check(())
+        with pytest.raises(
+            ConfigurationError, match=r"sharded by a\.b, region cannot have rows in another shape"
+        ):
+            shape.check(("a.b", "region"))
+        with pytest.raises(ConfigurationError, match="sharded"):
+            Shaped(COLUMNS, shape).decoder(COLUMNS.least_plan(), ("region",))
+    NO_SHAPE.check(("region",))
 
 
 def test_another_shape_is_as_good_as_other_rules() -> None:
     """A table that was written in another one is read again, and every row is written."""
+    assert Shape(arrays=True, delimiter=".").text == Shape(arrays=True).text, "there is nothing to join"
     texts = [
         shape.text
         for shape in (NO_SHAPE, Shape(flatten=True), Shape(flatten=True, delimiter="."), Shape(arrays=True))

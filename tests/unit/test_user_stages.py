@@ -57,9 +57,12 @@ def test_what_is_captured_holds_in_every_order(order: Order, place: int) -> None
 
 def test_operations_are_left_out_before_the_stages() -> None:
     """By Debezium's letters; an update may be a replacement."""
-    first, second = UserStages.parse('[{"$set": {"a": 1}}]', skipped=("u", "d")).stages
-    assert first == {"$match": {"operationType": {"$nin": ["update", "replace", "delete"]}}}
+    both = UserStages.parse('[{"$set": {"a": 1}}]', skipped=("u", "d"))
+    _, _, first, second, *_ = both.around(CAPTURED, None)
+    assert {"operationType": {"$nin": ("update", "replace", "delete")}} in first["$match"]["$or"]
     assert second == {"$set": {"a": 1}}
+    assert UserStages.parse("", skipped=("d",))
+    assert not UserStages.parse("", skipped=("d",)).stages, "none that looks at documents"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ def covered(saved: Progress, progress: Progress, arrived: BatchArrived) -> Cover
         return None
     read = _read_whole(progress) - _read_whole(saved) if known.unread else ()
     marked = known.after_batch(arrived.streamed, arrived.truncated, (namespace for _, namespace in read))
-    given_up = {namespace for _, namespace in _given_up(progress) - _given_up(saved)}
+    whole = {namespace for _, namespace in _read_whole(progress)}
+    given_up = {namespace for _, namespace in _given_up(progress) - _given_up(saved)} - whole
     return marked.leaving(marked.settled & given_up) if given_up else marked
 
 
@@ -40,10 +41,11 @@ def _read_whole(progress: Progress) -> set[tuple[str, Namespace]]:
 
 def _given_up(progress: Progress) -> set[tuple[str, Namespace]]:
     """Loads that an operator stopped: first loads, for they left out what streamed of keys that they had yet to read,
-    and those of a start, which were to read what is not in the tables, or not as it is now. (One that fails says so
-    itself, and may go on.)"""
+    and those of a start or behind a rename, which were to read what is not in the tables, or not as it is now. (One
+    that fails says so itself, and may go on.)"""
     stopped = ((r, t) for r in progress.requests for t in r.tasks if t.state is TaskState.STOPPED)
-    return {(r.id, t.namespace) for r, t in stopped if t.first_load or r.origin is Origin.INITIAL}
+    origins = (Origin.INITIAL, Origin.RENAME)
+    return {(r.id, t.namespace) for r, t in stopped if t.began_first or r.origin in origins}
 
 
 def _compared(progress: Progress) -> set[tuple[str, Namespace]]:

@@ -55,8 +55,10 @@ class TaskProgress:
     """One collection of one request.
 
     ``first_load`` says that the table was empty when the scan began: streamed events of ids that no window
-    has reached yet need not land, because their window will read a state at or after them. ``resumed`` counts how
-    often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were missing at source.
+    has reached yet need not land, because their window will read a state at or after them. ``began_first`` stays true
+    when it is none any more: until it has read everything, changes of what it has not are in no table. ``resumed``
+    counts how often the task went on after a failure. ``keys`` are ascending. ``deleted`` are rows that were missing at
+    source.
     ``superseded`` are READs, saved as ``dropped``. Of the ``rows``, which are READs that were not superseded,
     ``changed`` ones took the place of another row, and ``unchanged`` ones equal the row that was there.
     """
@@ -71,6 +73,7 @@ class TaskProgress:
     superseded: int = 0
     estimated: int | None = None
     first_load: bool = False
+    began_first: bool = False
     ordered_keys: bool = True
     error: str | None = None
     keys: tuple[Bound, ...] = ()
@@ -136,7 +139,7 @@ class TaskProgress:
     def begun(self, *, table_empty: bool) -> TaskProgress:
         state = self._after("begun", TaskState.RUNNING)
         first_load = table_empty and self.whole and self.ordered_keys
-        return replace(self, state=state, first_load=first_load)
+        return replace(self, state=state, first_load=first_load, began_first=self.began_first or first_load)
 
     @property
     def inserted(self) -> int:
@@ -220,6 +223,7 @@ class TaskProgress:
             "dropped": self.superseded,
             "estimated": self.estimated,
             "first_load": self.first_load,
+            "began_first": self.began_first,
             "ordered_keys": self.ordered_keys,
             "error": self.error,
             "keys": [bound.to_json() for bound in self.keys],

@@ -9,11 +9,11 @@ import pytest
 from snapshotter.core.machine import Machine
 from snapshotter.core.values import effects as eff
 from snapshotter.core.values import inputs as inp
-from snapshotter.core.values.commands import Stop
+from snapshotter.core.values.commands import Resume, Stop
 from snapshotter.core.values.coverage import Coverage
 from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.progress import Progress
-from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from streaming.namespaces import Namespace
 from tests.support.taken import taken
 
@@ -104,3 +104,39 @@ def test_a_first_load_that_is_stopped_leaves_its_collection_unread() -> None:
     it.step(taken(it, Stop("s1")))
     assert landed(it, 2, 12) == MARKS.leaving([ORDERS])
     assert landed(it, 3, 13) == MARKS.leaving([ORDERS])
+
+
+@pytest.mark.parametrize("kind", [Origin.INITIAL, Origin.RENAME, Origin.SIGNAL])
+def test_a_load_of_what_is_in_no_table_that_is_stopped_leaves_it_unread(kind: Origin) -> None:
+    """Of a start, or behind a rename; also before it began. A signal's was one more look at what is there. Not where
+    another request has read the collection whole by then."""
+    it = machine(progress=Progress(coverage=MARKS))
+    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),), kind)))
+    landed(it, 0, 10)
+    it.step(taken(it, Stop("s1")))
+    assert landed(it, 1, 11) == (MARKS if kind is Origin.SIGNAL else MARKS.leaving([ORDERS]))
+    it = machine(progress=Progress(coverage=MARKS))
+    whole = SnapshotRequest("q2", (Wanted(ORDERS, reconcile=True),), priority=1)
+    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),), kind), whole))
+    landed(it, 0, 10)
+    it.step(inp.CollectionOpened("q2", ORDERS, None))
+    landed(it, 1, 11)
+    it.step(taken(it, Stop("s1")))
+    assert landed(it, 2, 12) == MARKS
+
+
+def test_what_began_as_a_first_load_stays_one_to_whoever_stops_it() -> None:
+    """It failed, went on as a merge, and was stopped: what had streamed meanwhile is in no table all the same."""
+    it = machine(progress=Progress(coverage=MARKS))
+    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),))))
+    landed(it, 0, 10)
+    it.step(inp.CollectionOpened("q1", ORDERS, bound("k2")))
+    landed(it, 1, 11, empty_tables=frozenset({ORDERS}), streamed=frozenset({ORDERS}))
+    it.step(inp.CollectionFailed("q1", ORDERS, "not allowed"))
+    assert landed(it, 2, 12) == MARKS
+    it.step(taken(it, Resume("r1", frozenset({"q1"}))))
+    assert landed(it, 3, 13) == MARKS
+    again = Progress.from_json(json.loads(json.dumps(it.progress.to_json())))
+    it = Machine("b", again, it.limits, in_stream=True)
+    it.step(taken(it, Stop("s1")))
+    assert landed(it, 4, 14) == MARKS.leaving([ORDERS])

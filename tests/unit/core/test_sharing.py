@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from snapshotter.core.values import effects as eff
 from snapshotter.core.values import inputs as inp
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from tests.support.taken import taken
 
 from .some import ITEMS, ORDERS, arrived, at, bound, closing, machine, only, request, seen
@@ -46,6 +47,28 @@ def test_the_more_urgent_request_takes_all_windows() -> None:
     """It shares with nobody. The other one has a single window until the source has said what is urgent, and then
     what that leaves."""
     assert two_scans(urgent=1) == [["orders"], ["items"] * 3, ["orders"] * 4]
+
+
+def test_what_waits_for_a_batch_to_land_loses_no_turn() -> None:
+    """A filtered read that reconciles gets no window while a batch is in hand. Another collection takes one meanwhile,
+    not all of them, so the more urgent one comes first once the batch has landed."""
+    it = machine(chunk_docs=2, windows_in_flight=3, rows_in_flight=1)
+    urgent = SnapshotRequest("q2", (Wanted(ITEMS, "even", reconcile=True),), priority=5)
+    it.step(taken(it, request("q1", ORDERS), urgent))
+    it.step(arrived(0, 10))
+    it.step(inp.BatchLanded(0))
+    it.step(inp.CollectionOpened("q1", ORDERS, bound("k9")))
+    it.step(inp.CollectionOpened("q2", ITEMS, bound("k9")))
+    it.step(arrived(1, 11))
+    ends = tuple(bound(f"k{n}") for n in range(1, 9))
+    said = [
+        it.step(inp.ChunksPlanned(name, n, ends, exhausted=True))
+        for name, n in (("q1", ORDERS), ("q2", ITEMS))
+    ]
+    during = [low.namespace for effects in said for low in only(eff.WriteLow, effects)]
+    assert during == [ORDERS]
+    it.step(inp.BatchLanded(1))
+    assert Counter(w.namespace for w in it.windows.values()) == {ORDERS: 1, ITEMS: 2}
 
 
 def test_small_chunks_leave_room_for_large_ones() -> None:
