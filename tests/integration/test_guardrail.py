@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from snapshotter.cli.common import read_status
-from snapshotter.engine import catalogue_watch
+from snapshotter.engine import engine as engines
+from snapshotter.engine.catalogue_watch import CatalogueWatch
 from snapshotter.state.storages import storage_for
 from tests.integration.test_preflight import run
 from tests.support.engines import SECONDS, Lab, lab
@@ -51,7 +53,7 @@ def test_a_start_above_the_limit(tmp_path: Path, shop: Lab) -> None:
 def test_a_warning_is_said_once(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """With ``warn`` at the start; with ``fail`` where a collection appears later, which stops nothing: in the log once,
     and in the status as long as it is so."""
-    monkeypatch.setattr(catalogue_watch, "SECONDS", 0.2)
+    monkeypatch.setattr(engines, "CatalogueWatch", partial(CatalogueWatch, every=0.2))
     shop.with_options(guardrail__collections__max=3, guardrail__collections__limit__action="fail")
     with capture_logs() as logs, shop.running() as engine:
         engine.wait("initial", SECONDS)
