@@ -214,12 +214,13 @@ class Oracles(TableOracles):
                 fits = (row.doc if row else None) in since
                 # Within one transaction a key may have had several states; only the last is in its history.
                 fits = fits or (row is not None and self.world.source.written[row.doc] > low)
-                # An event before the READ, then one without its document: the event lands, the id is read
-                # again.
-                fits = fits or {True, False} <= {e.lands for e in process.events[namespace] if e.key == key}
-                # In earlier batches, when it was put on the list of those. (A first load drops a READ for any event.)
-                kept = chain(*process.keys.of(namespace))
-                fits = fits or ((namespace, key) in waiting and any(e.lands and e.key == key for e in kept))
+                # An event before the READ, then one without its document: the event lands, or has landed, and the id
+                # is on the list of those that are read again, or comes onto it with this batch. (A first load drops a
+                # READ for any event.)
+                mine = [e for e in process.events[namespace] if e.key == key]
+                kept = [e for e in chain(*process.keys.of(namespace)) if e.key == key]
+                again = (namespace, key) in waiting or not all(e.lands for e in mine)
+                fits = fits or (again and any(e.lands for e in (*mine, *kept)))
                 if not fits:
                     raise Violation("O1", f"{namespace} {key}: READ {doc} was superseded by {row}")
 
