@@ -10,7 +10,8 @@ Whoever changes what is durable keeps a pair of the version before, and `test_ea
     python -m tests.support.earlier_states VERSION      # in a checkout of that version, with nothing changed in it
 
 Positions are cluster times of a MongoDB that is gone. `open_state` fills another one with the same documents, and puts
-every saved position at its present: all that was written before had landed, so a batch that is replayed is empty.
+every saved position at its present: all that was written before had landed, so a batch that is replayed is empty. What
+is kept of the MongoDB that is gone, so that another one is noticed, is made that of this one.
 Nothing else is changed, but that an engine that was killed on a machine that is gone no longer holds its lock. No path
 is stored in any of it, so a warehouse may lie anywhere.
 """
@@ -30,7 +31,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 
 from snapshotter.testing.mongodb import start_mongodb
-from streaming.mongo.deployment import majority_time
+from streaming.mongo.deployment import deployment_id, majority_time, newest_time
 from streaming.positions import ClusterTime
 from tests.support.engine_process import EngineProcess
 
@@ -108,6 +109,9 @@ def open_state(version: str, moment: str, client: MongoClient[Any], folder: Path
         os.utime(path)  # as if it had been written just now: Delta's log is kept for days from then on
     for path in _files(state / "lock"):
         _rewrite(path, lambda holding: {**holding, "released": True})
+    known = {**deployment_id(client), "passed": str(newest_time(client).to_int())}
+    for path in filter(Path.is_file, [state / "source.json"]):
+        _rewrite(path, lambda source: {**source, **known})
     now = majority_time(client).to_json()
     for folder in ("checkpoint/offsets", "progress"):
         for path in _files(state / folder):
