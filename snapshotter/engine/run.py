@@ -262,9 +262,8 @@ class Run:
         found = self.context.first_load.look(progress)
         self.context.first_load.check_events(progress, found)
         makes = self.context.first_load.tables_to_make(progress, found)
-        learnt = self.context.tables.make_all(
-            (), config.landers, found.ruled
-        )  # before the first of them is read
+        # Before the first of them is read.
+        learnt = self.context.tables.learn_all(found.ruled, config.landers)
         with self._lock:
             # Under the lock: what is decided from here on reaches the machine, what was before is in the journal.
             in_stream, controls = config.strategy.in_stream, self.context.journal.controls

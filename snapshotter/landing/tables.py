@@ -185,25 +185,14 @@ class Tables:
         with opened.lock, _blaming(namespace):
             return opened.grow(self._sample(namespace))
 
-    def make_all(
-        self, namespaces: Sequence[Namespace], threads: int, anew: Sequence[Namespace] = ()
-    ) -> list[TableUnusable]:
-        """Make the tables that are missing of these ``namespaces``, and let those that are read ``anew``, by other
-        rules, learn their columns; so many ``threads`` side by side. Returns what is wrong with those that it cannot be
-        done of."""
+    def make_all(self, namespaces: Sequence[Namespace], threads: int) -> list[TableUnusable]:
+        """Make the tables that are missing, so many ``threads`` side by side; returns what is wrong with those that
+        cannot be made."""
+        return _faults(self.plan, namespaces, threads)
 
-        def make(namespace: Namespace) -> TableUnusable | None:
-            try:
-                self.learn(namespace) if namespace in anew else self.plan(namespace)
-            except TableUnusable as fault:
-                return fault
-            return None
-
-        names = list(dict.fromkeys((*namespaces, *anew)))
-        if not names:
-            return []
-        with ThreadPoolExecutor(min(threads, len(names)), "tables") as pool:
-            return [fault for fault in pool.map(make, names) if fault is not None]
+    def learn_all(self, namespaces: Sequence[Namespace], threads: int) -> list[TableUnusable]:
+        """`learn` the columns of these tables, as `make_all` makes them."""
+        return _faults(self.learn, namespaces, threads)
 
     def look(self, namespace: Namespace, mark: TableMark | None) -> TableMark | None:
         """The newest version of the table; None without a table. Raises TableUnusable where somebody else has changed
@@ -219,6 +208,24 @@ class Tables:
         with opened.lock, _blaming(namespace):
             opened.make(lambda: self._sample(namespace))
             yield opened
+
+
+def _faults(
+    do: Callable[[Namespace], object], namespaces: Sequence[Namespace], threads: int
+) -> list[TableUnusable]:
+    """Do it of all of these, so many ``threads`` side by side; what is wrong with those that it cannot be done of."""
+
+    def done(namespace: Namespace) -> TableUnusable | None:
+        try:
+            do(namespace)
+        except TableUnusable as fault:
+            return fault
+        return None
+
+    if not namespaces:
+        return []
+    with ThreadPoolExecutor(min(threads, len(namespaces)), "tables") as pool:
+        return [fault for fault in pool.map(done, namespaces) if fault is not None]
 
 
 @contextmanager

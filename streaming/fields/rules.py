@@ -168,8 +168,12 @@ class FieldRules:
         if not self.rules and not self.shape:
             return ""
         said = [(rule.kind, rule.where, rule.path, rule.renamed) for rule in self.rules]
-        salt = hmac.digest(self.salt, b"", "sha256").hex()[:32]
-        return json.dumps({"rules": said, "salt": salt} | ({"shape": self.shape} if self.shape else {}))
+        shape = {"shape": self.shape} if self.shape else {}
+        return json.dumps({"rules": said, "salt": self._salt_digest, **shape})
+
+    @property
+    def _salt_digest(self) -> str:
+        return hmac.digest(self.salt, b"", "sha256").hex()[:32]
 
     @property
     def digest(self) -> str:
@@ -185,7 +189,7 @@ class FieldRules:
         mine = () if now is None else now.rules
         theirs = () if self._spared(namespace) else tuple(rule for rule in then if rule.matches(namespace))
         salted = any(rule.kind is Kind.HASH for rule in mine)
-        other_salt = salted and hmac.digest(self.salt, b"", "sha256").hex()[:32] != found["salt"]
+        other_salt = salted and self._salt_digest != found["salt"]
         reshaped = shaped and not self._spared(namespace) and self.shape != found.get("shape", "")
         return _meaning(mine) != _meaning(theirs) or other_salt or reshaped
 

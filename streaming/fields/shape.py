@@ -19,16 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from struct import Struct as Packed
 
 from streaming.bson.elements import ARRAY, DOCUMENT, documents_of, elements
+from streaming.bson.raw_fields import Element, document_of
 from streaming.mongo.errors import ConfigurationError
 
-_LENGTH = Packed("<i")
 _ID = b"_id"
 
-Field = tuple[int, bytes, bytes]
-"""BSON type, name, and the value's bytes."""
 Path = tuple[bytes, ...]
 
 
@@ -67,23 +64,23 @@ class Shape:
         """Raises ConfigurationError where two fields come to one name, MalformedBson for bytes that are no document."""
         if not self:
             return raw
-        found: list[Field] = []
+        found: list[Element] = []
         paths: dict[bytes, Path] = {_ID: (_ID,)}
-        for tag, name, start, end in elements(raw, 0):
-            payload = raw[start:end]
-            if name == _ID:
-                found.append((tag, name, payload))
+        for element in _fields(raw):
+            if element.name == _ID:
+                found.append(element)
             elif self.flatten:
-                self._flatten(tag, (name,), payload, found, paths)
+                self._flatten(element.kind, (element.name,), element.payload, found, paths)
             else:
-                found.append(self._with_arrays(tag, name, payload))
-        return _document(found)
+                found.append(_with_arrays(element))
+        return document_of(found)
 
     def _flatten(
-        self, tag: int, path: Path, payload: bytes, found: list[Field], paths: dict[bytes, Path]
+        self, tag: int, path: Path, payload: bytes, found: list[Element], paths: dict[bytes, Path]
     ) -> None:
         """Append what the field at this ``path`` comes to, noting by which path each name came about."""
-        within = self._within(tag, payload)
+        nests = tag == DOCUMENT or (tag == ARRAY and self.arrays)
+        within = _inside(tag, payload) if nests else []
         for kind, name, value in within:
             self._flatten(kind, (*path, name), value, found, paths)
         if within:
@@ -93,23 +90,7 @@ class Shape:
             raise self._meet(joined, paths[joined], path)
         if tag == ARRAY and self.arrays:
             tag = DOCUMENT
-        found.append((tag, joined, payload))
-
-    def _with_arrays(self, tag: int, name: bytes, payload: bytes) -> Field:
-        """The same field, with documents in the place of arrays however deep."""
-        if tag not in (DOCUMENT, ARRAY):
-            return tag, name, payload
-        within = [(kind, below, payload[start:end]) for kind, below, start, end in elements(payload, 0)]
-        if tag == ARRAY:
-            within = _numbered(within)
-        return DOCUMENT, name, _document(self._with_arrays(*one) for one in within)
-
-    def _within(self, tag: int, payload: bytes) -> list[Field]:
-        """The fields that take the place of one of this type; none where it stays."""
-        if tag == DOCUMENT or (tag == ARRAY and self.arrays):
-            within = [(kind, name, payload[start:end]) for kind, name, start, end in elements(payload, 0)]
-            return within if tag == DOCUMENT else _numbered(within)
-        return []
+        found.append(Element(tag, joined, payload))
 
     def _meet(self, name: bytes, one: Path, other: Path) -> ConfigurationError:
         shown = [b".".join(path).decode(errors="replace") for path in (one, other)]
@@ -124,10 +105,21 @@ NO_SHAPE = Shape()
 """That of documents as they are."""
 
 
-def _numbered(items: Iterable[Field]) -> list[Field]:
-    return [(tag, b"_%d" % at, value) for at, (tag, _, value) in enumerate(items)]
+def _with_arrays(element: Element) -> Element:
+    """The same field, with documents in the place of arrays however deep."""
+    tag, name, payload = element
+    if tag not in (DOCUMENT, ARRAY):
+        return element
+    return Element(DOCUMENT, name, document_of(map(_with_arrays, _inside(tag, payload))))
 
 
-def _document(fields: Iterable[Field]) -> bytes:
-    body = b"".join([b"%c%s\0%s" % field for field in fields])
-    return _LENGTH.pack(len(body) + 5) + body + b"\0"
+def _inside(tag: int, payload: bytes) -> list[Element]:
+    """The fields of a document, or of an array as a document: by their places."""
+    fields = _fields(payload)
+    if tag == DOCUMENT:
+        return fields
+    return [element._replace(name=b"_%d" % at) for at, element in enumerate(fields)]
+
+
+def _fields(raw: bytes) -> list[Element]:
+    return [Element(tag, name, raw[start:end]) for tag, name, start, end in elements(raw, 0)]

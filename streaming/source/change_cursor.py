@@ -103,8 +103,9 @@ class StreamSpec:
         keys = replace(self.bare(), fields=KEY_FIELDS, batch_size=1)
         if not self.user:
             return keys
-        seen = replace(keys, full_document=self.full_document, before_change=self.before_change)
-        return replace(seen, user=self.user)
+        return replace(
+            keys, full_document=self.full_document, before_change=self.before_change, user=self.user
+        )
 
     def one_by_one(self) -> StreamSpec:
         """The same events, one in each reply."""

@@ -59,19 +59,21 @@ def parse_event(raw: bytes) -> Event:
 def without_document(event: Event) -> Event:
     """The same, where an event that was too large, and so lacks the document that its operation has, has become an
     update that came without one: whoever needs the document reads it by its key."""
-    operation, time, size, fields = event
-    if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
-        return event
-    return b"update", time, size, {**fields, OVERSIZED: operation}
+    return _as_bare_update(event, OVERSIZED, event[0])
 
 
 def left_without_document(event: Event) -> Event:
     """The same event, and one whose document a stage has taken away as an update that came without one and changed
     nothing."""
+    return _as_bare_update(event, b"updateDescription", _NOTHING)
+
+
+def _as_bare_update(event: Event, name: bytes, value: bytes) -> Event:
+    """An update with this field more, where the event lacks the document that its operation has; else the event."""
     operation, time, size, fields = event
     if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
         return event
-    return b"update", time, size, {**fields, b"updateDescription": _NOTHING}
+    return b"update", time, size, {**fields, name: value}
 
 
 def fields_of(raw: bytes) -> Fields:

@@ -23,7 +23,7 @@ from typing import Any
 
 import bson
 
-from tests.support.wire import answer, document_of, is_silent, proxy_before, receive, with_document
+from tests.support.wire import answer, document_of, forwarded, proxy_before, receive, with_document
 
 _OF_REPLICA_SETS = (
     *("hosts", "passives", "arbiters", "setName", "setVersion", "secondary", "primary", "me", "electionId"),
@@ -110,13 +110,10 @@ def _serve(mongos: Mongos, client: socket.socket, server: socket.socket) -> None
         if scripted is not None:
             client.sendall(answer(message, scripted))
             continue
-        server.sendall(message)
-        if is_silent(message):
-            continue
-        reply = receive(server)
-        if reply is None:
+        if (reply := forwarded(server, message)) is None:
             return
-        client.sendall(_rewritten(mongos, command, reply))
+        if reply:
+            client.sendall(_rewritten(mongos, command, reply))
 
 
 def _scripted(mongos: Mongos, command: Mapping[str, Any]) -> dict[str, Any] | None:

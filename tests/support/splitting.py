@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from streaming.source.split_events import SPLITS_FROM
-from tests.support.wire import answer, document_of, is_silent, proxy_before, receive, with_document
+from tests.support.wire import answer, document_of, forwarded, proxy_before, receive, with_document
 
 _STAGE = "$changeStreamSplitLargeEvent"
 
@@ -47,13 +47,10 @@ def _serve(state: _Splitting, client: socket.socket, server: socket.socket) -> N
         if splits:
             command["pipeline"] = [stage for stage in command["pipeline"] if _STAGE not in stage]
             message = with_document(message, command)
-        server.sendall(message)
-        if is_silent(message):
-            continue
-        reply = receive(server)
-        if reply is None:
+        if (reply := forwarded(server, message)) is None:
             return
-        client.sendall(_rewritten(state, command, reply, splits=splits))
+        if reply:
+            client.sendall(_rewritten(state, command, reply, splits=splits))
 
 
 def _batch(cursor: int, events: list[dict[str, Any]], token: Any) -> dict[str, Any]:

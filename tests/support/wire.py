@@ -83,6 +83,12 @@ def _exactly(end: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
+def forwarded(server: socket.socket, message: bytes) -> bytes | None:
+    """What the server replies: nothing where no reply follows, None where the connection has ended."""
+    server.sendall(message)
+    return b"" if is_silent(message) else receive(server)
+
+
 def document_of(message: bytes) -> dict[str, Any]:
     """The command, or the reply, that a message is."""
     return bson.decode(_document_at(message, _body_at(message)), _CODEC)

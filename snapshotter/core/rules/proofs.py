@@ -21,9 +21,11 @@ def covered(saved: Progress, progress: Progress, arrived: BatchArrived) -> Cover
         return None
     read = _read_whole(progress) - _read_whole(saved) if known.unread else ()
     marked = known.after_batch(arrived.streamed, arrived.truncated, (namespace for _, namespace in read))
+    given_up = {namespace for _, namespace in _given_up(progress) - _given_up(saved)}
+    if not given_up:
+        return marked
     whole = {namespace for _, namespace in _read_whole(progress)}
-    given_up = {namespace for _, namespace in _given_up(progress) - _given_up(saved)} - whole
-    return marked.leaving(marked.settled & given_up) if given_up else marked
+    return marked.leaving(marked.settled & given_up - whole)
 
 
 def gaps(saved: Progress, progress: Progress, arrived: BatchArrived) -> tuple[Gap, ...]:

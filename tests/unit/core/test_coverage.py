@@ -30,6 +30,16 @@ def landed(it: Machine, batch: int, end: int, **told: object) -> Coverage | None
     return saved.progress.coverage
 
 
+def in_a_first_load() -> Machine:
+    """Of a settled collection; what has streamed meanwhile was left to it."""
+    it = machine(progress=Progress(coverage=MARKS))
+    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),))))
+    landed(it, 0, 10)
+    it.step(inp.CollectionOpened("q1", ORDERS, bound("k2")))
+    landed(it, 1, 11, empty_tables=frozenset({ORDERS}), streamed=frozenset({ORDERS}))
+    return it
+
+
 def test_marks_as_they_are_saved() -> None:
     """As text and back; states of before there were any have none, and get none by themselves."""
     progress = Progress(coverage=MARKS)
@@ -96,11 +106,7 @@ def test_a_first_load_settles_too() -> None:
 
 def test_a_first_load_that_is_stopped_leaves_its_collection_unread() -> None:
     """Changes of what it had not reached were left to it, and are in no table."""
-    it = machine(progress=Progress(coverage=MARKS))
-    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),))))
-    landed(it, 0, 10)
-    it.step(inp.CollectionOpened("q1", ORDERS, bound("k2")))
-    landed(it, 1, 11, empty_tables=frozenset({ORDERS}), streamed=frozenset({ORDERS}))
+    it = in_a_first_load()
     it.step(taken(it, Stop("s1")))
     assert landed(it, 2, 12) == MARKS.leaving([ORDERS])
     assert landed(it, 3, 13) == MARKS.leaving([ORDERS])
@@ -127,11 +133,7 @@ def test_a_load_of_what_is_in_no_table_that_is_stopped_leaves_it_unread(kind: Or
 
 def test_what_began_as_a_first_load_stays_one_to_whoever_stops_it() -> None:
     """It failed, went on as a merge, and was stopped: what had streamed meanwhile is in no table all the same."""
-    it = machine(progress=Progress(coverage=MARKS))
-    it.step(taken(it, SnapshotRequest("q1", (Wanted(ORDERS),))))
-    landed(it, 0, 10)
-    it.step(inp.CollectionOpened("q1", ORDERS, bound("k2")))
-    landed(it, 1, 11, empty_tables=frozenset({ORDERS}), streamed=frozenset({ORDERS}))
+    it = in_a_first_load()
     it.step(inp.CollectionFailed("q1", ORDERS, "not allowed"))
     assert landed(it, 2, 12) == MARKS
     it.step(taken(it, Resume("r1", frozenset({"q1"}))))
