@@ -23,6 +23,7 @@ def how_to_read(context: RunContext) -> dict[str, Any]:
         "uri": config.uri,
         "layout": config.layout,
         "plan_for": context.tables.plan,
+        "folder_for": context.tables.folder,
         "rows_in": context.tables.keys_within,
         "captures": config.captures_data,
         "failures": DocumentFailures(config.failures.fails, context.hints.request_batch),

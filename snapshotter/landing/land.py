@@ -35,7 +35,7 @@ from snapshotter.landing.targets.target import (
     Landed,
     Target,
 )
-from snapshotter.reading.chunk_reader import Buffer
+from snapshotter.reading.read_buffer import Buffer
 from streaming.events.envelope import Envelope, keys_told
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime

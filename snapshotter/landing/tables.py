@@ -24,7 +24,7 @@ from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner, TableMark
-from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
+from streaming.delta.table_paths import STATE, local_path, parse_state_path, state_path, under
 from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
 
@@ -100,6 +100,8 @@ class Tables:
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}
+        self._clearing = threading.Lock()
+        self._cleared: set[Namespace] = set()
 
     def there(self) -> list[Namespace]:
         """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
@@ -166,6 +168,23 @@ class Tables:
         opened = self.of(namespace)
         with _blaming(namespace):
             return opened.make(lambda: self._sample(namespace))
+
+    def folder(self, namespace: Namespace) -> str | None:
+        """The folder of the table, where the workers of this session can write files that a landing adds to it; None
+        where they can't, or where the table takes none. When it is first asked for, what earlier runs have left there
+        goes."""
+        opened = self.of(namespace)
+        path = local_path(opened.table.path)
+        if path is None or not str(self._spark.sparkContext.master).startswith("local"):
+            return None
+        with _blaming(namespace):
+            if not opened.table.takes_files():
+                return None
+            with self._clearing:
+                if namespace not in self._cleared:
+                    opened.table.clear_leftovers(path)
+                    self._cleared.add(namespace)
+            return path
 
     def keys_within(self, namespace: Namespace, target: Target) -> Sequence[str]:
         """The keys of the table's rows in the target, and perhaps that of the id before it."""

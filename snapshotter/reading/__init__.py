@@ -8,6 +8,7 @@ __all__ = [
     "oplog",
     "range_find",
     "ranges",
+    "read_buffer",
     "request_lane",
     "stored_images",
     "watermarks",

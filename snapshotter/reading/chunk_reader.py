@@ -4,24 +4,21 @@ One job reads the chunks of several windows of one collection; each partition re
 cursor (read concern majority, at or after the window's low watermark; of an exact window read concern snapshot, as of
 that very time) and decodes it to Arrow. No row passes through the driver.
 
-The buffer is the job's output, checkpointed locally: kept as rows on the executors, spilled to their disks, and *not*
-recomputable. A buffer that Spark recomputed after the high watermark would show a key's future (DESIGN rule on
-buffers); one whose blocks died with an executor fails to be read instead, and its windows are read again.
+Each partition writes what it decodes into a file in the table's own folder, where the job has one (`ReadJob.folder`):
+then nothing of the rows passes through the JVM. Else, and where events are told, the buffer is the job's output,
+checkpointed locally; there each row also keeps its document as it came, under the rules about fields (``_document``).
+`snapshotter.reading.read_buffer` has both.
 
-Where events are told, each row also keeps its document as it came, under the rules about fields (``_document``).
-
-Rows whose ``_trailer`` is not null are none of the table's. The last row of each partition is its trailer: how many
-rows, the smallest and the largest key, the cluster time at which its cursor ended, and the signed time it was told. A
-document that cannot be processed is a row with its key and why (`streaming.decode.dead_letters`): where `ReadJob.fails`
-that is an error, else it tells that the document was there.
+Rows of the output whose ``_trailer`` is not null are none of the table's. The last row of each partition is its
+trailer: how many rows, the smallest and the largest key, the cluster time at which its cursor ended, and the signed
+time it was told. A document that cannot be processed is a row with its key and why (`streaming.decode.dead_letters`):
+where `ReadJob.fails` that is an error, else it tells that the document was there.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
@@ -33,18 +30,16 @@ from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from snapshotter.core.values.chunks import Target
-from snapshotter.core.values.window import WindowId
 from snapshotter.reading.document_errors import DocumentError, Met
 from snapshotter.reading.range_find import range_find
+from snapshotter.reading.read_buffer import DOCUMENT, Buffer, Trailer, is_dead, is_trailer
 from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
 from streaming.bson.elements import check, documents_of, starts_of
 from streaming.decode.dead_letters import (
-    DEAD,
     OF_ALL,
     DeadLetter,
     Where,
@@ -54,6 +49,7 @@ from streaming.decode.dead_letters import (
     sort_out,
 )
 from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.new_files import FileWriter, NewFile
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey
@@ -66,7 +62,6 @@ from streaming.positions import ClusterTime
 FETCH_SIZE = 8_000
 FETCH_BYTES = 4 << 20
 """How large replies of large documents should be: several are held at a time, and each is decoded as one."""
-DOCUMENT = "_document"
 _AHEAD = 2
 
 
@@ -83,29 +78,11 @@ class SubRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Trailer:
-    """What one partition said of itself when its cursor was exhausted."""
-
-    number: int
-    rows: int
-    size_bytes: int
-    ended: ClusterTime
-    min_key: str | None
-    max_key: str | None
-    unique: bool
-    unknown: TablePlan
-    signed: Mapping[str, Any] | None
-    dead: int = 0
-    """How many documents could not be processed; they are not among the rows."""
-    keyless: int = 0
-    """Of how many of these the key is not known."""
-
-
-@dataclass(frozen=True, slots=True)
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
     that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
-    rows keep their document. ``fails``: a document that cannot be processed is an error."""
+    rows keep their document. ``fails``: a document that cannot be processed is an error. ``folder``: the table's, on a
+    disk that all workers share, where each partition writes its rows into a file; None: they are the job's output."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -119,45 +96,7 @@ class ReadJob:
     fields: DocumentRules | None = None
     documents: bool = False
     fails: bool = True
-
-
-@dataclass(slots=True)
-class Buffer:
-    """The READ rows of one job, on the executors, and what its partitions reported."""
-
-    frame: DataFrame
-    plan: TablePlan
-    trailers: tuple[Trailer, ...]
-    _holders: set[WindowId] = field(default_factory=set)
-
-    def hold(self, window: WindowId) -> None:
-        """Keep the blocks until this window is released."""
-        self._holders.add(window)
-
-    def release(self, window: WindowId) -> None:
-        """Free the blocks once the last window that reads from them is done."""
-        self._holders.discard(window)
-        if not self._holders:
-            free_checkpoint(self.frame)
-
-    def trailers_of(self, window: WindowId) -> tuple[Trailer, ...]:
-        """What the partitions of this window reported: a buffer may hold several windows."""
-        return tuple(trailer for trailer in self.trailers if trailer.number == window.number)
-
-    @property
-    def rows(self) -> DataFrame:
-        """The READs as rows of a table, with the number of their window."""
-        return self.frame.where("_trailer is null").drop("_trailer", DOCUMENT)
-
-    @property
-    def documents(self) -> DataFrame:
-        """The READs as documents (BSON), with their keys and the number of their window."""
-        return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
-
-
-def distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """Each buffer once, although several windows may share it."""
-    return list({id(buffer): buffer for buffer in buffers}.values())
+    folder: str | None = None
 
 
 def read_schema(job: ReadJob) -> StructType:
@@ -175,23 +114,13 @@ def read(spark: SparkSession, job: ReadJob) -> Buffer:
     texts = [row[0] for row in frame.where(is_trailer()).select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
-    trailers = tuple(_trailer_from(job.layout, text) for text in texts)
+    trailers = tuple(Trailer.from_text(job.layout, text) for text in texts)
     dead = sum(trailer.dead for trailer in trailers)
     if dead and job.fails:
         letter = DeadLetter.from_text(frame.where(is_dead()).select("_trailer").collect()[0][0])
         free_checkpoint(frame)
         raise DocumentError(letter.error, Met(letter.where, str(job.namespace), letter.id), others=dead - 1)
-    return Buffer(frame, job.plan, trailers)
-
-
-def is_trailer() -> Column:
-    """Rows that tell of a partition."""
-    return F.col("_trailer").isNotNull() & ~is_dead()
-
-
-def is_dead() -> Column:
-    """Rows of documents that cannot be processed."""
-    return F.col("_trailer").startswith(DEAD)
+    return Buffer(frame, job.layout, job.plan, trailers, job.folder)
 
 
 def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -206,6 +135,19 @@ def partition_reader(job: ReadJob) -> Callable[[Iterator[pa.RecordBatch]], Itera
 
 
 def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
+    if job.folder is None:
+        yield from _rows_read(job, part, None)
+        return
+    file = FileWriter(job.folder, job.layout.arrow_schema(job.plan), part.number, part.after_time.to_int())
+    try:
+        yield from _rows_read(job, part, file)
+    except BaseException:
+        file.discard()
+        raise
+
+
+def _rows_read(job: ReadJob, part: SubRange, file: FileWriter | None) -> Iterator[pa.RecordBatch]:
+    """What the partition puts out; its rows too, where they are written to no ``file``."""
     decoder = job.layout.decoder(job.plan, job.shard_key)
     seen, rules = _Seen(job.layout.least_plan()), job.fields
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
@@ -215,9 +157,11 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
                 parts, failed = _decoded(raw, decoder, rules, whole=job.documents)
                 for decoded, ruled in parts:
                     seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
-                    yield _with_columns(
-                        decoded.batch, part.number, _documents(ruled) if job.documents else None
-                    )
+                    if file is None:
+                        documents = _documents(ruled) if job.documents else None
+                        yield _with_columns(decoded.batch, part.number, documents)
+                    else:
+                        file.add(decoded.batch)
                 seen.size_bytes += len(raw)
                 if failed:
                     yield seen.without(_dead_rows(job, part.number, failed))
@@ -226,7 +170,8 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
         reached = session.operation_time if not part.exact else None
         ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
-    text = seen.to_text(part.number, ended, signed)
+    written = None if file is None else file.close(seen.min_key, seen.max_key)
+    text = seen.trailer(part.number, ended, signed, written).to_text()
     yield _extra_rows(_row_schema(job), part.number, [text], [None])
 
 
@@ -369,39 +314,25 @@ class _Seen:
         self.rows += len(keys)
         self.unknown = self.unknown.merge(unknown)
 
-    def to_text(self, number: int, ended: ClusterTime, signed: Mapping[str, Any] | None) -> str:
-        value = {
-            "number": number,
-            "rows": self.rows,
-            "bytes": self.size_bytes,
-            "ended": ended.to_json(),
-            "min_key": self.min_key,
-            "max_key": self.max_key,
-            "unique": self.unique,
-            "unknown": self.unknown.to_json(),
-            "dead": self.dead,
-            "keyless": self.keyless,
-            "signed": base64.b64encode(bson.encode(signed)).decode() if signed else None,
-        }
-        return json.dumps(value)
-
-
-def _trailer_from(layout: AnyLayout, text: str) -> Trailer:
-    value = json.loads(text)
-    signed = bson.decode(base64.b64decode(value["signed"])) if value["signed"] else None
-    return Trailer(
-        number=value["number"],
-        rows=value["rows"],
-        size_bytes=value["bytes"],
-        ended=ClusterTime.from_json(value["ended"]),
-        min_key=value["min_key"],
-        max_key=value["max_key"],
-        unique=value["unique"],
-        unknown=layout.plan_from_json(value["unknown"]),
-        signed=signed,
-        dead=value["dead"],
-        keyless=value["keyless"],
-    )
+    def trailer(
+        self, number: int, ended: ClusterTime, signed: Mapping[str, Any] | None, file: NewFile | None
+    ) -> Trailer:
+        """What there is to say of the partition ``number`` in the end: when its cursor ``ended``, the ``signed`` time
+        that it was told, and the ``file`` that it has written."""
+        return Trailer(
+            number=number,
+            rows=self.rows,
+            size_bytes=self.size_bytes,
+            ended=ended,
+            min_key=self.min_key,
+            max_key=self.max_key,
+            unique=self.unique,
+            unknown=self.unknown,
+            signed=signed,
+            dead=self.dead,
+            keyless=self.keyless,
+            file=file,
+        )
 
 
 def _row_schema(job: ReadJob) -> pa.Schema:

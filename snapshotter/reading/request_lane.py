@@ -45,10 +45,11 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.errors import DefiniteError, cause_of
 from snapshotter.failures import Fault, classify
 from snapshotter.log import warn_of
-from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, Buffer, ReadJob, SubRange, read
+from snapshotter.reading.chunk_reader import FETCH_BYTES, FETCH_SIZE, ReadJob, SubRange, read
 from snapshotter.reading.document_errors import DocumentError, DocumentFailures
 from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
+from snapshotter.reading.read_buffer import Buffer
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.fields.document_rules import document_rules
 from streaming.fields.rules import FieldRules
@@ -87,6 +88,8 @@ class Lane:
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
     fields: FieldRules = field(default_factory=FieldRules)
+    folder_for: Callable[[Namespace], str | None] = lambda _: None
+    """The folder of a collection's table, where workers write READs as its files; None: they hold them as rows."""
     documents: bool = False
     """Whether READs keep their documents beside their columns."""
     chunk_bytes: int | None = None
@@ -249,8 +252,9 @@ class Lane:
         fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
         keyed = shard_key_of(self.client, first.namespace)
         rules = document_rules(self.fields, first.namespace, keyed)
+        folder = None if self.documents else self.folder_for(first.namespace)
         source = self.uri, first.namespace, query, self.layout, plan, ranges, signed
-        return ReadJob(*source, fetch, keyed, rules, self.documents, self.failures.fails)
+        return ReadJob(*source, fetch, keyed, rules, self.documents, self.failures.fails, folder)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

@@ -9,6 +9,7 @@ __all__ = [
     "landing_errors",
     "last_landing",
     "local_checkpoints",
+    "new_files",
     "row_writer",
     "state_merge",
     "state_table",

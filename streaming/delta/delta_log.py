@@ -12,7 +12,7 @@ whatever asks them does it within `active`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +25,7 @@ from delta.exceptions import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from streaming.json_text import from_text
@@ -57,6 +58,8 @@ _METRICS = (
     *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetDeletionVectorsAdded"),
     *("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved", "executionTimeMs"),
 )
+OF_APPEND = ("numFiles", "numOutputRows", "numOutputBytes")
+"""The metrics that an append has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,11 @@ class Snapshot:
         found = self._snapshot.allFiles().collect()
         return [found[at] for at in range(len(found))]
 
+    def paths(self, session: SparkSession) -> set[str]:
+        """The paths of its data files, and of those that it remembers to be removed. Two Spark jobs."""
+        files = self._snapshot.allFiles(), self._snapshot.tombstones()
+        return {row[0] for some in files for row in DataFrame(some.toDF(), session).select("path").collect()}
+
     @property
     def schema(self) -> StructType:
         return StructType.fromJson(from_text(self._snapshot.schema().json()))
@@ -122,6 +130,15 @@ class Snapshot:
         """The table features that readers or writers must know, by Delta's names."""
         names = self._snapshot.protocol().readerAndWriterFeatureNames().mkString(",")
         return frozenset(names.split(",")) if names else frozenset()
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The names of the table's properties."""
+        names = self._snapshot.metadata().configuration().keysIterator()
+        found = set()
+        while names.hasNext():
+            found.add(str(names.next()))
+        return frozenset(found)
 
     def table_property(self, name: str) -> str | None:
         return cast("str | None", _option(self._snapshot.metadata().configuration().get(name)))
@@ -250,13 +267,15 @@ def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
     transaction.commit(jvm.PythonUtils.toSeq([mark]), merge_operation(jvm))
 
 
-def measured(session: SparkSession, transaction: Any, figures: Mapping[str, int]) -> None:
-    """Give Delta's ``transaction``, of this ``session``, the metrics that a MERGE has, from these ``figures``; what
-    they lack is 0."""
+def measured(
+    session: SparkSession, transaction: Any, figures: Mapping[str, int], names: Sequence[str] = _METRICS
+) -> None:
+    """Give Delta's ``transaction``, of this ``session``, the metrics of these ``names`` (those that a MERGE has), from
+    these ``figures``; what they lack is 0."""
     jvm = cast(Any, session._jvm)
     metrics, context = jvm.org.apache.spark.sql.execution.metric.SQLMetrics, session.sparkContext._jsc.sc()
     made = {}
-    for name in _METRICS:
+    for name in names:
         made[name] = metrics.createMetric(context, name)
         made[name].set(figures.get(name, 0))
     transaction.registerSQLMetrics(session._jsparkSession, jvm.PythonUtils.toScalaMap(made))

@@ -20,6 +20,7 @@ place of another: a landing knows documents, and nothing of what stood beside th
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,12 +40,14 @@ from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.further_values import Further, ddl, live, with_fields
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
+from streaming.delta.new_files import NewFile, discard_files, leftovers
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_writing import SMALL_BYTES, Landing, Writing
 from streaming.delta.table_guard import TableGuard
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
+from streaming.delta.transaction import takes_files
 from streaming.keys.ranges import Range
 from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
@@ -279,6 +282,7 @@ class StateTable:
         known: Known = NOTHING_KNOWN,
         part: Part = "batch",
         added: DataFrame | None = None,
+        new: Sequence[NewFile] | None = None,
         heals: bool = False,
         reads: DataFrame | None = None,
         rewrite: bool = False,
@@ -295,11 +299,12 @@ class StateTable:
         whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands after the batch's first
         part, which the caller has landed; `recorded_batch` does not tell of it. ``added``: rows whose keys are neither
         in the table nor in the source, inserted beside a merge where `takes_added` says so, or else merged with the
-        source. ``heals``: where a key of the source has several rows in the table (two engines have landed there), one
-        is left; a MERGE would keep as many as there are. ``reads``: further rows of a merge, whose keys the source
-        lacks, written only where they differ from the table's (with ``rewrite`` whatever the table has). Without a
-        ``source`` there is nothing else. ``emptied_at``: the cluster time at which the rows went that "replace"
-        deletes; needed where they stay, marked.
+        source. ``new``: such rows, or all rows of an append, that lie in the table's folder as files. ``heals``: where
+        a key of the source has several rows in the table (two engines have landed there), one is left; a MERGE would
+        keep as many as there are. ``reads``: further rows of a merge, whose keys the source lacks, written only where
+        they differ from the table's (with ``rewrite`` whatever the table has). Without a ``source`` there is nothing
+        else. ``emptied_at``: the cluster time at which the rows went that "replace" deletes; needed where they stay,
+        marked.
 
         Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
         object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
@@ -318,7 +323,7 @@ class StateTable:
         whole = Source(source, key_ranges, known, compared)
         stays = self._further.configured.soft
         soft = self._further.soft_deletes(before.schema, emptied_at) if stays else None
-        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals, soft)
+        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals, soft, new)
         landed = self._landed(landing, token, before.version)
         # Batches ascend, so only this one's parts can come again.
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
@@ -369,6 +374,20 @@ class StateTable:
     def takes_added(self, known: Known) -> bool:
         """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
         return self._writing.choose("merge", known, self._existing(), adds=True).by is By.UPSERT
+
+    @_in_session
+    def takes_files(self) -> bool:
+        """Whether `land` takes rows as files without reading them: the table has no columns but the plan's and ours,
+        and asks its writers to check nothing."""
+        table = self._existing()
+        return not self._further.of(table.schema) and takes_files(table)
+
+    @_in_session
+    def clear_leftovers(self, folder: str) -> None:
+        """Remove files that earlier runs have written into the table's ``folder``, and no commit has added. Not while
+        a run of this engine has such files in flight."""
+        if found := leftovers(folder, time.time()):
+            discard_files(folder, found - self._existing().paths(self._session))
 
     def _ours(self, table: Snapshot) -> StructType:
         """The columns that the plan of this version knows."""

@@ -8,6 +8,7 @@ old rows. Our sources need less: each of their rows is a whole new row (or a del
              that do are left out (`comparison`)
     vectors  that mark the rows found
     write    the source's rows but for deletes, and rows ``added``, whose keys are proven new
+             (those that lie in the table's folder as files are only named)
              (the guard of `state_merge` is in this plan: a key outside the ranges fails it);
              where rows of deleted documents stay, these as they were, with what is the delete's
     commit   all of it
@@ -21,7 +22,7 @@ the table nor the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from streaming.delta.further_values import SoftDeletes
+    from streaming.delta.new_files import NewFile
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
 
@@ -53,7 +55,8 @@ class Upsert:
     Both methods raise `Unsupported` where the table, at the version that they begin with, is none. ``guard`` is asked
     about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the
     version that was committed, None where nothing was. ``added``: rows that `merge` inserts in the same commit; their
-    keys are in neither the table nor the source. ``soft``: how rows of deleted documents are kept, if they are.
+    keys are in neither the table nor the source. ``new``: such rows, of `append` too, that lie in the table's folder as
+    files. ``soft``: how rows of deleted documents are kept, if they are.
     """
 
     session: SparkSession
@@ -62,16 +65,19 @@ class Upsert:
     files: TableFiles | None = None
     added: DataFrame | None = None
     soft: SoftDeletes | None = None
+    new: Sequence[NewFile] | None = None
 
     def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
-        work = partial(_upsert, source=source, batch_id=batch.batch_id, added=self.added, soft=self.soft)
+        work = partial(
+            _upsert, source=source, batch_id=batch.batch_id, added=self.added, soft=self.soft, new=self.new
+        )
         return self._in_transaction(batch, work)
 
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`. Delta's own append reads nothing, so of two that append the same rows both succeed;
         here the ranges count as read."""
-        self._in_transaction(batch, partial(_insert, source=source, batch_id=batch.batch_id))
+        self._in_transaction(batch, partial(_insert, source=source, batch_id=batch.batch_id, new=self.new))
 
     def _in_transaction(self, batch: Batch, work: Callable[[Transaction], Found]) -> Found:
         found = NOTHING_FOUND
@@ -93,6 +99,7 @@ def _upsert(
     batch_id: int,
     added: DataFrame | None,
     soft: SoftDeletes | None,
+    new: Sequence[NewFile] | None,
 ) -> Found:
     known = source.known
     assert known.deletes is not None, "who calls this knows how many deletes the source holds"
@@ -113,6 +120,10 @@ def _upsert(
                 transaction.reads(None)  # that none of their keys is there
                 rows.append(added)
             made, written = transaction.write(reduce(DataFrame.unionByName, rows))
+        if new is not None:
+            transaction.reads(None)
+            files, more = transaction.add(new)
+            made, written = made + files, written + more
         marked = (0, 0)
         if soft is not None and removed.deletes:
             marked = transaction.write(_kept(transaction, source, soft))
@@ -160,9 +171,15 @@ def _kept(transaction: Transaction, source: Source, soft: SoftDeletes) -> DataFr
     return both.select(*columns).dropDuplicates([KEY])
 
 
-def _insert(transaction: Transaction, source: Source, batch_id: int) -> Found:
-    assert source.rows is not None, "an append has rows"
+def _insert(transaction: Transaction, source: Source, batch_id: int, new: Sequence[NewFile] | None) -> Found:
     transaction.reads(source.ranges)
+    if new is not None:
+        files, rows = transaction.add(new)
+        size = sum(file.size_bytes for file in new)
+        figures = {"numFiles": files, "numOutputRows": rows, "numOutputBytes": size}
+        transaction.commit_append(batch_id, figures)
+        return NOTHING_FOUND
+    assert source.rows is not None, "an append has rows"
     transaction.write(source.rows)
     transaction.commit_append(batch_id)
     return NOTHING_FOUND

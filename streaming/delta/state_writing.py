@@ -3,11 +3,13 @@ instead where somebody else was quicker, or has altered the table meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streaming.delta import state_merge
 from streaming.delta.comparison import NOTHING_FOUND, Found
+from streaming.delta.new_files import NewFile, rows_of
 from streaming.delta.row_writer import (
     NOTHING_KNOWN,
     Batch,
@@ -38,8 +40,8 @@ SMALL_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What `streaming.delta.state_table.StateTable.land` was asked for. ``added``: rows beside the source's; ``soft``:
-    how rows of deleted documents are kept, if they are."""
+    """What `streaming.delta.state_table.StateTable.land` was asked for. ``added``: rows beside the source's; ``new``:
+    such rows, or those of an append, as files; ``soft``: how rows of deleted documents are kept, if they are."""
 
     how: How
     source: Source
@@ -47,6 +49,12 @@ class Landing:
     added: DataFrame | None = None
     heals: bool = False
     soft: SoftDeletes | None = None
+    new: Sequence[NewFile] | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether rows that are proven new come beside the source."""
+        return self.how != "append" and (self.added is not None or self.new is not None)
 
 
 class Writing:
@@ -89,11 +97,11 @@ class Writing:
         """Write ``landing``, whose rows fit the columns of ``table``; what its READs have found there. ``tried``:
         another writer was quicker, so keys are no longer proven new, and are looked for. Raises the conflicts of
         `row_writer.RowWriter`."""
-        how, source, added = landing.how, landing.source, landing.added
-        if tried and (how == "append" or added is not None):
+        how, source = landing.how, landing.source
+        if tried and (how == "append" or landing.adds):
             self.chosen = Choice(By.MERGE, "another writer committed first, so keys are no more proven new")
             return self._merge(landing, table, how="insert" if how == "append" else how)
-        asks = {"adds": added is not None, "heals": landing.heals, "compares": source.reads is not None}
+        asks = {"adds": landing.adds, "heals": landing.heals, "compares": source.reads is not None}
         self.chosen = self.choose(how, source.known, table, **asks)
         if self.chosen.by is By.MERGE:
             return self._merge(landing, table, how=how)
@@ -105,7 +113,8 @@ class Writing:
         """Done, where the table is one for transactions of our own; else None."""
         if self._off is not None:
             return None
-        upsert = Upsert(self._session, self._path, self._guard, self.files, landing.added, landing.soft)
+        beside = landing.added, landing.soft, landing.new
+        upsert = Upsert(self._session, self._path, self._guard, self.files, *beside)
         try:
             if landing.how == "append":
                 upsert.append(landing.source, landing.batch)
@@ -117,6 +126,7 @@ class Writing:
             self.files = upsert.files
 
     def _by_delta(self, landing: Landing, table: Snapshot) -> Found:
+        landing = self._with_rows(landing, table)
         if landing.how == "append":
             DeltaMerge(self._session, self._path).append(landing.source, landing.batch)
             return NOTHING_FOUND
@@ -125,6 +135,7 @@ class Writing:
         return self._merge(replace(landing, source=source), table, how="merge", vectors=True)
 
     def _merge(self, landing: Landing, table: Snapshot, *, how: How, vectors: bool | None = None) -> Found:
+        landing = self._with_rows(landing, table)
         source = landing.source
         if landing.added is not None:  # what was said of the source does not hold for both
             assert source.rows is not None, "rows are added beside others"
@@ -132,3 +143,12 @@ class Writing:
         assert how != "append"
         marks = self._vectors and table.size > self._small_bytes if vectors is None else vectors
         return DeltaMerge(self._session, self._path, marks, how, landing.soft).merge(source, landing.batch)
+
+    def _with_rows(self, landing: Landing, table: Snapshot) -> Landing:
+        """The landing with its files read as rows, for a writer that takes no files."""
+        if landing.new is None:
+            return landing
+        rows = rows_of(self._session, self._path, landing.new, table.schema)
+        if landing.how == "append":
+            return replace(landing, source=replace(landing.source, rows=rows), new=None)
+        return replace(landing, added=rows, new=None)

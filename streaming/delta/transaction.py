@@ -10,6 +10,7 @@ Invariant: what was read through `files` is what the commit's check for conflict
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,18 +20,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
-from streaming.delta.delta_log import Snapshot, configured, measured, merge_operation, singleton
+from streaming.delta.delta_log import OF_APPEND, Snapshot, configured, measured, merge_operation, singleton
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+    from streaming.delta.new_files import NewFile
     from streaming.keys.ranges import Range
 
 _FEATURES = frozenset(
     ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
 )
+_CONSTRAINT = "delta.constraints."
 # With few rows nothing is left to find out: sizes seen on the way would change nothing, and planning anew after each
 # stage takes a sixth of the time.
 _FEW = {"spark.sql.autoBroadcastJoinThreshold": "10m", "spark.sql.adaptive.enabled": "false"}
@@ -49,6 +52,14 @@ def unsupported(table: Snapshot) -> str | None:
         if foreign
         else None
     )
+
+
+def takes_files(table: Snapshot) -> bool:
+    """Whether our transactions may add rows to this version of a table as files, so that its writer never sees them:
+    it asks for no check of them."""
+    if unsupported(table) is not None or any(name.startswith(_CONSTRAINT) for name in table.properties):
+        return False
+    return all(field.nullable for field in table.schema.fields)
 
 
 class Unsupported(Exception):
@@ -193,14 +204,44 @@ class Transaction:
         self._came += files
         return len(files), sum(int(file.numPhysicalRecords().get()) for file in files)
 
+    def add(self, files: Sequence[NewFile]) -> tuple[int, int]:
+        """Add files that lie in the table's folder; how many, and with how many rows that are seen.
+
+        Raises `Unsupported` where the table takes none."""
+        if not takes_files(self.begins):
+            raise Unsupported("the table's writers are to check every row")
+        now, action = int(time.time() * 1_000), singleton(self._delta.actions, "Action")
+        for file in files:
+            added = action.fromJson(file.to_action(now))
+            if file.gone:
+                added = added.removeRows(self._vector(file.gone), True, True)._1()
+            self._actions.append(added)
+            self._came.append(added)
+        return len(files), sum(file.visible for file in files)
+
+    def _vector(self, rows: Sequence[int]) -> Any:
+        """A deletion vector of these rows that lies in the log itself."""
+        vectors = self._delta.deletionvectors
+        numbers = self._jvm.java.nio.ByteBuffer.wrap(struct.pack(f">{len(rows)}q", *rows)).asLongBuffer()
+        gateway = cast(Any, self._session.sparkContext._gateway)
+        array = gateway.new_array(self._jvm.long, len(rows))
+        numbers.get(array)
+        values = singleton(self._jvm.scala.collection.immutable, "ArraySeq").unsafeWrapArray(array)
+        bitmap = singleton(vectors, "RoaringBitmapArray").apply(values)
+        portable = singleton(vectors, "RoaringBitmapArrayFormat").Portable()
+        data = bitmap.serializeAsByteArray(portable)
+        return self._delta.actions.DeletionVectorDescriptor.inlineInLog(data, len(rows))
+
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:
         """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""
         took = int((time.monotonic() - self._began) * 1_000)
         measured(self._session, self._transaction, {**metrics, "executionTimeMs": took})
         self._commit(version, merge_operation(self._jvm))
 
-    def commit_append(self, version: int) -> None:
-        """The same of rows that were only written, as an append; its figures are those of the write."""
+    def commit_append(self, version: int, metrics: Mapping[str, int] | None = None) -> None:
+        """The same of rows that were only written, as an append; its figures are those of the write, or these."""
+        if metrics is not None:
+            measured(self._session, self._transaction, metrics, OF_APPEND)
         mode = self._jvm.org.apache.spark.sql.SaveMode.Append
         write = getattr(self._delta, "DeltaOperations$Write")
         self._commit(version, write(mode, *[self._none] * 8))

@@ -161,11 +161,11 @@ def test_sigterm_ends_cleanly_and_nothing_is_read_twice(
     spark: SparkSession,
 ) -> None:
     """Stopped twice in the middle of a backfill: exit code 0, no window is left open, no chunk is read again."""
-    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=6_000, rate=40, settled=True)
+    plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=3_000, rate=40, settled=True)
     load(plan)
     strategy = Strategy.INSERT_INSERT
     # Small chunks: 64 windows are in flight at most, and close before an engine that is stopped ends.
-    chunk = 60
+    chunk = 30
     more = {
         "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": str(chunk),

@@ -11,16 +11,9 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
 from snapshotter.core.values.window import WindowId
-from snapshotter.reading.chunk_reader import (
-    Buffer,
-    ReadJob,
-    SubRange,
-    Trailer,
-    free_checkpoint,
-    partition_reader,
-    read,
-)
+from snapshotter.reading.chunk_reader import ReadJob, SubRange, free_checkpoint, partition_reader, read
 from snapshotter.reading.ranges import IdProber, bound_of
+from snapshotter.reading.read_buffer import Buffer, Trailer
 from streaming.keys.keys import key_of_document
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -200,11 +193,5 @@ def test_keys_out_of_order_are_no_proof(mongo_uri: str, mongo_client: Client, da
     things.insert_many([{"_id": "10"}, {"_id": "9"}, {"_id": "a"}])
     table = read_here(job(mongo_uri, mongo_client, database, WHOLE))
     assert len(keys(table, 1)) == 3
-    trailers = [_trailer(text) for text in table["_trailer"].drop_null().to_pylist()]
+    trailers = [Trailer.from_text(COLUMNS, text) for text in table["_trailer"].drop_null().to_pylist()]
     assert [trailer.unique for trailer in trailers] == [False]
-
-
-def _trailer(text: str) -> Trailer:
-    from snapshotter.reading import chunk_reader
-
-    return chunk_reader._trailer_from(COLUMNS, text)

@@ -266,6 +266,8 @@ def test_properties_reach_kafkas_client(rig: Rig, kafka: Any, topic: str) -> Non
         rig.append(outbox, 1, topic, "a")
         assert values(consumed(kafka, topic, 1)) == [[1, 0]]
     executions = rig.spark._jsparkSession.sharedState().statusStore().executionsList()
-    plans = [executions.apply(at).physicalPlanDescription() for at in range(executions.size())]
+    described = [executions.apply(at).physicalPlanDescription() for at in range(executions.size())]
+    # Spark keeps a line without a plan where a job of an execution begins that it has already let go.
+    plans = [plan for plan in described if plan is not None]
     assert any("kafka" in plan for plan in plans)
     assert not any(PASSWORD in plan for plan in plans)

@@ -26,7 +26,8 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.tasks import TaskProgress
 from snapshotter.engine.engine import Engine
 from snapshotter.reading import request_lane
-from snapshotter.reading.chunk_reader import Buffer, ReadJob
+from snapshotter.reading.chunk_reader import ReadJob
+from snapshotter.reading.read_buffer import Buffer
 from snapshotter.reporting.status import STATUS_FILE, Status
 from streaming.namespaces import Namespace
 from tests.support.tables import difference, landing_marks, rows

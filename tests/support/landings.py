@@ -18,10 +18,11 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.state_rows import land_table
 from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
-from snapshotter.reading.chunk_reader import Buffer, Trailer
+from snapshotter.reading.read_buffer import Buffer, Trailer
 from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.state_writing import SMALL_BYTES
 from streaming.layouts.columns.decoder import Decoder
+from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
 from streaming.layouts.columns.plan import TablePlan
 from streaming.positions import ClusterTime
@@ -94,7 +95,7 @@ def buffer_of(
             )
         )
     rows = pa.concat_tables(parts).combine_chunks()  # PySpark drops rows behind an empty chunk
-    return Buffer(spark.createDataFrame(rows), plan, tuple(trailers))
+    return Buffer(spark.createDataFrame(rows), COLUMNS, plan, tuple(trailers))
 
 
 class Landings:

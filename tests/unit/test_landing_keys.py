@@ -13,7 +13,7 @@ from snapshotter.landing.targets.state_rows import (
     _known,
     _spans_of,
 )
-from snapshotter.reading.chunk_reader import Trailer
+from snapshotter.reading.read_buffer import Trailer
 from streaming.delta.row_writer import Known
 from streaming.layouts.columns.plan import TablePlan
 from streaming.namespaces import Namespace

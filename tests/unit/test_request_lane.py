@@ -14,8 +14,8 @@ from snapshotter.core.values.inputs import ChunkRead, Input, LowWritten, WindowF
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.core.values.window import WindowId
 from snapshotter.reading import request_lane
-from snapshotter.reading.chunk_reader import Buffer, Trailer
 from snapshotter.reading.document_errors import DocumentFailures
+from snapshotter.reading.read_buffer import Buffer, Trailer
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.watermarks import CausalClock, WatermarkLost
 from streaming.layouts.columns.plan import TablePlan
@@ -120,7 +120,14 @@ def test_a_chunk_that_cannot_be_read_waits_in_the_same_row(monkeypatch: pytest.M
     it = Watched(None)
     gone = driver.AutoReconnect("gone")
     part = Trailer(1, 1, 10, at(6), "k1", "k1", True, TablePlan(), {})
-    outcomes = [gone, gone, gone, Buffer(cast(Any, None), TablePlan(), (part,)), gone, REFUSED]
+    outcomes = [
+        gone,
+        gone,
+        gone,
+        Buffer(cast(Any, None), cast(Any, None), TablePlan(), (part,)),
+        gone,
+        REFUSED,
+    ]
     first, second = (ReadChunk(window, ORDERS, chunk(None, "k9"), None, at(5)) for window in (FIRST, SECOND))
 
     def read(spark: object, job: object) -> Buffer:

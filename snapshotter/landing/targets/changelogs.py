@@ -38,7 +38,7 @@ from snapshotter.landing.targets.target import (
     Need,
     Promise,
 )
-from snapshotter.reading.chunk_reader import DOCUMENT, distinct
+from snapshotter.reading.read_buffer import DOCUMENT, distinct
 from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.table_identity import Owner

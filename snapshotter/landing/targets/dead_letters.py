@@ -37,8 +37,8 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Landed
-from snapshotter.reading.chunk_reader import Buffer, is_dead
 from snapshotter.reading.document_errors import id_text
+from snapshotter.reading.read_buffer import Buffer, is_dead
 from streaming.decode.dead_letters import OVERSIZED_EVENT, DeadLetter, Where
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import append

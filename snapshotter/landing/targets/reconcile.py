@@ -35,7 +35,7 @@ from snapshotter.core.values.effects import Closing
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.stale_rows import id_part
-from snapshotter.reading.chunk_reader import Buffer, distinct, is_trailer
+from snapshotter.reading.read_buffer import Buffer, distinct
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import ranges_of
@@ -159,7 +159,7 @@ def _reads(spark: SparkSession, closings: Sequence[Closing], buffers: Mapping[Wi
     numbers = pa.table({"_window": pa.array([c.window.id.number for c in closings], pa.int32())})
     windows = F.broadcast(frame_of(spark, numbers))
     frames = [
-        buffer.frame.where(~is_trailer()).join(windows, "_window", "left_semi").select("_key")
+        buffer.keys.join(windows, "_window", "left_semi").select("_key")
         for buffer in distinct(buffers[c.window.id] for c in closings)
     ]
     return reduce(DataFrame.unionByName, frames)

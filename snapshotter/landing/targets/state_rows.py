@@ -41,12 +41,14 @@ from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.decoded_events import decoded
+from snapshotter.landing.targets.read_files import check_files, files_to_add, offer
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
-from snapshotter.reading.chunk_reader import Trailer, distinct
+from snapshotter.reading.read_buffer import Trailer, distinct
 from streaming.delta.comparison import NOTHING_FOUND, Found
 from streaming.delta.local_checkpoints import free_checkpoint
+from streaming.delta.new_files import NewFile
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
@@ -102,12 +104,16 @@ def _land(
     recorded = opened.table.recorded_batch()
     if recorded is not None and recorded >= identity.batch_id:
         return landed
+    check_files(batch)
     if not keys.num_rows and batch.truncated is None:
         rows = None  # none of them lands, and nothing has to go
     appends = _appends(batch)
     streamed = pa.concat_tables([*batch.streamed, _always_newer(keys)])
     if appends:
         streamed = _always_newer(streamed)
+    files = files_to_add(opened, batch, streamed) if appends else None
+    if files is not None:
+        return _add(opened, batch, identity, None if rows is None else _table_rows(rows), files, landed)
     reads = _reads(spark, opened, batch, streamed)
     if reads is None and rows is None and batch.truncated is None:
         landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
@@ -236,6 +242,39 @@ def _append(
     return landed
 
 
+def _add(
+    opened: OpenTable,
+    batch: CollectionContents,
+    identity: Identity,
+    events: DataFrame | None,
+    files: Mapping[WindowId, Sequence[NewFile]],
+    landed: LandedCollection,
+) -> LandedCollection:
+    """As `_append`, of READs that lie in the table's folder as ``files``."""
+    known, whole = _known(landed, 0, []), [file for some in files.values() for file in some]
+    whole = [file for file in whole if file.visible]
+    offer(batch, whole)
+    if events is not None and opened.table.takes_added(known):
+        done = _merge(opened, batch, identity, [events], [], known, landed, new=whole)
+    else:
+        if events is not None:
+            _merge(opened, batch, identity, [events], [], known, landed, windows=False)
+        done = opened.table.land(
+            None,
+            batch_id=identity.batch_id,
+            metadata=_metadata(batch, identity),
+            how="append",
+            key_ranges=cover(_spans_read(batch)),
+            part="batch" if events is None else "reads",
+            new=whole,
+        )
+    landed.wrote = done.wrote
+    for closing in batch.closings:
+        seen = sum(file.visible for file in files.get(closing.window.id, ()))
+        landed.outcomes[closing.window.id] = Outcome(seen, closing.window.rows - seen)
+    return landed
+
+
 def _files(rows: int, cores: int) -> int:
     """How many files READs are written to: work for every core, but none of a few rows, however small the chunks."""
     return max(1, rows // _FILE_ROWS_MAX, min(cores, rows // _FILE_ROWS_MIN))
@@ -273,6 +312,7 @@ def _merge(
     *,
     windows: bool = True,
     added: DataFrame | None = None,
+    new: Sequence[NewFile] | None = None,
     reads: DataFrame | None = None,
 ) -> Landed:
     """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
@@ -286,6 +326,7 @@ def _merge(
         key_ranges=None if truncated is not None else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
         added=added,
+        new=new,
         heals=any(c.reconcile for c in batch.closings),
         reads=reads,
         rewrite=any(c.rewrite for c in batch.closings),

@@ -24,7 +24,7 @@ from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
-from snapshotter.reading.chunk_reader import Buffer
+from snapshotter.reading.read_buffer import Buffer
 from streaming.delta.table_identity import TableMark
 from streaming.namespaces import Namespace
 

@@ -1,0 +1,81 @@
+"""READs that lie in the table's folder as files already: which of them a landing may add as they are.
+
+Their keys are proven new, so a READ gives way only where its key has streamed since its window was registered. Such
+rows are marked, by a look at the keys of those files that may hold one of them (`streaming.delta.new_files.hide`).
+
+A file was written under the plan that its table had when it was read. Where the table has grown since, it is added as
+it is only if nothing in it was rescued for the columns that came, and none of its own has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from snapshotter.core.values.window import WindowId
+from snapshotter.landing.tables import OpenTable
+from snapshotter.landing.targets.side_by_side import ReadBuffersLost
+from snapshotter.landing.targets.target import CollectionContents
+from snapshotter.reading.read_buffer import Buffer, Trailer, distinct
+from streaming.delta.new_files import MARKED_MAX, NewFile, hide, size_in
+from streaming.layout import TablePlan
+
+
+def files_to_add(
+    opened: OpenTable, batch: CollectionContents, streamed: pa.Table
+) -> dict[WindowId, Sequence[NewFile]] | None:
+    """The files of each window that closes in ``batch``, with the rows marked whose key is among those ``streamed``.
+
+    None where they have to be read instead, for the ``opened`` table does not take them as they are.
+    """
+    standing = [closing.window.id for closing in batch.closings if not closing.superseded]
+    if not standing or any(batch.buffers[window].folder is None for window in standing):
+        return None
+    plan, keys = opened.known_plan(), streamed["_key"].combine_chunks()
+    if not opened.table.takes_files():
+        return None
+    found: dict[WindowId, Sequence[NewFile]] = {}
+    for window in standing:
+        buffer = batch.buffers[window]
+        parts = buffer.trailers_of(window)
+        if not all(_fits(opened, buffer.plan, part, plan) for part in parts):
+            return None
+        found[window] = [part.file for part in parts if part.file is not None]
+    marked: dict[WindowId, Sequence[NewFile]] = {
+        window: [hide(str(batch.buffers[window].folder), file, keys) for file in files]
+        for window, files in found.items()
+    }
+    several = any(len(file.gone) > MARKED_MAX for files in marked.values() for file in files)
+    return None if several else marked
+
+
+def check_files(batch: CollectionContents) -> None:
+    """Raises ReadBuffersLost for the windows of which a file is gone, or is of another size."""
+    windows = [closing.window.id for closing in batch.closings if not closing.superseded]
+    lost = {window for window in windows if not _is_there(batch.buffers[window], window)}
+    if lost:
+        raise ReadBuffersLost(frozenset(lost))
+
+
+def offer(batch: CollectionContents, files: Sequence[NewFile]) -> None:
+    """A commit is about to be asked to add these."""
+    for buffer in distinct(batch.buffers[closing.window.id] for closing in batch.closings):
+        buffer.offer(files)
+
+
+def _is_there(buffer: Buffer, window: WindowId) -> bool:
+    if buffer.folder is None:
+        return True
+    files = [part.file for part in buffer.trailers_of(window) if part.file is not None]
+    return all(file.size_bytes == size_in(buffer.folder, file) for file in files)
+
+
+def _fits(opened: OpenTable, have: TablePlan, part: Trailer, want: TablePlan) -> bool:
+    if have == want:
+        return True
+    layout = opened.table.layout
+    if part.unknown != layout.least_plan():
+        return False
+    there = {field.name: field.type for field in layout.arrow_schema(want)}
+    return all(there.get(field.name) == field.type for field in layout.arrow_schema(have))

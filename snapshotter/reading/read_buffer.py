@@ -1,0 +1,172 @@
+"""The READ buffer: what a job of chunk reads has left for the landing of its windows.
+
+Rows lie in either of two places. In files, which the workers have written into the table's own folder: nothing of them
+is in Spark, and where they are proven new a commit only names them (`streaming.delta.new_files`). Or on the executors,
+checkpointed locally and *not* recomputable: a buffer that Spark recomputed after the high watermark would show a key's
+future (docs/PROTOCOL.md, the rule on buffers). One whose blocks or files are gone fails to be read instead, and its
+windows are read again.
+
+Rows of the frame whose ``_trailer`` is not null are none of the table's: `is_trailer`, `is_dead`.
+
+Invariant: a file goes with its buffer, unless a commit was asked to add it (`Buffer.offer`): whether it did is known to
+the table's log alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import bson
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from snapshotter.core.values.window import WindowId
+from streaming.decode.dead_letters import DEAD
+from streaming.delta.local_checkpoints import free_checkpoint
+from streaming.delta.new_files import NewFile, discard_files, number_in, read_files
+from streaming.layout import AnyLayout, TablePlan
+from streaming.positions import ClusterTime
+
+DOCUMENT = "_document"
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """What one partition said of itself when its cursor was exhausted."""
+
+    number: int
+    rows: int
+    size_bytes: int
+    ended: ClusterTime
+    min_key: str | None
+    max_key: str | None
+    unique: bool
+    unknown: TablePlan
+    signed: Mapping[str, Any] | None
+    dead: int = 0
+    """How many documents could not be processed; they are not among the rows."""
+    keyless: int = 0
+    """Of how many of these the key is not known."""
+    file: NewFile | None = None
+    """Where the rows lie, where they are written to a file."""
+
+    def to_text(self) -> str:
+        """One line, which `from_text` reads."""
+        value = {
+            "number": self.number,
+            "rows": self.rows,
+            "bytes": self.size_bytes,
+            "ended": self.ended.to_json(),
+            "min_key": self.min_key,
+            "max_key": self.max_key,
+            "unique": self.unique,
+            "unknown": self.unknown.to_json(),
+            "dead": self.dead,
+            "keyless": self.keyless,
+            "file": None if self.file is None else self.file.to_json(),
+            "signed": base64.b64encode(bson.encode(self.signed)).decode() if self.signed else None,
+        }
+        return json.dumps(value)
+
+    @classmethod
+    def from_text(cls, layout: AnyLayout, text: str) -> Trailer:
+        """What `to_text` wrote, of a job with this ``layout``."""
+        value = json.loads(text)
+        signed = bson.decode(base64.b64decode(value["signed"])) if value["signed"] else None
+        return cls(
+            number=value["number"],
+            rows=value["rows"],
+            size_bytes=value["bytes"],
+            ended=ClusterTime.from_json(value["ended"]),
+            min_key=value["min_key"],
+            max_key=value["max_key"],
+            unique=value["unique"],
+            unknown=layout.plan_from_json(value["unknown"]),
+            signed=signed,
+            dead=value["dead"],
+            keyless=value["keyless"],
+            file=None if value["file"] is None else NewFile.from_json(value["file"]),
+        )
+
+
+@dataclass(slots=True)
+class Buffer:
+    """The READ rows of one job, decoded under ``plan``, and what its partitions reported. ``folder``: the table's,
+    where its rows lie in files; None: they are in the ``frame``, on the executors."""
+
+    frame: DataFrame
+    layout: AnyLayout
+    plan: TablePlan
+    trailers: tuple[Trailer, ...]
+    folder: str | None = None
+    _holders: set[WindowId] = field(default_factory=set)
+    _offered: set[str] = field(default_factory=set)
+
+    def hold(self, window: WindowId) -> None:
+        """Keep the rows until this window is released."""
+        self._holders.add(window)
+
+    def release(self, window: WindowId) -> None:
+        """Free the rows once the last window that reads from them is done."""
+        self._holders.discard(window)
+        if self._holders:
+            return
+        free_checkpoint(self.frame)
+        if self.folder is not None:
+            discard_files(self.folder, {file.name for file in self.files} - self._offered)
+
+    def offer(self, files: Iterable[NewFile]) -> None:
+        """A commit is about to be asked to add these files: from here on they are the table's."""
+        self._offered.update(file.name for file in files)
+
+    def trailers_of(self, window: WindowId) -> tuple[Trailer, ...]:
+        """What the partitions of this window reported: a buffer may hold several windows."""
+        return tuple(trailer for trailer in self.trailers if trailer.number == window.number)
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """All that its partitions have written."""
+        return tuple(trailer.file for trailer in self.trailers if trailer.file is not None)
+
+    @property
+    def rows(self) -> DataFrame:
+        """The READs as rows of a table, with the number of their window."""
+        if self.folder is None:
+            return self.frame.where("_trailer is null").drop("_trailer", DOCUMENT)
+        session, schema = self.frame.sparkSession, self.layout.spark_schema(self.plan)
+        if not self.files:
+            return session.createDataFrame([], schema).withColumn("_window", F.lit(0))
+        rows = read_files(session, self.folder, [file.name for file in self.files], schema)
+        number = F.regexp_extract(F.col("_metadata.file_name"), number_in(), 1).cast("int")
+        return rows.select("*", number.alias("_window"))
+
+    @property
+    def keys(self) -> DataFrame:
+        """The ``_key`` of each document that was there, also of one that could not be processed, with the number of its
+        window."""
+        found = self.frame.where(~is_trailer()).select("_key", "_window")
+        return found if self.folder is None else found.unionByName(self.rows.select("_key", "_window"))
+
+    @property
+    def documents(self) -> DataFrame:
+        """The READs as documents (BSON), with their keys and the number of their window."""
+        return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
+
+
+def distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
+    """Each buffer once, although several windows may share it."""
+    return list({id(buffer): buffer for buffer in buffers}.values())
+
+
+def is_trailer() -> Column:
+    """Rows that tell of a partition."""
+    return F.col("_trailer").isNotNull() & ~is_dead()
+
+
+def is_dead() -> Column:
+    """Rows of documents that cannot be processed."""
+    return F.col("_trailer").startswith(DEAD)

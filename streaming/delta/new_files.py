@@ -1,0 +1,230 @@
+"""Data files that are written into a table's folder before anybody decides whether they are the table's.
+
+A worker that reads and decodes rows can write them as well, as the Parquet file that the table would get in any case.
+Nobody sees it until a commit adds it (Delta's protocol, "Add File"), so the commit that lands it is metadata alone. A
+row that is not to be seen is marked in a deletion vector of the same commit (`NewFile.gone`).
+
+The commit does not look into the file, and no reader would complain of one that does not fit. So a file has exactly the
+columns of a plan, with our marks, in the types of the table; whether a table takes such files at all is asked of
+`transaction.takes_files`.
+
+Invariants: a name is used once, so an attempt that is repeated writes another file. A file that is reported is closed
+and on the disk. Rows lie in the file in the order in which they came, and a row's number is its place there.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
+from streaming.json_text import to_text
+
+GROUP_BYTES = 32 << 20
+"""Of rows in memory (Arrow) that are written as one row group."""
+MARKED_MAX = 20_000
+"""More rows than these are not marked in a file: its vector lies in the commit itself."""
+_PREFIX, _SUFFIX = "reads-", ".parquet"
+# Delta remembers of a file that it was removed for a week, unless a table says otherwise.
+_REMEMBERED_SECONDS = 3 * 86_400
+_STATISTICS_CHARS = 32
+_LAST_CHAR = "\U0010ffff"
+_MARKS = (
+    pa.field(CLUSTER_TIME, pa.int64()),
+    pa.field(SOURCE_TS, pa.timestamp("us", "UTC")),
+    pa.field(OP, pa.string()),
+)
+# Spark takes a file that does not say who wrote it for one that may have been written under the Julian calendar.
+_CALENDAR = {"org.apache.spark.version": "4.0.0"}
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file in the table's folder: its name, its size, how many ``rows`` it has, its lowest and highest key, and the
+    cluster time that all rows carry. ``gone``: the numbers of rows that are not to be seen, ascending."""
+
+    name: str
+    size_bytes: int
+    rows: int
+    low: str
+    high: str
+    time: int
+    gone: tuple[int, ...] = ()
+
+    @property
+    def visible(self) -> int:
+        """How many rows whoever reads the table will see."""
+        return self.rows - len(self.gone)
+
+    def without(self, gone: Sequence[int]) -> NewFile:
+        """The file with these rows marked."""
+        return replace(self, gone=tuple(gone))
+
+    def statistics(self) -> str:
+        """What Delta keeps of a file (its protocol, "Per-file Statistics"): how many rows, and the bounds of what the
+        table is indexed by. They bound fewer rows as well."""
+        low = {KEY: _cut(self.low), CLUSTER_TIME: self.time}
+        high = {KEY: _raised(self.high), CLUSTER_TIME: self.time}
+        return to_text(
+            {
+                "numRecords": self.rows,
+                "minValues": low,
+                "maxValues": high,
+                "nullCount": {KEY: 0, CLUSTER_TIME: 0},
+            }
+        )
+
+    def to_action(self, now_ms: int) -> str:
+        """The file with all of its rows as an action of Delta's log."""
+        what: dict[str, Any] = {"path": self.name, "partitionValues": {}, "size": self.size_bytes}
+        when = {"modificationTime": now_ms, "dataChange": True}
+        return to_text({"add": {**what, **when, "stats": self.statistics()}})
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> NewFile:
+        return cls(**{**value, "gone": tuple(value["gone"])})
+
+
+class FileWriter:
+    """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the local ``folder`` of
+    a table. ``number`` is part of its name (`number_in`); ``time``: the cluster time of all rows, whose operation is a
+    read. Call `close` or `discard` once."""
+
+    def __init__(self, folder: str, columns: pa.Schema, number: int, time: int) -> None:
+        self._path = Path(folder) / f"{_PREFIX}{number}-{uuid.uuid4().hex}{_SUFFIX}"
+        self._schema = pa.schema([*columns, *_MARKS], metadata=_CALENDAR)
+        self._time = time
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write these rows behind those of before."""
+        self._rows += batch.num_rows
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= GROUP_BYTES:
+            self._write()
+
+    def close(self, low: str | None, high: str | None) -> NewFile | None:
+        """The file, which is on the disk; None where there was no row. ``low`` and ``high``: its lowest and its highest
+        key."""
+        self._write()
+        if self._writer is None or low is None or high is None:
+            return None
+        self._writer.close()
+        with self._path.open("rb") as written:
+            os.fsync(written.fileno())
+        size = self._path.stat().st_size
+        return NewFile(self._path.name, size, self._rows, low, high, self._time)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        if self._writer is not None:
+            self._writer.close()
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        rows = pa.Table.from_batches(self._waiting) if self._waiting else None
+        self._waiting, self._waiting_bytes = [], 0
+        if rows is None or not (count := rows.num_rows):
+            return
+        if self._writer is None:
+            # Keys are all different: a dictionary of them would be built, and thrown away.
+            others = [name for name in self._schema.names if name != KEY]
+            form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
+            self._writer = pq.ParquetWriter(self._path, self._schema, store_schema=False, **form)
+        marks = self._time, datetime.fromtimestamp(self._time >> 32, UTC), "r"
+        made = [pa.repeat(pa.scalar(mark, of.type), count) for mark, of in zip(marks, _MARKS, strict=True)]
+        whole = pa.Table.from_arrays([*rows.columns, *made], schema=self._schema)
+        self._writer.write_table(whole, row_group_size=count)
+
+
+def number_in() -> str:
+    """A regular expression whose first group is the number in the name of a file: see `FileWriter`."""
+    return rf"{_PREFIX}(\d+)-"
+
+
+def hide(folder: str, file: NewFile, keys: pa.Array) -> NewFile:
+    """The ``file``, of a table's ``folder``, without the rows of these ``keys``."""
+    inside = keys.filter(pc.and_(pc.greater_equal(keys, file.low), pc.less_equal(keys, file.high)))
+    if not len(inside):
+        return file
+    found = pq.read_table(Path(folder) / file.name, columns=[KEY])[KEY]
+    hits = pc.is_in(found, value_set=inside)
+    return file.without(pc.indices_nonzero(hits).to_pylist())
+
+
+def size_in(folder: str, file: NewFile) -> int | None:
+    """How large the ``file`` in a table's ``folder`` is now, in bytes; None where it is gone."""
+    path = Path(folder) / file.name
+    return path.stat().st_size if path.exists() else None
+
+
+def rows_of(session: SparkSession, folder: str, files: Sequence[NewFile], schema: StructType) -> DataFrame:
+    """The rows of these ``files`` in a table's ``folder``, read in ``session``, with the columns of ``schema``.
+
+    Null where a file lacks one."""
+    if not files:
+        return session.createDataFrame([], schema)
+    rows = read_files(session, folder, [file.name for file in files], schema)
+    gone = [(file.name, row) for file in files for row in file.gone]
+    if not gone:
+        return rows
+    kind = StructType([StructField("_gone_file", StringType()), StructField("_gone_row", LongType())])
+    table = F.broadcast(session.createDataFrame(gone, kind))
+    place = F.col("_metadata.file_name"), F.col("_metadata.row_index")
+    placed = rows.select("*", place[0].alias("_file"), place[1].alias("_row"))
+    same = (F.col("_file") == F.col("_gone_file")) & (F.col("_row") == F.col("_gone_row"))
+    return placed.join(table, same, "left_anti").drop("_file", "_row")
+
+
+def read_files(session: SparkSession, folder: str, names: Sequence[str], schema: StructType) -> DataFrame:
+    """All rows of the files of these ``names`` in ``folder``, read in ``session`` with the columns of ``schema``."""
+    # The path is no pattern: it may have brackets in it.
+    exactly = session.read.schema(schema).option("__globPaths__", "false")
+    return exactly.parquet(*[f"{folder.rstrip('/')}/{name}" for name in names])
+
+
+def leftovers(folder: str, now: float) -> set[str]:
+    """The files in a table's ``folder`` that were written so, but for old ones: of these the log may have forgotten
+    that they were the table's. ``now``: as seconds since 1970."""
+    found = Path(folder).glob(f"{_PREFIX}*{_SUFFIX}")
+    return {path.name for path in found if now - path.stat().st_mtime < _REMEMBERED_SECONDS}
+
+
+def discard_files(folder: str, names: Iterable[str]) -> None:
+    """Remove files that no commit was ever asked to add."""
+    for name in names:
+        (Path(folder) / name).unlink(missing_ok=True)
+
+
+def _cut(low: str) -> str:
+    """A prefix, which is no more than the key."""
+    return low[:_STATISTICS_CHARS]
+
+
+def _raised(high: str) -> str:
+    """A text that is no less than the key: it, or a prefix and the last character there is."""
+    end = _STATISTICS_CHARS
+    if len(high) <= end:
+        return high
+    while high[end : end + 1] == _LAST_CHAR:
+        end += 1
+    return high[:end] + _LAST_CHAR

@@ -1,0 +1,251 @@
+"""READs that workers have written into a table's folder as files: what a commit makes of them, for every reader."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streaming.delta.new_files import FileWriter, NewFile, hide, rows_of
+from streaming.delta.row_writer import Known
+from streaming.delta.state_table import StateTable
+from streaming.delta.transaction import Transaction
+from streaming.keys.ranges import key_ranges
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
+from streaming.namespaces import Namespace
+from tests.support import tables
+from tests.support.state_tables import columns_table, state_schema
+
+ORDERS = Namespace("shop", "orders")
+PLAN = TablePlan((Column("n", Scalar("long")),))
+TIME = (1_700_000_000 << 32) + 5
+ODD = "ord [e]rs {x} é"
+
+
+def written(folder: Path, rows: dict[str, int], number: int = 1) -> NewFile:
+    """A file of these rows, in two pieces."""
+    writer = FileWriter(str(folder), COLUMNS.arrow_schema(PLAN), number, TIME)
+    pairs = sorted(rows.items())
+    for some in (pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]):
+        columns = [[key for key, _ in some], [n for _, n in some], [None] * len(some)]
+        schema = COLUMNS.arrow_schema(PLAN)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    file = writer.close(pairs[0][0], pairs[-1][0])
+    assert file is not None
+    return file
+
+
+def some(first: int, count: int) -> dict[str, int]:
+    return {f"k{n:04}": n for n in range(first, first + count)}
+
+
+class Made:
+    """A table whose folder has an odd name, and what is landed in it."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.path = spark, folder
+        self.table = self.opened()
+        self.table.create(PLAN)
+
+    def opened(self) -> StateTable:
+        return columns_table(self.spark, str(self.path), ORDERS, "e")
+
+    def append(self, batch: int, new: Sequence[NewFile]) -> Any:
+        ranges = [(file.low, file.high) for file in new]
+        return self.table.land(None, batch_id=batch, metadata={}, how="append", key_ranges=ranges, new=new)
+
+    def merge(self, batch: int, changes: dict[str, tuple[int | None, str]], new: Sequence[NewFile]) -> Any:
+        rows = [(key, n, None, TIME + batch, None, op) for key, (n, op) in changes.items()]
+        source = self.spark.createDataFrame(rows, state_schema(PLAN)).coalesce(1)
+        known = Known(len(rows), True, True, sum(op == "d" for _, op in changes.values()))
+        ranges = key_ranges(changes)
+        given = {"metadata": {}, "how": "merge", "key_ranges": ranges, "known": known, "new": new}
+        return self.table.land(source, batch_id=batch, **given)
+
+    def rows(self) -> dict[str, int]:
+        """As Spark and delta-rs see them; they agree."""
+        found = self.spark.read.format("delta").load(str(self.path)).select("_key", "n").collect()
+        by_spark = {row[0]: row[1] for row in found}
+        assert len(by_spark) == len(found)
+        assert {row["_key"]: row["n"] for row in tables.rows(self.path, "_key, n")} == by_spark
+        return by_spark
+
+    def last(self) -> dict[str, Any]:
+        return dict(DeltaTable(str(self.path)).history(1)[0])
+
+
+@pytest.fixture
+def made(spark: SparkSession, tmp_path: Path) -> Made:
+    return Made(spark, tmp_path / ODD)
+
+
+def test_a_file_is_seen_once_a_commit_names_it(made: Made) -> None:
+    """Not before; then with its marks, and its figures in the history."""
+    one, two = written(made.path, some(0, 30)), written(made.path, some(100, 20), 2)
+    assert made.rows() == {}
+    landed = made.append(0, [one, two])
+    assert (landed.wrote, landed.inserted) == (True, 50)
+    assert made.rows() == some(0, 30) | some(100, 20)
+    marks = tables.rows(made.path, "DISTINCT _cluster_time, _source_ts, _op")
+    assert [tuple(row.values()) for row in marks] == [(TIME, datetime.fromtimestamp(TIME >> 32, UTC), "r")]
+    last = made.last()
+    assert (last["operation"], last["operationMetrics"]["numOutputRows"]) == ("WRITE", "50")
+    assert made.table.recorded_batch() == 0
+
+
+def test_rows_that_are_marked_are_not_seen(made: Made) -> None:
+    """By no reader, whether few are marked or nearly all of a file; what is marked goes on being so when other rows of
+    the file are changed."""
+    rows = some(0, 3_000)
+    streamed = [key for key in rows if key.endswith(("1", "5"))] + [f"k{n:04}" for n in range(1_000, 2_500)]
+    file = hide(str(made.path), written(made.path, rows), pa.array(["elsewhere", *streamed]))
+    assert len(file.gone) == len(set(streamed))
+    landed = made.append(0, [file])
+    seen = {key: n for key, n in rows.items() if key not in set(streamed)}
+    assert landed.inserted == len(seen) == file.visible
+    assert made.rows() == seen
+    made.merge(1, {"k0000": (-1, "u"), "k0002": (None, "d"), "k0001": (7, "c")}, [])
+    del seen["k0002"]
+    assert made.rows() == seen | {"k0000": -1, "k0001": 7}
+
+
+def test_files_land_in_the_commit_of_the_events(made: Made) -> None:
+    """Old rows are marked, events written, files named: one version."""
+    made.append(0, [written(made.path, some(0, 10))])
+    version = made.table.version()
+    landed = made.merge(1, {"k0003": (33, "u"), "k0004": (None, "d")}, [written(made.path, some(50, 5))])
+    assert made.table.version() == version + 1
+    assert made.rows() == {
+        k: n for k, n in (some(0, 10) | some(50, 5) | {"k0003": 33}).items() if k != "k0004"
+    }
+    assert (landed.inserted, landed.updated, landed.deleted) == (5, 1, 1)
+
+
+def test_a_batch_of_which_nothing_is_left_is_recorded(made: Made) -> None:
+    """Every READ gave way."""
+    assert made.append(3, []).wrote
+    assert made.table.recorded_batch() == 3
+
+
+def test_a_batch_that_is_recorded_is_left_out(made: Made) -> None:
+    """Its files are not named again."""
+    file = written(made.path, some(0, 3))
+    made.append(4, [file])
+    made.table = made.opened()
+    assert not made.append(4, [file]).wrote
+    assert made.rows() == some(0, 3)
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        "ADD CONSTRAINT sane CHECK (n < 1000)",
+    ],
+)
+def test_a_table_that_asks_more_of_its_writers_reads_the_files(made: Made, alteration: str) -> None:
+    """Rows pass through Delta's own writer then, those that are marked left out; so a constraint holds for READs."""
+    made.append(0, [written(made.path, some(0, 5))])
+    assert made.table.takes_files()
+    made.spark.sql(f"ALTER TABLE delta.`{made.path}` {alteration}")
+    assert not made.table.takes_files()
+    more = hide(str(made.path), written(made.path, some(10, 5)), pa.array(["k0012"]))
+    made.append(1, [more])
+    left = {key: n for key, n in some(10, 5).items() if key != "k0012"}
+    assert made.rows() == some(0, 5) | left
+    made.merge(2, {"k0000": (9, "u")}, [written(made.path, some(20, 2))])
+    assert made.rows() == some(0, 5) | left | some(20, 2) | {"k0000": 9}
+    if "CHECK" in alteration:
+        with pytest.raises(Exception, match="sane"):
+            made.append(3, [written(made.path, some(1_000, 2))])
+
+
+def test_columns_that_came_meanwhile_are_null(made: Made) -> None:
+    """The file has what its table had when it was written."""
+    file = written(made.path, some(0, 4))
+    grown = TablePlan((*PLAN.columns, Column("later", Scalar("string"))))
+    made.table.evolve(grown)
+    made.append(0, [file])
+    assert {row["later"] for row in tables.rows(made.path, "_key, later")} == {None}
+    assert made.rows() == some(0, 4)
+
+
+def test_where_somebody_was_quicker_keys_are_looked_for(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are no more proven new: the files are read, and merged."""
+    file, added = written(made.path, some(0, 4)), Transaction.add
+
+    def while_it_adds(transaction: Transaction, files: Sequence[NewFile]) -> tuple[int, int]:
+        monkeypatch.undo()
+        rows = [("k0001", -5, None, TIME, None, "c")]
+        source = made.spark.createDataFrame(rows, state_schema(PLAN))
+        source.write.format("delta").mode("append").save(str(made.path))
+        return added(transaction, files)
+
+    monkeypatch.setattr(Transaction, "add", while_it_adds)
+    made.append(0, [file])
+    assert {key: n for key, n in made.rows().items() if key != "k0001"} == {
+        key: n for key, n in some(0, 4).items() if key != "k0001"
+    }
+
+
+def test_what_a_killed_run_has_left_goes(made: Made) -> None:
+    """Files that no commit has added; those that the table has, or had, stay."""
+    kept, gone = written(made.path, some(0, 4)), written(made.path, some(0, 2))
+    made.append(0, [kept])
+    made.spark.sql(f"DELETE FROM delta.`{made.path}` WHERE n >= 0")
+    newer, old = written(made.path, some(10, 4), 2), written(made.path, some(10, 4), 3)
+    os.utime(made.path / old.name, (0, 0))
+    made.append(1, [newer])
+    made.opened().clear_leftovers(str(made.path))
+    assert {file.name for file in made.path.glob("reads-*")} == {kept.name, newer.name, old.name}
+    assert not (made.path / gone.name).exists()
+
+
+def test_rows_of_files_are_those_that_are_seen(made: Made) -> None:
+    """For whoever has to read them instead of naming them."""
+    rows = some(0, 50)
+    one = hide(str(made.path), written(made.path, rows), pa.array(["k0007", "k0049"]))
+    two = written(made.path, some(60, 3), 2)
+    found = rows_of(made.spark, str(made.path), [one, two], state_schema(PLAN)).select("_key", F.col("n"))
+    expected = {key: n for key, n in (rows | some(60, 3)).items() if key not in ("k0007", "k0049")}
+    assert {row[0]: row[1] for row in found.collect()} == expected
+
+
+def test_statistics_leave_files_out(made: Made) -> None:
+    """A key looks into the one file that may hold it, however long keys are."""
+    long = {f"{'x' * 40}{n}": n for n in range(10)}
+    made.append(
+        0,
+        [
+            written(made.path, some(0, 100)),
+            written(made.path, some(200, 100), 2),
+            written(made.path, long, 3),
+        ],
+    )
+    log = [
+        json.loads(line) for path in sorted((made.path / "_delta_log").glob("*.json")) for line in path.open()
+    ]
+    said = {line["add"]["path"]: json.loads(line["add"]["stats"]) for line in log if "add" in line}
+    assert sorted(entry["numRecords"] for entry in said.values()) == [10, 100, 100]
+    table = made.spark.read.format("delta").load(str(made.path))
+    for key, n in (("k0250", 250), (f"{'x' * 40}7", 7)):
+        found = table.where(F.col("_key") == key)
+        assert [row["n"] for row in found.collect()] == [n]
+        [met] = [path for path, entry in said.items() if bounds(entry)[0] <= key <= bounds(entry)[1]]
+        assert {Path(row[0]).name for row in found.select(F.input_file_name()).collect()} == {met}
+
+
+def bounds(statistics: dict[str, Any]) -> tuple[str, str]:
+    low, high = statistics["minValues"], statistics["maxValues"]
+    return low["_key"], high["_key"]
