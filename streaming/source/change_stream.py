@@ -65,7 +65,6 @@ from streaming.source.newest_events import NewestEvents, in_order
 from streaming.source.raw_events import (
     DOCUMENT_EVENTS,
     Event,
-    left_without_document,
     place_of,
     without_document,
 )
@@ -243,10 +242,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _with_large(self, changes: ChangeRange) -> Iterable[Iterable[Event]]:
         """What events without their documents become: too large ones, which come only where they are to be skipped, and
         those that a stage of the user's left without."""
-        if self._options.stream.oversize == "skip":
+        if self._options.stream.oversize == "skip" or self._options.stream.user:
             return (map(without_document, events) for events in changes)
-        if self._options.stream.user:
-            return (map(left_without_document, events) for events in changes)
         return changes
 
     def _passes(self, event: Event) -> bool:
