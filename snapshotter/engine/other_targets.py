@@ -12,6 +12,8 @@ from snapshotter.landing.targets.dead_letters import Buried, DeadLetterTable
 from snapshotter.landing.targets.outbox import OutboxTarget
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import EventTarget, Target
+from snapshotter.reporting.changelogs_report import EVENTS, READS
+from streaming.namespaces import Namespace
 
 
 def lander_of(context: RunContext, blame: Blame) -> Lander:
@@ -52,11 +54,16 @@ def targets_beside(context: RunContext) -> Sequence[Target]:
 
 def event_targets(context: RunContext, blame: Blame) -> Sequence[EventTarget]:
     """What takes events beside the state tables. ``blame`` decides which errors of a table are its own."""
+
+    def count(namespace: Namespace, events: int, reads: int) -> None:
+        context.tally.add(EVENTS, events, str(namespace))
+        context.tally.add(READS, reads, str(namespace))
+
     config, tables, outbox = context.config, context.tables, context.topics.outbox
     targets: list[EventTarget] = []
     if config.envelope is not None and config.changelog:
         known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
-        targets.append(changelogs.Changelogs(*known, blame, config.landers))
+        targets.append(changelogs.Changelogs(*known, blame, config.landers, count=count))
     if config.envelope is not None and outbox is not None and config.topics is not None:
         targets.append(OutboxTarget(outbox, config.topics, config.envelope, tables.application_id))
     return targets

@@ -39,7 +39,7 @@ from snapshotter.landing.targets.target import (
     Promise,
 )
 from snapshotter.reading.chunk_reader import DOCUMENT, distinct
-from streaming.delta.changelog_table import ChangelogTable
+from streaming.delta.changelog_table import Appended, ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.table_identity import Owner
 from streaming.delta.table_paths import changelog_path, under
@@ -71,7 +71,8 @@ class _Open:
 @dataclass(slots=True)
 class Changelogs:
     """Lands the batches of one query, in tables under ``warehouse``. ``app_id`` and ``owner`` as for state tables; so
-    many ``threads`` tables at a time. ``clock``: nanoseconds since 1970."""
+    many ``threads`` tables at a time. ``clock``: nanoseconds since 1970. ``count`` is told, once for each commit, how
+    many events and how many READs it has given a collection's table."""
 
     spark: SparkSession
     warehouse: str
@@ -81,6 +82,7 @@ class Changelogs:
     blame: Blame
     threads: int = 4
     clock: Callable[[], int] = time.time_ns
+    count: Callable[[Namespace, int, int], None] | None = None
     _tables: dict[Namespace, _Open] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -139,6 +141,9 @@ class Changelogs:
         with naming_lost_buffers(batch):
             done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
+        if done.wrote and self.count is not None:
+            reads_told = _reads_told(done, events, reads)
+            self.count(batch.namespace, done.rows - reads_told, reads_told)
         return landed
 
     def _opened(self, namespace: Namespace) -> _Open:
@@ -166,6 +171,16 @@ def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -
     if batch.truncated is None or batch.events is None:
         return False
     return batch.events.where(F.col("op").isNotNull()).isEmpty()
+
+
+def _reads_told(done: Appended, events: DataFrame | None, reads: DataFrame | None) -> int:
+    """How many of the rows that an append has ``done`` are READs, ``reads``, and not ``events``. They are counted only
+    where the table's log does not tell."""
+    if reads is None:
+        return 0
+    if done.reads is not None:
+        return done.reads
+    return done.rows if events is None else reads.count()
 
 
 def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
