@@ -92,6 +92,15 @@ class ChangelogTable:
             found = rows.agg(F.max(CLUSTER_TIME)).first()
             return None if found is None else found[0]
 
+    def marks(self) -> frozenset[str]:
+        """The marks of what was replayed into it (`source.sequence`): there are few of these."""
+        with active(self._session):
+            if self._log.newest() is None:
+                return frozenset()
+            self._admitted()
+            rows = self._session.read.format("delta").load(self.path).select("source.sequence")
+            return frozenset(row[0] for row in rows.where("sequence IS NOT NULL").distinct().collect())
+
     def take_over(self) -> str | None:
         """Make this engine the owner; returns the name of the one before ("" for nobody), or None where this engine is
         it already, or no table is there."""

@@ -197,7 +197,7 @@ def test_events_without_their_documents_by_a_stage_are_told_and_are_no_dead_lett
         result = engine.verify(lab.name("things"))
         assert result.equal, str(result)
     letters = rows(lab.state / "dead_letters")
-    assert [(row["operation"], row["_id"]) for row in letters] == [("oversized", '{"$numberInt":"2"}')]
+    assert [(row["operation"], row["_id"]) for row in letters] == [("oversized", '{"$numberInt": "2"}')]
     changelog = rows(lab.folder / "warehouse" / "changelog" / lab.database / "things")
     told = sorted((row["key"], row["op"], row["after"]) for row in changelog if row["op"] != "r")
     assert told == [("1", "u", None), ("3", "c", '{"_id": 3}')]

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 import pyarrow as pa
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -33,11 +34,13 @@ from snapshotter.landing.targets.target import (
     KEYS_SCHEMA,
     CollectionContents,
     Contents,
+    Identity,
     Landed,
     LandedCollection,
     Need,
     Promise,
 )
+from snapshotter.log import warn_of
 from snapshotter.reading.chunk_reader import DOCUMENT, distinct
 from streaming.delta.changelog_table import Appended, ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
@@ -55,6 +58,8 @@ from streaming.events.envelope import (
 )
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+
+_log = structlog.get_logger("snapshotter.changelogs")
 
 NAME = "changelog tables"
 _FILE_BYTES = 16 << 20
@@ -146,6 +151,41 @@ class Changelogs:
             self.count(batch.namespace, done.rows - reads_told, reads_told)
         return landed
 
+    def replay(
+        self, told: DataFrame, marks: Mapping[Namespace, Mapping[str, str]], identity: Identity
+    ) -> frozenset[str]:
+        """As `EventTarget.replay`: each mark once, whatever has happened in between, for the table is asked for those
+        that it has. What is wrong with one table is logged, and the others are told."""
+        done: set[str] = set()
+        for namespace, ops in sorted(marks.items()):
+            try:
+                done |= self._replay_one(namespace, told, ops, identity)
+            except Exception as error:
+                if self.blame.fault_of(namespace, error) is None:
+                    raise
+                warn_of(_log, "a changelog takes no replayed events", error, collection=str(namespace))
+        return frozenset(done)
+
+    def _replay_one(
+        self, namespace: Namespace, told: DataFrame, ops: Mapping[str, str], identity: Identity
+    ) -> frozenset[str]:
+        """``ops``: by mark."""
+        table = self._table(namespace, f"{self.app_id()}:replays")
+        there = table.marks() & ops.keys()
+        new = sorted(ops.keys() - there)
+        if not new:
+            return there
+        wanted = frame_of(told.sparkSession, pa.table({"_mark": new}))
+        rows = told.join(F.broadcast(wanted), F.col("source.sequence") == F.col("_mark"), "left_semi")
+        said = {**identity.metadata, "windows": []}
+        done = table.append(rows.coalesce(1), batch_id=identity.batch_id, metadata=said)
+        if not done.wrote:  # the batch comes again, and had replayed others: these wait for the next one
+            return there
+        if self.count is not None:
+            reads = sum(ops[mark] == "r" for mark in new)
+            self.count(namespace, done.rows - reads, reads)
+        return there.union(new)
+
     def _opened(self, namespace: Namespace) -> _Open:
         with self._lock:
             opened = self._tables.get(namespace)
@@ -156,9 +196,9 @@ class Changelogs:
                 self._tables[namespace] = opened
         return opened
 
-    def _table(self, namespace: Namespace) -> ChangelogTable:
+    def _table(self, namespace: Namespace, app_id: str | None = None) -> ChangelogTable:
         path = under(self.warehouse, changelog_path(namespace))
-        return ChangelogTable(self.spark, path, namespace, self.app_id(), SCHEMA, self.owner())
+        return ChangelogTable(self.spark, path, namespace, app_id or self.app_id(), SCHEMA, self.owner())
 
 
 def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -> bool:
