@@ -22,7 +22,8 @@ from streaming.namespaces import Namespace
 def lander_of(context: RunContext, blame: Blame) -> Lander:
     """What lands the batches of a run; ``blame`` decides whose errors of tables are."""
     config = context.config
-    state = StateTables(context.spark, context.tables, blame, config.landers, config.failures.fails)
+    how = config.landers, config.failures.fails, config.serialization
+    state = StateTables(context.spark, context.tables, blame, *how)
     others, told = targets_beside(context), event_targets(context, blame)
     dead, replays = dead_letters_of(context), replays_to(context, told)
     return Lander(context.spark, state, others, told, config.envelope, dead, replays)

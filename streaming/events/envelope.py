@@ -361,6 +361,17 @@ class _Rows:
         return {"id": transaction_id(row["lsid"], row["txn_number"]), **orders}
 
 
+def session_text(lsid: bytes) -> str:
+    """A session's id (BSON), as Debezium writes it."""
+    return _SESSIONS.document(lsid)
+
+
+def update_texts(serialization: JsonSerialization, description: bytes) -> dict[str, Any]:
+    """What an update says of itself (BSON): ``removedFields``, ``updatedFields``, written as ``serialization`` says,
+    and ``truncatedArrays``."""
+    return _update_description(_WRITERS[serialization][1], description)
+
+
 def transaction_id(lsid: bytes, txn_number: int) -> str:
     """As Debezium writes it: the session's id (``lsid``, BSON) as JSON, a colon, and the number of the transaction in
     the session."""

@@ -217,6 +217,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             sharded.__contains__,
             rules,
             raises=options.raises,
+            updates=options.updates,
         )
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
@@ -224,7 +225,9 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 sharded |= shard_keys(connect(options.uri))
                 stream, lookup = self._how_to_look_up(partition)
                 rows.looks_up = options.stream.full_document == "updateLookup"
-                if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
+                if (
+                    sharded and stream.fields is not None and not options.updates
+                ):  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
                 numbered = map(rows.numbered, self._with_large(changes))
