@@ -193,14 +193,9 @@ def test_what_is_replayed_is_taken_once(rig: Rig) -> None:
 
     def replayed(batch_id: int, *letters: str) -> int:
         given = [
-            {
-                "id": letter,
-                "stage": "stream",
-                "collection": str(ORDERS),
-                "operation": "insert",
-                "_key": letter,
-            }
-            | {"_cluster_time": 7 << 32, "bytes": bson.encode({"_id": letter})}
+            dict.fromkeys(("request", "window", "hashes"))
+            | {"id": letter, "stage": "stream", "collection": str(ORDERS), "operation": "insert"}
+            | {"_key": letter, "_cluster_time": 7 << 32, "bytes": bson.encode({"_id": letter})}
             for letter in letters
         ]
         made = pa.Table.from_batches(
