@@ -10,7 +10,7 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,16 +94,19 @@ def replay(
     timeout: Annotated[float | None, typer.Option(help="Give up waiting after so many seconds.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the documents of dead letters again by their ids, and mark the letters as replayed. What fails again becomes
-    another dead letter, or stops the engine, as the option says."""
+    """Read the documents of dead letters again by their ids, tell changelogs and topics what is stored of them, and
+    mark the letters as replayed. What fails again becomes another dead letter, or stops the engine, as the option
+    says."""
     set_up_logging(ctx)
     settings = load_settings(config)
     with _letters(settings) as letters:
         found = letters.find(ids or (), collections or (), waiting=not ids)
         able = [letter for letter in found if letter.collection and letter.document_id]
-        requests = [_send(settings, letters, some) for some in _by_request(able)]
+        told = _to_tell(settings, able)
+        requests = [_send(settings, letters, some, told) for some in _by_request(able)]
     if as_json:
-        typer.echo(json.dumps({"requests": requests, "replayed": len(able), "left": len(found) - len(able)}))
+        counts = {"replayed": len(able), "left": len(found) - len(able), "told": len(told)}
+        typer.echo(json.dumps({"requests": requests, **counts}))
     elif not found:
         typer.echo("nothing to replay")
     for letter in found:
@@ -123,9 +126,26 @@ def replay(
             wait_for(open_state(settings), request, timeout)
 
 
-def _send(settings: Settings, letters: BuriedLetters, some: Sequence[Letter]) -> str:
-    """Ask the engine to read the documents of these letters, which are of one collection; the request's id. They are
-    marked once the signal is durable: marked before, a crash would forget them."""
+def _to_tell(settings: Settings, able: Sequence[Letter]) -> frozenset[str]:
+    """The ids of those letters of which changelogs and topics are to be told, where there are any; why of others they
+    are not is said."""
+    from snapshotter.landing.targets.replays import why_not
+
+    if not settings.events.targets:
+        return frozenset()
+    told = set()
+    for letter in able:
+        if (why := why_not(letter)) is None:
+            told.add(letter.id)
+        else:
+            say(f"{letter.id}: changelogs and topics are not told of it: {why}")
+    return frozenset(told)
+
+
+def _send(settings: Settings, letters: BuriedLetters, some: Sequence[Letter], told: Collection[str]) -> str:
+    """Ask the engine to read the documents of ``some`` of these ``letters``, which are of one collection; the request's
+    id. They are marked once the signal is durable: marked before, a crash would forget them. Of those in ``told``
+    targets of events are to be told."""
     from snapshotter.cli.signal_commands import Parts, build_action, send
 
     request = f"replay-{uuid.uuid4().hex[:12]}"
@@ -135,7 +155,7 @@ def _send(settings: Settings, letters: BuriedLetters, some: Sequence[Letter]) ->
     say(
         f"{len(some)} of {some[0].collection}: signal {request} is in {send(settings, open_state(settings), action)}"
     )
-    letters.mark([letter.id for letter in some], request, int(time.time() * 1_000))
+    letters.mark([letter.id for letter in some], request, int(time.time() * 1_000), told)
     return request
 
 

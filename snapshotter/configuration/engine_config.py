@@ -21,7 +21,7 @@ from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
-from streaming.events.envelope import Envelope
+from streaming.events.envelope import Envelope, JsonSerialization
 from streaming.fields.rules import FieldRules
 from streaming.fields.shape import NO_SHAPE, Shape
 from streaming.layout import AnyLayout
@@ -56,6 +56,7 @@ class EngineConfig:
     signals: Namespace | None = None
     layout: AnyLayout = LAYOUT
     further: FurtherColumns = NOTHING_FURTHER
+    serialization: JsonSerialization = JsonSerialization.LEGACY
     fields: FieldRules = field(default_factory=FieldRules)
     policy: SnapshotPolicy = MODES["initial"]
     initial_collections: NameList | None = None

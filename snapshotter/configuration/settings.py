@@ -238,6 +238,7 @@ class Settings(BaseModel):
         }
         values |= {alias: value for _, alias, value in _fields(capture)} | self.failures.source_options
         values |= self.events.source_options
+        values["details"] = ",".join(self.further_columns.details)
         if self.signal_collection and self.signals_reach_stream:
             values["signal.data.collection"] = self.signal_collection
         texts = {name: as_option_text(value) for name, value in values.items()}

@@ -145,8 +145,9 @@ _HELD = {"_op": Holds.OP}
 
 
 _ELSEWHERE = {
-    "transaction": "the table of transactions has it (provide.transaction.metadata)",
-    "updateDescription": "a row is a whole document",
+    "transaction": "an event's transaction has id, total_order and data_collection_order",
+    "updateDescription": "name its fields one by one: removedFields, updatedFields, truncatedArrays, each behind"
+    " updateDescription.",
     "before": "a row is a document as it is now",
     "after": "it is a column already, if the document has it",
 }
@@ -164,8 +165,6 @@ def _struct_of(field: str) -> str:
 def _why_not(struct: str, field: str) -> str:
     if struct in _ELSEWHERE:
         return _ELSEWHERE[struct]
-    if field in ("lsid", "txnNumber"):
-        return _ELSEWHERE["transaction"]
     if field == "snapshot":
         return "_op is r in a row that was read"
     return "no row of a table says it"

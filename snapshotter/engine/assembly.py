@@ -55,6 +55,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         fields=replace(FieldRules.parse(options), shape=settings.unwrap.shape.text),
         layout=layout_of(settings.unwrap.shape),
         further=settings.further_columns,
+        serialization=settings.events.serialization,
         policy=decides,
         collections_max=settings.guardrail.collections_max,
         collections_fail=settings.guardrail.limit_action is LimitAction.FAIL,

@@ -1,8 +1,9 @@
 """What the engine tells of dead letters: in the log as the option says, in the status, and by a notification.
 
-How many there are is asked of their table: at the start, when a batch has written some, and now and then while some
-have not been replayed, for `snapshotter dead-letters replay` marks them from outside. It is a report: where the table
-cannot be read that is logged once, and the engine runs all the same.
+How many there are is asked of their table: at the start, when a batch has written some, and when somebody else has
+written to it, for `snapshotter dead-letters replay` marks them from outside. Those of which targets of events are to be
+told then wake the engine. It is a report otherwise: where the table cannot be read that is logged once, and the engine
+runs all the same.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.option_values import Handling
 from snapshotter.engine.recurring_look import RecurringLook
+from snapshotter.landing.buried import EVENTS, WANTED, BuriedLetters
 from snapshotter.landing.targets.dead_letters import FOLDER, Buried
 from snapshotter.log import warn_of
 from snapshotter.reporting.status import DeadLettersReport, Status
+from streaming.delta.delta_log import TableLog, active
 from streaming.delta.state_merge import session_of_few
 
 _log = structlog.get_logger("snapshotter.dead_letters")
-SECONDS = 60.0
+SECONDS = 5.0
 NEXT_STEP = (
     "see them with `snapshotter dead-letters list -c FILE`, and read their keys again with `… replay -c FILE`"
 )
@@ -35,10 +37,13 @@ NEXT_STEP = (
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Of the table: how many rows, and how many of them have not been replayed; when and what the newest one is."""
+    """Of the table's ``version``: how many rows, how many of them have not been replayed, and of how many targets of
+    events are to be told; when and what the newest one is."""
 
+    version: int = -1
     total: int = 0
     waiting: int = 0
+    wanted: int = 0
     newest_ms: int | None = None
     collection: str | None = None
     error: str | None = None
@@ -61,14 +66,14 @@ class DeadLetterWatch(RecurringLook):
         self._session: SparkSession | None = None
         self._known = _Known()
         self._looked = self._unknown = False
+        self._wake: Callable[[], None] | None = None
         self._lock = threading.Lock()
 
     def note(self, buried: Buried) -> bool:
         """A batch has buried these: count, log them, and notify operators. False where the table has no more of them
         than before: the batch was repeated, and nothing was written twice."""
         newest, before = buried.first[0], self._known.total
-        self._looked = False
-        self._look()
+        self.look_again()
         grown = self._known.total > before
         self._log(buried)
         self._notify(
@@ -82,6 +87,22 @@ class DeadLetterWatch(RecurringLook):
             }
         )
         return grown
+
+    @property
+    def wanted(self) -> int:
+        """Of how many targets of events are to be told, at the last look."""
+        return self._known.wanted
+
+    def wakes(self, wake: Callable[[], None]) -> None:
+        """From here on ``wake`` is called where targets of events are to be told of some."""
+        self._wake = wake
+        if self._known.wanted:
+            wake()
+
+    def look_again(self) -> None:
+        """Look now: somebody knows that the table has changed."""
+        self._looked = False
+        self._look()
 
     def _log(self, buried: Buried) -> None:
         level = {Handling.WARN: logging.WARNING, Handling.SKIP: logging.DEBUG}.get(self._handling)
@@ -111,21 +132,29 @@ class DeadLetterWatch(RecurringLook):
 
     def _look(self) -> None:
         with self._lock:
-            if self._looked and not self._known.waiting:
-                return
+            before = self._known
+            if self._looked and not before.total:
+                return  # the first one is this engine's to write
             try:
                 self._known, self._looked = self._counted(), True
             except Exception as error:  # noqa: BLE001 - a report, and an engine runs without it
                 if not self._unknown:
                     warn_of(_log, "the table of dead letters cannot be read, so they are not counted", error)
                 self._unknown = True
+        if self._wake is not None and self._known.wanted and self._known is not before:
+            self._wake()
 
     def _counted(self) -> _Known:
+        """The table as it is: as it was known where nobody has written to it since."""
         session = self._session = self._session or session_of_few(self._spark())
-        if not DeltaTable.isDeltaTable(session, self._path):
+        with active(session):
+            newest = TableLog(session, self._path).newest()
+        table = None if newest is None else BuriedLetters(session, self._path).rows()
+        if newest is None or table is None:
             return _Known()
-        table = session.read.format("delta").load(self._path)
-        newest = F.max(F.struct("ts_ms", "collection", "error"))
-        waiting = F.count_if(F.col("replayed_at").isNull())
-        total, left, last = table.agg(F.count(F.lit(1)), waiting, newest).collect()[0]
-        return _Known(total, left, *(last or (None, None, None)))
+        if newest.version == self._known.version:
+            return self._known
+        last = F.max(F.struct("ts_ms", "collection", "error"))
+        waiting, wanted = F.count_if(F.col("replayed_at").isNull()), F.count_if(F.col(EVENTS) == WANTED)
+        row = table.agg(F.count(F.lit(1)), waiting, F.coalesce(wanted, F.lit(0)), last).collect()[0]
+        return _Known(newest.version, row[0], row[1], row[2], *(row[3] or (None, None, None)))

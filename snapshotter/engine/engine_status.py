@@ -31,6 +31,7 @@ from snapshotter.log import warn_of
 from snapshotter.metrics.catalogue import measured
 from snapshotter.metrics.figures import Look
 from snapshotter.metrics.tally import Tally
+from snapshotter.reporting.changelogs_report import with_changelogs
 from snapshotter.reporting.estimates import ReadingSpeed
 from snapshotter.reporting.progress_view import SilentView, View
 from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
@@ -183,7 +184,9 @@ class StatusWriter:
     def _with_metrics(self, status: Status, run: Run | None) -> Status:
         lag = self.tally.looked(None if status.lag_seconds is None else 1000 * status.lag_seconds)
         tables = len(run.progress.tables) if run is not None else 0
-        look = Look(status, self.tally.counts(), lag, self.connection(), tables)
+        counts = self.tally.counts()
+        status = with_changelogs(status, counts)
+        look = Look(status, counts, lag, self.connection(), tables)
         return status.model_copy(update={"metrics": measured(look)})
 
     def _gather(

@@ -26,6 +26,7 @@ from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import in_landing_pool
 from snapshotter.landing.incomplete import collection_of, events_of
 from snapshotter.landing.targets.dead_letters import DeadLetterTable
+from snapshotter.landing.targets.replays import Replays
 from snapshotter.landing.targets.target import (
     KEYS_SCHEMA,
     CollectionContents,
@@ -46,10 +47,10 @@ Buffers = Mapping[WindowId, Buffer]
 @dataclass(slots=True)
 class Lander:
     """Lands the batches of one query: in ``state``, the state tables, in targets of ``events``, and in ``others``; what
-    could not be processed in ``dead``. ``envelope``: how events are told. ``keys``: what has streamed into each table,
-    for as long as a window that is still open may need it; ``told``: what was told besides, updates without their
-    documents; or, where something is skipped, all that was told. ``transactions``: how many the others have told of in
-    the newest batch."""
+    could not be processed in ``dead``, and by ``replays`` what of it is told later. ``envelope``: how events are told.
+    ``keys``: what has streamed into each table, for as long as a window that is still open may need it; ``told``: what
+    was told besides, updates without their documents; or, where something is skipped, all that was told.
+    ``transactions``: how many the others have told of in the newest batch."""
 
     spark: SparkSession
     state: Target
@@ -57,6 +58,7 @@ class Lander:
     events: Sequence[EventTarget] = ()
     envelope: Envelope | None = None
     dead: DeadLetterTable | None = None
+    replays: Replays | None = None
     keys: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     told: StreamedKeys[pa.Table] = field(default_factory=StreamedKeys)
     transactions: int = 0
@@ -124,6 +126,8 @@ class Lander:
         in ``buffers`` too, with a commit that says ``metadata``; and remember the keys that windows may ask for."""
         if self.dead is not None:
             self.dead.land(batch, landing, landed, buffers, metadata)
+        if self.replays is not None:
+            self.replays.land(Identity(batch.batch_id, metadata), landing.left_out)
         self.keys.truncated(landing.truncated)
         for namespace in landing.keep & landed.collections.keys():
             if landed.collections[namespace].keys.num_rows:

@@ -116,6 +116,11 @@ class Tables:
                     _log.info("a folder beside the tables is left alone", folder=str(folder), why=str(error))
         return sorted(found)
 
+    @property
+    def further(self) -> FurtherColumns:
+        """What all tables have beside the documents' columns and ours."""
+        return self._further
+
     def filled(self, namespaces: Iterable[Namespace]) -> frozenset[Namespace]:
         """Those whose table holds a row; several tables are looked at side by side. One that cannot be read counts as
         filled."""

@@ -360,6 +360,8 @@ _ENGINE = (
         "READs that equal their rows, so they are not written.",
         Counted("reads_unchanged"),
     ),
+    ours("changelog_events_total", "Events put into a changelog.", Parts("changelog_events"), "collection"),
+    ours("changelog_reads_total", "READs put into a changelog.", Parts("changelog_reads"), "collection"),
     ours("windows_in_flight", "Snapshot windows that are open.", _windows, "state"),
     ours(
         "windows_total",

@@ -3,6 +3,7 @@
 __all__ = [
     "announcer",
     "answers",
+    "changelogs_report",
     "estimates",
     "gap_table",
     "health",

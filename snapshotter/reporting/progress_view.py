@@ -40,6 +40,7 @@ _LAST_ERROR_CHARACTERS = 200
 _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
 _PENDING_SHOWN = 20
+_CHANGELOGS_SHOWN = 10
 _SLOW = 500
 _GAP_SHOWN = 5
 """When so many notifications wait for a channel, it is worth a word."""
@@ -218,9 +219,8 @@ def render(status: Status) -> Group:
     lines.append(Text(f"{health_text(status)} · {stream_text(status)}", style="bold"))
     lines += [Text(text, style="dim") for text in _oplog_texts(status)]
     lines += [line for request in requests for line in _request_lines(request)]
-    lines += [
-        Text(text, style="dim") for text in [*_more(status), *_window_texts(status), *_table_texts(status)]
-    ]
+    beside = [*_window_texts(status), *_table_texts(status), *_changelog_texts(status)]
+    lines += [Text(text, style="dim") for text in [*_more(status), *beside]]
     for report, text in zip(status.suspended, _suspended_texts(status), strict=True):
         lines.append(Text(text, style="yellow" if report.restored_by else "red"))
         lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
@@ -320,6 +320,17 @@ def _table_texts(status: Status) -> list[str]:
         for t in status.tables
         if t.slower
     ]
+
+
+def _changelog_texts(status: Status) -> list[str]:
+    """What changelog tables were given: those that were given most."""
+    most = sorted(status.changelogs, key=lambda c: (-(c.events + c.reads), c.collection))
+    texts = [
+        f"the changelog of {c.collection} was given {c.events:,} events and {c.reads:,} READs"
+        for c in most[:_CHANGELOGS_SHOWN]
+    ]
+    more = len(most) - len(texts)
+    return [*texts, f"and {more} more changelogs were written to"] if more else texts
 
 
 def _window_texts(status: Status) -> list[str]:

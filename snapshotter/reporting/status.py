@@ -190,6 +190,15 @@ class TableReport(_Report):
     slower: bool = False
 
 
+class ChangelogReport(_Report):
+    """The changelog table of a collection: how many ``events`` and how many ``reads`` of documents were appended to it
+    in this life of the engine."""
+
+    collection: str
+    events: int = 0
+    reads: int = 0
+
+
 class GapReport(_Report):
     """A gap that is open: nothing between ``since`` and ``upto`` was seen, because of ``cause`` (a name for programs).
     ``policy``: heal or continue. The tables of the collections that are ``left`` may lack what happened in it."""
@@ -280,6 +289,7 @@ class Status(_Report):
     gaps: tuple[GapReport, ...] = ()
     dead_letters: DeadLettersReport | None = None
     tables: tuple[TableReport, ...] = ()
+    changelogs: tuple[ChangelogReport, ...] = ()
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()
     notifications: tuple[NotificationReport, ...] = ()

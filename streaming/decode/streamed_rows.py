@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from streaming.decode import change_details
+from streaming.decode.change_details import Details
 from streaming.decode.dead_letters import DEAD, reason, sort_out
 from streaming.json_text import from_text, to_text
 from streaming.layout import AnyLayout, Decoded, Decoder, TablePlan
@@ -31,9 +33,11 @@ _COMPACTED_FROM = 16 << 20
 _UTC = pa.timestamp("us", "UTC")
 
 
-def row_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
-    """The table's columns, and the trailer."""
-    return StructType([*table_schema(layout, plan).fields, StructField("_trailer", StringType())])
+def row_schema(layout: AnyLayout, plan: TablePlan, *, detailed: bool = False) -> StructType:
+    """The columns of a table with this ``layout`` and ``plan``, and the trailer; of rows that are ``detailed`` what
+    their events say, too."""
+    more = [StructField(change_details.NAME, change_details.TYPE)] if detailed else []
+    return StructType([*table_schema(layout, plan).fields, StructField("_trailer", StringType()), *more])
 
 
 def table_schema(layout: AnyLayout, plan: TablePlan) -> StructType:
@@ -64,10 +68,13 @@ class Failed:
 
 
 def decode_latest(
-    layout: AnyLayout, plan: TablePlan, without: Collection[int] = frozenset()
+    layout: AnyLayout,
+    plan: TablePlan,
+    without: Collection[int] = frozenset(),
+    details: Details | None = None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For ``mapInArrow`` over rows of ``EVENT_COLUMNS``: rows of ``row_schema(layout, plan)``. ``without`` the events
-    at these places."""
+    at these places. ``details``: the rows are to be detailed, by this, from rows that have its columns besides."""
     left_out = pa.array(sorted(without), pa.int64())
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,16 +83,16 @@ def decode_latest(
         latest = _latest(batches)
         if latest is None:
             return
-        decoder = layout.decoder(plan)
+        decoder, columns = layout.decoder(plan), layout.arrow_schema(plan)
         unknown = layout.least_plan()
         for batch in _parts(latest):
             parts, failed = sort_out(batch.num_rows, partial(_decoded, decoder, batch))
             for decoded, rows in parts:
                 unknown = unknown.merge(decoded.unknown)
-                yield _rows(decoded.batch, rows)
+                yield _rows(decoded.batch, rows, details)
             if failed:
-                yield _dead_rows(layout.arrow_schema(plan), batch, failed)
-        yield _extra_rows(layout.arrow_schema(plan), [unknown.to_json()])
+                yield _dead_rows(columns, batch, failed, detailed=details is not None)
+        yield _extra_rows(columns, [unknown.to_json()], detailed=details is not None)
 
     return run
 
@@ -98,7 +105,7 @@ def _decoded(
 
 
 def _dead_rows(
-    columns: pa.Schema, batch: pa.RecordBatch, failed: Sequence[tuple[int, Exception]]
+    columns: pa.Schema, batch: pa.RecordBatch, failed: Sequence[tuple[int, Exception]], *, detailed: bool
 ) -> pa.RecordBatch:
     places = pa.array([place for place, _ in failed], pa.int64())
     rows = batch.take(places)
@@ -106,7 +113,7 @@ def _dead_rows(
         Failed(ord_, reason(error)).to_text()
         for ord_, (_, error) in zip(rows.column("ord").to_pylist(), failed, strict=True)
     ]
-    return _extra_rows(columns, texts, rows)
+    return _extra_rows(columns, texts, rows, detailed=detailed)
 
 
 def _latest(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
@@ -150,7 +157,7 @@ def latest_of_each_key(table: pa.Table) -> pa.Table:
     return table.filter(pc.is_in(table["ord"], value_set=last["ord_max"].combine_chunks()))
 
 
-def _rows(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
+def _rows(decoded: pa.RecordBatch, events: pa.RecordBatch, details: Details | None) -> pa.RecordBatch:
     times = events.column("wall_time").cast(_UTC)
     seconds = pc.shift_right(events.column("cluster_time"), 32)
     clock = pc.multiply(seconds, 1_000_000).cast(_UTC)
@@ -160,20 +167,23 @@ def _rows(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
         "_op": events.column("op").cast(pa.string()),
         "_trailer": pa.nulls(events.num_rows, pa.string()),
     }
+    if details is not None:
+        columns[change_details.NAME] = details(events)
     fields = [*decoded.schema, *(pa.field(name, array.type) for name, array in columns.items())]
     return pa.RecordBatch.from_arrays([*decoded.columns, *columns.values()], schema=pa.schema(fields))
 
 
 def _extra_rows(
-    columns: pa.Schema, texts: Sequence[str], events: pa.RecordBatch | None = None
+    columns: pa.Schema, texts: Sequence[str], events: pa.RecordBatch | None = None, *, detailed: bool
 ) -> pa.RecordBatch:
     """Rows of ``columns``, the table's, that are none of the table's: they have ``texts``, and the key and the time of
-    these ``events``."""
+    these ``events``. ``detailed``: as the others are."""
     extra = [
         pa.field("_cluster_time", pa.int64()),
         pa.field("_source_ts", _UTC),
         pa.field("_op", pa.string()),
         pa.field("_trailer", pa.string()),
+        *([pa.field(change_details.NAME, change_details.ARROW_TYPE)] if detailed else []),
     ]
     schema = pa.schema([*columns, *extra])
     known = {"_trailer": pa.array(texts, pa.string())}

@@ -1,6 +1,7 @@
 """State tables in Delta Lake: what a table is and whose, its log, its schema, and how rows get into it in a commit."""
 
 __all__ = [
+    "attempts",
     "changelog_table",
     "comparison",
     "delta_log",

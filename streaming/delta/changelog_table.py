@@ -33,15 +33,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _WRITES = ("WRITE",)
-_PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}"}
+_ORDER = "_order"
+_PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME},{_ORDER}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append did. ``wrote`` is False when the table records this batch, or a later one, already."""
+    """What an append did: how many ``rows`` it wrote, and how many ``reads`` of documents were among them; None where
+    the log does not tell: Delta keeps no statistics of ``_order``, which READs lack. ``wrote`` is False when
+    the table records this batch, or a later one, already."""
 
     wrote: bool
     rows: int = 0
+    reads: int | None = 0
 
 
 class ChangelogTable:
@@ -88,6 +92,15 @@ class ChangelogTable:
             found = rows.agg(F.max(CLUSTER_TIME)).first()
             return None if found is None else found[0]
 
+    def marks(self) -> frozenset[str]:
+        """The marks of what was replayed into it (`source.sequence`): there are few of these."""
+        with active(self._session):
+            if self._log.newest() is None:
+                return frozenset()
+            self._admitted()
+            rows = self._session.read.format("delta").load(self.path).select("source.sequence")
+            return frozenset(row[0] for row in rows.where("sequence IS NOT NULL").distinct().collect())
+
     def take_over(self) -> str | None:
         """Make this engine the owner; returns the name of the one before ("" for nobody), or None where this engine is
         it already, or no table is there."""
@@ -118,7 +131,11 @@ class ChangelogTable:
                     f"batch {batch_id} of the changelog of {self.namespace} was not written by this engine: another "
                     f"one, with the same application id {self.app_id!r}, was quicker. Stop one of the two"
                 )
-            return Appended(True, commit.count("numOutputRows"))
+            return Appended(True, commit.count("numOutputRows"), self._reads_in(commit.version))
+
+    def _reads_in(self, version: int) -> int | None:
+        nulls = [file.get("nullCount", {}).get(_ORDER) for file in self._log.added(version)]
+        return None if None in nulls or not nulls else sum(nulls)
 
     def _made(self) -> Snapshot:
         if self._log.newest() is None:

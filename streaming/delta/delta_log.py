@@ -193,6 +193,12 @@ class TableLog:
                 return True
         return False
 
+    def added(self, version: int) -> list[Mapping[str, Any]]:
+        """The statistics of each file that a commit adds, as Delta writes them; empty ones where a writer has left them
+        out. None of them where the log no longer has the commit."""
+        adds = (from_text(line).get("add") for line in self._lines(version))
+        return [from_text(add.get("stats") or "{}") for add in adds if add is not None]
+
     def set_properties(
         self, wanted: Callable[[Snapshot], Mapping[str, str] | None], user_metadata: str | None = None
     ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     IntegerType,
@@ -22,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from streaming.column_names import CLUSTER_TIME, DELETED, OP, SOURCE_TS, quoted
+from streaming.decode import change_details
 from streaming.delta.further_columns import MARK, FurtherColumn, FurtherColumns, Holds
 from streaming.namespaces import Namespace
 
@@ -34,7 +36,21 @@ _TYPES: dict[str, DataType] = {
     "INT": IntegerType(),
     "BIGINT": LongType(),
     "STRING": StringType(),
+    "ARRAY<STRING>": ArrayType(StringType()),
+    "ARRAY<STRUCT<field: STRING, size: INT>>": ArrayType(change_details.TRUNCATED),
 }
+_SAID = {
+    Holds.SOURCE_LSID: "lsid",
+    Holds.SOURCE_TXN_NUMBER: "txn_number",
+    Holds.SOURCE_WALL_TIME: "wall_ms",
+    Holds.TRANSACTION_ID: "transaction_id",
+    Holds.TRANSACTION_ORDER: "total_order",
+    Holds.TRANSACTION_COLLECTION_ORDER: "data_collection_order",
+    Holds.UPDATE_REMOVED: "removed",
+    Holds.UPDATE_UPDATED: "updated",
+    Holds.UPDATE_TRUNCATED: "truncated",
+}
+"""Where it is in what an event says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +90,12 @@ class Further:
         return [*wanted, *([MARK] if MARK not in wanted and is_marked(table) else [])]
 
     def filled(self, rows: DataFrame, table: StructType) -> DataFrame:
-        """``rows`` with the further columns of this table."""
+        """``rows`` with the further columns of this table, and without what they say of their events besides."""
         further = self.of(table)
-        return rows.withColumns(self._values(further, *map(F.col, _MARKS))) if further else rows
+        details = F.col(change_details.NAME) if change_details.NAME in rows.columns else None
+        if further:
+            rows = rows.withColumns(self._values(further, *map(F.col, _MARKS), details=details))
+        return rows.drop(change_details.NAME)
 
     def soft_deletes(self, table: StructType, emptied_at: int | None) -> SoftDeletes:
         """How rows of deleted documents are kept in this table. ``emptied_at``: when the collection went, as a cluster
@@ -90,9 +109,24 @@ class Further:
         return SoftDeletes(columns, emptied)
 
     def _values(
-        self, columns: Iterable[FurtherColumn], op: Column, time: Column, clock: Column
+        self,
+        columns: Iterable[FurtherColumn],
+        op: Column,
+        time: Column,
+        clock: Column,
+        *,
+        details: Column | None = None,
     ) -> dict[str, Column]:
-        return {c.name: self._value(c, op, time, clock).cast(c.sql_type) for c in columns}
+        found = {}
+        for one in columns:
+            if not one.holds.of_event:
+                value = self._value(one, op, time, clock)
+            elif details is None:
+                value = F.lit(None)
+            else:
+                value = details.getField(_SAID[one.holds])
+            found[one.name] = value.cast(_type(one).dataType)
+        return found
 
     def _value(self, column: FurtherColumn, op: Column, time: Column, clock: Column) -> Column:
         values: Mapping[Holds, Callable[[], Column]] = {

@@ -201,12 +201,16 @@ class DeltaMerge:
         append(self.path, source.rows, batch.app_id, batch.batch_id, batch.user_metadata)
 
 
-def append(path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:
-    """Append ``source`` to the table at ``path``, as batch ``batch_id`` of ``app_id``, with ``user_metadata``.
+def append(
+    path: str, source: DataFrame, app_id: str, batch_id: int, user_metadata: str, *, grows: bool = False
+) -> None:
+    """Append ``source`` to the table at ``path``, as batch ``batch_id`` of ``app_id``, with ``user_metadata``. It
+    ``grows``: columns that the table lacks are added to it.
 
     Its writer is bound to the source's own session, not to the table's, so the marks are options of the write.
     """
     writer = source.write.format("delta").mode("append").option("userMetadata", user_metadata)
+    writer = writer.option("mergeSchema", "true") if grows else writer
     writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(path)
 
 

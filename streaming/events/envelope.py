@@ -22,6 +22,9 @@ of one cluster time never lie in two splits of a batch, and their order is the s
 counts within a split. So rows have to come in its order, all of a cluster time in one partition, as the source gives
 them; anything else is an error.
 
+What is replayed from a dead letter has no place among the events of its time, and ``source.sequence`` says what it is
+(`mark_of`).
+
 A transaction's events are counted before collections are told apart (`transaction_orders`): they have one cluster time,
 so they come in one batch, whole.
 """
@@ -43,11 +46,14 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 from streaming.bson.elements import ARRAY, DOCUMENT, MalformedBson, elements
 from streaming.decode.dead_letters import OVERSIZED_EVENT
 from streaming.events.extended_json import Form, Writer, writer
+from streaming.json_text import to_text
 from streaming.positions import ClusterTime
 
 CONNECTOR = "mongodb"
 INCREMENTAL, INITIAL = "incremental", "true"
 """What ``source.snapshot`` says of a READ: of an incremental snapshot; of one that a start takes, or a blocking one."""
+
+REPLAYED = "replayed"
 
 _SLICE = 64
 _ROWS_MAX = 5_000
@@ -126,7 +132,7 @@ _FROM_SOURCE = (
 )
 _WALL = "wall_ms"
 _ORDERS = ("total_order", "data_collection_order")
-_OF_READS = ("snapshot", "_window", "_request")
+_OF_READS = ("snapshot", "_window", "_request", "_replayed")
 _TELLING = ("_key", "cluster_time", "op", "operation_type", "document", "before", "update_description")
 _KEYS_TOLD = StructType([*_texts("_key"), *_longs("cluster_time")])
 
@@ -189,7 +195,27 @@ def of_reads(reads: DataFrame, envelope: Envelope, at_ns: int, db: str, collecti
         given[name] = F.lit(None).cast("binary")
     for name in ("ord", "txn_number", _WALL, *_ORDERS):
         given[name] = F.lit(None).cast("long")
+    given["_replayed"] = F.lit(None).cast("string")
     return _converted(reads.withColumns(given), envelope, at_ns)
+
+
+def of_replayed(rows: DataFrame, envelope: Envelope, at_ns: int) -> DataFrame:
+    """Events and READs that are told later than in their turn, as rows of ``SCHEMA``. ``rows`` have the columns
+    ``_key``, ``op``, ``operation_type``, ``db``, ``collection``, ``document`` (BSON), ``cluster_time``, ``snapshot``,
+    ``_window``, ``_request``, and ``_replayed``, their mark (`mark_of`); what was before them, and what an update said
+    of itself, is not known any more. They have no place in their time, so ``_order`` is null. ``envelope`` and
+    ``at_ns`` as in `of_events`."""
+    missing = {
+        n: F.lit(None).cast("binary") for n in ("document_key", "before", "update_description", "lsid")
+    }
+    numbers = {n: F.lit(None).cast("long") for n in ("ord", "txn_number", _WALL, *_ORDERS)}
+    return _converted(rows.withColumns({**missing, **numbers}), envelope, at_ns)
+
+
+def mark_of(letter_id: str) -> str:
+    """What ``source.sequence`` says of an event that is replayed from the dead letter of this id; null in all others.
+    As with other connectors of Debezium's it is a JSON array of strings."""
+    return to_text([REPLAYED, letter_id])
 
 
 def keys_told(events: DataFrame, envelope: Envelope) -> DataFrame:
@@ -318,7 +344,7 @@ class _Rows:
             "ts_ms": ts_ms,
             "snapshot": row["snapshot"] or _STREAMED,
             "db": row["db"],
-            "sequence": None,
+            "sequence": row["_replayed"],
             "ts_us": ts_ms * 1_000,
             "ts_ns": ts_ms * 1_000_000,
             "collection": row["collection"],
@@ -333,6 +359,17 @@ class _Rows:
             return None
         orders = {name: row[name] for name in _ORDERS}
         return {"id": transaction_id(row["lsid"], row["txn_number"]), **orders}
+
+
+def session_text(lsid: bytes) -> str:
+    """A session's id (BSON), as Debezium writes it."""
+    return _SESSIONS.document(lsid)
+
+
+def update_texts(serialization: JsonSerialization, description: bytes) -> dict[str, Any]:
+    """What an update says of itself (BSON): ``removedFields``, ``updatedFields``, written as ``serialization`` says,
+    and ``truncatedArrays``."""
+    return _update_description(_WRITERS[serialization][1], description)
 
 
 def transaction_id(lsid: bytes, txn_number: int) -> str:

@@ -79,6 +79,17 @@ class DocumentRules:
         rest = tuple(rule for rule in self.rules.rules if rule.kind is not Kind.RENAME)
         return DocumentRules(replace(self.rules, rules=rest)) if rest else None
 
+    @property
+    def hashes(self) -> bool:
+        """Whether fields are hashed."""
+        return any(rule.kind is Kind.HASH for rule in self.rules.rules)
+
+    def without_hashes(self) -> DocumentRules | None:
+        """What is left out and renamed alone, for documents that are hashed already; None where there is nothing of the
+        kind."""
+        rest = tuple(rule for rule in self.rules.rules if rule.kind is not Kind.HASH)
+        return DocumentRules(replace(self.rules, rules=rest)) if rest else None
+
     def concerns(self, raw: bytes) -> bool:
         """Whether a field anywhere in these bytes may be called as a rule wants it."""
         return any(needle in raw for needle in self._needles)

@@ -180,6 +180,11 @@ class FieldRules:
         """Eight digits that tell these rules, but for the shape, from others."""
         return sha256(replace(self, shape="").to_text().encode()).hexdigest()[:8]
 
+    @property
+    def hashing_digest(self) -> str:
+        """Eight digits that tell what is hashed, and how, from other rules of the kind."""
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.kind is Kind.HASH)).digest
+
     def differ(self, before: str, namespace: Namespace, *, shaped: bool = True) -> bool:
         """Whether these rules make something else of the collection's documents than those that ``before`` is the
         ``to_text`` of; of its rows, if they count as ``shaped``. Raises FieldRuleError as `of` does."""

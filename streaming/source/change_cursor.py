@@ -37,7 +37,14 @@ from streaming.mongo.errors import TransientError, as_source_error, classify
 from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
 from streaming.scope.scope import CaptureScope, Level
-from streaming.source.raw_events import Event, fields_of, parse_event, string_of
+from streaming.source.raw_events import (
+    OVERSIZED,
+    Event,
+    fields_of,
+    parse_event,
+    string_of,
+    too_large,
+)
 from streaming.source.server_cursor import Reply, ServerCursor, token_time
 from streaming.source.split_events import STAGE, Fragments
 from streaming.source.user_stages import UserStages
@@ -64,6 +71,7 @@ OVERSIZE = (
 )
 KEY_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "lsid", "txnNumber")
 """What there is of an event that is too large."""
+_OVERSIZED = OVERSIZED.decode()
 
 
 @dataclass(frozen=True)
@@ -119,8 +127,10 @@ class StreamSpec:
             stream["fullDocument"] = self.full_document
         if self.before_change:
             stream["fullDocumentBeforeChange"] = "whenAvailable"
-        kept = [] if self.fields is None else [{"$project": dict.fromkeys(self.fields, 1)}]
-        small = [_without_large(self.threshold)] if self.oversize == "skip" and self.threshold else []
+        bounded = self.oversize == "skip" and self.threshold > 0
+        small = [_without_large(self.threshold)] if bounded else []
+        named = () if self.fields is None else (*self.fields, *((_OVERSIZED,) if bounded else ()))
+        kept = [{"$project": dict.fromkeys(named, 1)}] if named else []
         split = [STAGE] if self.oversize == "split" else []
         match = self.user.around(self.scope.match_stage(), self.scope.signals)
         begin = [{"$changeStream": stream}, *match, *small]
@@ -128,20 +138,24 @@ class StreamSpec:
 
 
 def _without_large(threshold: int) -> dict[str, Any]:
-    """A stage that leaves out the documents of events that have more than so many bytes."""
+    """A stage that leaves out the documents of events that have more than so many bytes, and says so of those whose
+    operation has one (`OVERSIZED`): others may lack theirs because a stage of the user's took it away."""
 
-    def small(name: str) -> dict[str, Any]:
-        return {"$cond": [{"$gt": [{"$bsonSize": f"${name}"}, threshold]}, "$$REMOVE", f"${name}"]}
+    def large(name: str) -> dict[str, Any]:
+        return {"$gt": [{"$bsonSize": f"${name}"}, threshold]}
 
-    return {"$set": {name: small(name) for name in ("fullDocument", "fullDocumentBeforeChange")}}
+    documents = ("fullDocument", "fullDocumentBeforeChange")
+    small = {name: {"$cond": [large(name), "$$REMOVE", f"${name}"]} for name in documents}
+    said = {"$and": [{"$in": ["$operationType", ["insert", "replace"]]}, large("fullDocument")]}
+    return {"$set": {**small, _OVERSIZED: {"$cond": [said, True, "$$REMOVE"]}}}
 
 
 class ChangeRange:
     """Iterate once: lists of events, in stream order, each list from one reply.
 
     An event that is larger than the server can send is found by asking for one event at a time, and then, behind the
-    last one that came, for the next one's key alone. With ``oversize=skip`` it comes as that: what has no document
-    although its operation has one (`raw_events.without_document`). Else the error names it.
+    last one that came, for the next one's key alone. With ``oversize=skip`` it comes as that, and says that it was too
+    large (`raw_events.too_large`). Else the error names it.
 
     ``token``, afterwards: the raw resume token behind everything seen so far, with no event between ``end`` and it;
     None if there is none. Raises SourceError (PositionLostError with what to do about it).
@@ -220,7 +234,7 @@ class ChangeRange:
                         if self._spec.oversize != "skip":
                             raise as_source_error(error, self._too_large(events[0]))
                         self.token = events[0][3][b"_id"]
-                        yield events
+                        yield [too_large(event) for event in events]
                         return False
                 if run.complete:
                     return True

@@ -21,8 +21,9 @@
 
 A batch that is read in several splits has a trailer for each: that of ``split`` of ``splits``.
 
-Under `columns=state` before and update_description stay null. So do lsid and txn_number, unless
-`provide.transaction.metadata` asks for them: then the trailer's ``transactional`` counts the events that have them.
+Under `columns=state` before and update_description stay null, the latter unless `details` asks for it. So do lsid and
+txn_number, unless `provide.transaction.metadata` or `details` asks for them: then the trailer's ``transactional``
+counts the events that have them.
 Under `events=latest` the rows are in no order, and ``ord`` gives it.
 
 A dead row has no op, and of the rest what could be found out: its document is what of the bytes may be kept. It is no
@@ -135,16 +136,18 @@ class RowBuilder:
         rules: Callable[[Namespace], DocumentRules | None] = lambda _: None,
         *,
         raises: bool = True,
+        updates: bool = False,
     ) -> None:
         """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``split``
         numbers the split of the batch that this is, from 0. ``transactions``: fill lsid and txn_number, which ``wide``
         does anyway. ``sharded``: whether a collection is sharded by more than `_id`, so that its keys have more.
         ``rules``: what is left out, renamed or hashed in a collection. ``raises``: an event that cannot be processed is
-        an error, and no row."""
+        an error, and no row. ``updates``: fill update_description, which ``wide`` does anyway."""
         self.events = 0
         self.looks_up = False
         """Whether the documents of updates are looked up."""
         self._raises = raises
+        self._updates = updates or wide
         self._transactional = 0
         self._transactions = transactions or wide
         self._split = split
@@ -329,6 +332,7 @@ class RowBuilder:
         self._renamed.append(renamed_to)
         if self._wide:
             self._before.append(get(b"fullDocumentBeforeChange"))
+        if self._updates:
             self._update.append(get(b"updateDescription"))
         if moved:
             self._moves[len(self._op) - 1] = True

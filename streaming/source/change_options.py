@@ -23,6 +23,7 @@
 | events | all | or latest: of changes of a document that lie close together only the newest, in any order |
 | failures | raise | or rows: an event that cannot be processed is a row of kind "dead", and no error |
 | provide.transaction.metadata | false | with columns=state: which transaction each event is part of, too |
+| details | | with columns=state: what else of events: transaction (as the option above), update (what it says) |
 | hints.file | | see `streaming.source.hints` |
 | field.exclude.list, field.renames, engine.field.hash.list, .salt | | see `streaming.fields.rules` |
 
@@ -67,6 +68,7 @@ BATCH_BYTES = 512 << 20
 _STATE_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "fullDocument")
 """Of an event, what a state table needs (`streaming.source.change_events`)."""
 _TRANSACTION_FIELDS = ("lsid", "txnNumber")
+_TRANSACTION, _UPDATE = "transaction", "update"
 OVERSIZE, THRESHOLD = "cursor.oversize.handling.mode", "cursor.oversize.skip.threshold"
 PIPELINE, ORDER, SKIPPED = "cursor.pipeline", "cursor.pipeline.order", "skipped.operations"
 OPTIONS = (
@@ -91,6 +93,7 @@ OPTIONS = (
     "events",
     "failures",
     "provide.transaction.metadata",
+    "details",
     "hints.file",
     *FIELD_OPTIONS,
 )
@@ -113,6 +116,7 @@ class ChangeOptions:
     wide: bool
     latest: bool
     transactions: bool
+    updates: bool
     hints_file: str | None
     fields: FieldRules
     raises: bool
@@ -147,12 +151,15 @@ class ChangeOptions:
         ]
         full_type = _choice(given, "capture.mode.full.update.type", tuple(_FULL_DOCUMENTS), "lookup")
         wide = _choice(given, "columns", ("full", "state"), "full") == "full"
-        transactions = _flag(given, "provide.transaction.metadata")
+        details = _details(given)
+        transactions = _flag(given, "provide.transaction.metadata") or _TRANSACTION in details
+        fields = (*_STATE_FIELDS, *(_TRANSACTION_FIELDS if transactions else ()))
+        updates = _UPDATE in details
         stream = StreamSpec(
             scope=scope,
             full_document=_FULL_DOCUMENTS[full_type] if with_full else None,
             before_change=before_change and wide,
-            fields=None if wide else (*_STATE_FIELDS, *(_TRANSACTION_FIELDS if transactions else ())),
+            fields=None if wide else (*fields, *(("updateDescription",) if updates else ())),
             without=server.stages(rules),
             oversize=_choice(given, OVERSIZE, ("fail", "skip", "split"), "fail"),
             threshold=_number(given, THRESHOLD, 0, least=0),
@@ -173,6 +180,7 @@ class ChangeOptions:
             wide=wide,
             latest=_choice(given, "events", ("all", "latest"), "all") == "latest",
             transactions=transactions,
+            updates=updates,
             hints_file=given.get("hints.file", "").strip() or None,
             fields=rules,
             raises=_choice(given, "failures", ("raise", "rows"), "raise") == "raise",
@@ -188,6 +196,13 @@ def _user_stages(given: Mapping[str, str]) -> UserStages:
         return UserStages.parse(given.get(PIPELINE, ""), Order(order), skipped)
     except ValueError as error:
         raise ConfigurationError(f"{PIPELINE}={given[PIPELINE]!r}: {error}") from error
+
+
+def _details(given: Mapping[str, str]) -> frozenset[str]:
+    found = frozenset(filter(None, (part.strip().lower() for part in given.get("details", "").split(","))))
+    if not found <= {_TRANSACTION, _UPDATE}:
+        raise ConfigurationError(f"details={given['details']!r}: expected some of {_TRANSACTION}, {_UPDATE}")
+    return found
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:

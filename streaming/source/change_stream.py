@@ -65,7 +65,6 @@ from streaming.source.newest_events import NewestEvents, in_order
 from streaming.source.raw_events import (
     DOCUMENT_EVENTS,
     Event,
-    left_without_document,
     place_of,
     without_document,
 )
@@ -218,6 +217,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             sharded.__contains__,
             rules,
             raises=options.raises,
+            updates=options.updates,
         )
         token: bytes | None = None
         if ORIGIN < partition.start < partition.end:
@@ -225,7 +225,9 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 sharded |= shard_keys(connect(options.uri))
                 stream, lookup = self._how_to_look_up(partition)
                 rows.looks_up = options.stream.full_document == "updateLookup"
-                if sharded and stream.fields is not None:  # it tells whether a document's shard key changes
+                if (
+                    sharded and stream.fields is not None and not options.updates
+                ):  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
                 numbered = map(rows.numbered, self._with_large(changes))
@@ -243,10 +245,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _with_large(self, changes: ChangeRange) -> Iterable[Iterable[Event]]:
         """What events without their documents become: too large ones, which come only where they are to be skipped, and
         those that a stage of the user's left without."""
-        if self._options.stream.oversize == "skip":
+        if self._options.stream.oversize == "skip" or self._options.stream.user:
             return (map(without_document, events) for events in changes)
-        if self._options.stream.user:
-            return (map(left_without_document, events) for events in changes)
         return changes
 
     def _passes(self, event: Event) -> bool:

@@ -24,9 +24,14 @@ DAMAGED, ERROR, RAW = b"damaged", b"$error", b"$raw"
 """The operation of an event that cannot be cut, and two fields that it has besides those before the damage: why, and
 all of its bytes."""
 
-OVERSIZED = b"$oversized"
-"""A field of an event that was too large, with the operation that it had."""
+OVERSIZED = b"_snapshotter"
+"""A field of ours, of an insert or a replacement whose document was left out because it is too large. Nobody else can
+give an event a field of this name: MongoDB has none, and stages of the user's may not name it
+(`streaming.source.user_stages`)."""
+_TRUE = b"\x01"
 _NOTHING = b"\x05\0\0\0\0"
+_WHOLE = frozenset((b"insert", b"replace"))
+"""The operations that have a document by themselves."""
 
 _INT32 = struct.Struct("<i").unpack_from
 _INT64 = struct.Struct("<q").unpack
@@ -56,24 +61,24 @@ def parse_event(raw: bytes) -> Event:
         raise InvalidBSON(lacks if why is None else f"{lacks}; {why}") from error
 
 
-def without_document(event: Event) -> Event:
-    """The same, where an event that was too large, and so lacks the document that its operation has, has become an
-    update that came without one: whoever needs the document reads it by its key."""
-    return _as_bare_update(event, OVERSIZED, event[0])
-
-
-def left_without_document(event: Event) -> Event:
-    """The same event, and one whose document a stage has taken away as an update that came without one and changed
-    nothing."""
-    return _as_bare_update(event, b"updateDescription", _NOTHING)
-
-
-def _as_bare_update(event: Event, name: bytes, value: bytes) -> Event:
-    """An update with this field more, where the event lacks the document that its operation has; else the event."""
+def too_large(event: Event) -> Event:
+    """The same event, which the server could not send, so that it came by its key alone: said to be too large where its
+    operation has a document."""
     operation, time, size, fields = event
-    if operation not in (b"insert", b"replace") or b"fullDocument" in fields:
+    if operation not in _WHOLE:
         return event
-    return b"update", time, size, {**fields, name: value}
+    return operation, time, size, {**fields, OVERSIZED: _TRUE}
+
+
+def without_document(event: Event) -> Event:
+    """The same, where an event that lacks the document that its operation has is an update that came without one:
+    whoever needs the document reads it by its key. Either it was too large, and says so (`OVERSIZED`); or a stage has
+    taken its document away, and then it is told to have changed nothing."""
+    operation, time, size, fields = event
+    if operation not in _WHOLE or b"fullDocument" in fields:
+        return event
+    said = fields if OVERSIZED in fields else {**fields, b"updateDescription": _NOTHING}
+    return b"update", time, size, said
 
 
 def fields_of(raw: bytes) -> Fields:

@@ -22,6 +22,7 @@ from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets.changelogs import Changelogs
 from snapshotter.landing.targets.outbox import OutboxTarget
+from snapshotter.landing.targets.replays import Behind, source_rows
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Need, Promise, Target
 from snapshotter.landing.targets.transactions import TransactionTable
@@ -29,7 +30,7 @@ from snapshotter.outbox.table import Outbox
 from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.state.storage import MemoryStorage
 from streaming.connect.topic_names import TopicNames
-from streaming.events.envelope import Envelope
+from streaming.events.envelope import Envelope, mark_of, of_replayed
 from streaming.keys.decoded import key_of
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -179,6 +180,43 @@ def test_all_of_it_has_landed_when_it_says_so(rig: Rig) -> None:
     assert landed.complete
     assert landed.collections.keys() <= contents.collections.keys()
     assert all(one.wrote and one.events == 3 for one in landed.collections.values())
+
+
+def test_what_is_replayed_is_taken_once(rig: Rig) -> None:
+    """Events of dead letters, each with its mark, go into targets of events, and not again: not in the same batch, not
+    after another start, not in a later batch. What is new beside them is added."""
+    target = rig.make()
+    if not hasattr(target, "replay"):
+        return
+    target.land(rig.contents(1, [1]))
+    before = len(rig.rows())
+
+    def replayed(batch_id: int, *letters: str) -> int:
+        given = [
+            dict.fromkeys(("request", "window", "hashes"))
+            | {"id": letter, "stage": "stream", "collection": str(ORDERS), "operation": "insert"}
+            | {"_key": letter, "_cluster_time": 7 << 32, "bytes": bson.encode({"_id": letter})}
+            for letter in letters
+        ]
+        made = pa.Table.from_batches(
+            source_rows({str(ORDERS): Behind()}, pa.Table.from_pylist(given).to_batches())
+        )
+        frame = rig.spark.createDataFrame(made).drop("id", "refused")
+        told = of_replayed(frame, Envelope("shop", "1"), 1_764_000_000_000_000_000)
+        marks = {mark_of(letter): "c" for letter in letters}
+        found = rig.make().replay(
+            told, {ORDERS: marks}, Identity(batch_id, {"run": "r-1", "batch": batch_id})
+        )  # type: ignore[attr-defined]
+        assert found == marks.keys()
+        return len(rig.rows()) - before
+
+    assert replayed(1, "a", "b") == 2
+    assert replayed(1, "a", "b") == 2
+    assert replayed(2, "a", "b") == 2
+    assert sum("replayed" in row for row in rig.rows()) == 2
+    target = rig.make()
+    target.land(rig.contents(3, [2]))
+    assert len(rig.rows()) == 2 * before + 2
 
 
 def test_it_says_what_it_needs(rig: Rig) -> None:

@@ -353,3 +353,42 @@ def test_updates_that_change_nothing_are_skipped_where_that_is_wished(lab: Lab) 
     assert [(op, key) for op, key, _ in told(lab)] == [("c", "1"), ("u", "1")]
     (update,) = (row["updateDescription"] for row in changelog(lab) if row["op"] == "u")
     assert update["updatedFields"] == '{"v": 2}'
+
+
+def test_what_each_changelog_was_given_is_counted(lab: Lab, reads: Reads) -> None:
+    """Events and READs by collection, since the engine's start, in the status and in the metrics, equal to what the
+    tables have got; also where a batch brings both, and where somebody has changed what Delta keeps statistics of."""
+    with_changelogs(lab, snapshot__mode="initial")
+    orders = lab.collection("orders")
+    orders.insert_many([{"_id": n} for n in range(20)])
+    reads.after = lambda number, job, buffer: orders.insert_one({"_id": f"during {number}"})
+
+    def given(*names: str) -> list[tuple[str, int, int]]:
+        found = {name: Counter(row["op"] for row in changelog(lab, name)) for name in names}
+        return [(lab.name(n), ops.total() - ops["r"], ops["r"]) for n, ops in found.items()]
+
+    def counted() -> list[tuple[str, int, int]]:
+        status = lab.status()
+        shown = status.metrics["engine"]
+        both = [(c.collection, c.events, c.reads) for c in status.changelogs]
+        assert shown["changelog_events_total"] == {name: events for name, events, _ in both}
+        assert shown["changelog_reads_total"] == {name: reads for name, _, reads in both}
+        return both
+
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        lab.collection("stock").insert_one({"_id": 1})
+        engine.catch_up(SECONDS)
+        engine.until("both counted", lambda: counted() == given("orders", "stock"), SECONDS)
+        path = lab.folder / "warehouse" / "changelog" / lab.database / "orders"
+        named = "'delta.dataSkippingStatsColumns' = '_key'"
+        lab.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({named})")
+        engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS)
+        engine.catch_up(SECONDS)
+        engine.until("all counted", lambda: counted() == given("orders", "stock"), SECONDS)
+    together = [mark for mark in landing_marks(path) if mark["metadata"]["windows"]]
+    assert len(together) == 2
+    assert given("orders") == [(lab.name("orders"), 2, 41)]
+    with lab.running() as engine:
+        engine.catch_up(SECONDS)
+        assert counted() == []

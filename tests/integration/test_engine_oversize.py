@@ -6,6 +6,7 @@ in the document, in the documentKey and, as digits, in the resume token.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -146,3 +147,57 @@ def test_a_large_event_past_the_end_is_the_next_batchs(mode: str, lab: Lab) -> N
     stream = ChangeOptions.parse({"mongodb.connection.string": lab.uri, **given}).stream
     found = [event[0] for events in ChangeRange(lab.uri, stream, start, end) for event in events]
     assert found == [b"insert"] * 2
+
+
+def test_what_a_stage_took_away_is_not_too_large(lab: Lab) -> None:
+    """With `cursor.oversize.handling.mode=skip`, an event whose document a stage of `cursor.pipeline` has taken away is
+    an update without one, which is read by its key; one above the threshold or above 16 MB is "oversized"."""
+    stage = {"$set": {"fullDocument": {"$cond": ["$fullDocument.hidden", "$$REMOVE", "$fullDocument"]}}}
+    options = {
+        "database__include__list": lab.database,
+        "cursor__oversize__handling__mode": "skip",
+        "cursor__pipeline": json.dumps([stage]),
+    }
+    start = now(lab.uri)
+    things = lab.collection("things")
+    things.insert_many([{"_id": 1, "hidden": True}, {"_id": 2, "t": "x" * 500}, {"_id": 3}])
+    things.replace_one({"_id": 1}, {"hidden": True, "t": "x" * 500})
+    things.insert_one(large(1))
+    things.insert_one({"_id": 4, "hidden": True})
+
+    def found(**more: str) -> list[tuple[Any, ...]]:
+        events = read_since(lab.uri, start, **options, **more)
+        return [(row["op"], row["operation_type"], row["document"] is None) for row in events]
+
+    taken, too_large, whole = ("u", "update", True), ("u", "oversized", True), ("c", "insert", False)
+    for columns in ("state", "full"):
+        assert found(columns=columns) == [taken, whole, whole, taken, too_large, taken]
+        bounded = found(columns=columns, cursor__oversize__skip__threshold="400")
+        assert bounded == [taken, too_large, whole, taken, too_large, taken]
+
+
+def test_events_without_their_documents_by_a_stage_are_told_and_are_no_dead_letters(lab: Lab) -> None:
+    """Only what the server left out for its size is a dead letter; what a stage of the user's took away is told as an
+    update that says nothing of the document, and the table has both documents."""
+    stage = {"$set": {"fullDocument": {"$cond": ["$fullDocument.hidden", "$$REMOVE", "$fullDocument"]}}}
+    lab.with_options(
+        "cluster_time",
+        cursor__oversize__handling__mode="skip",
+        cursor__oversize__skip__threshold=400,
+        cursor__pipeline=json.dumps([stage]),
+        delta__state__filtered=True,
+        delta__changelog__enabled=True,
+    )
+    things = lab.collection("things")
+    things.insert_one({"_id": 0})
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        things.insert_many([{"_id": 1, "hidden": True}, {"_id": 2, "t": "x" * 500}, {"_id": 3}])
+        engine.catch_up(SECONDS)
+        result = engine.verify(lab.name("things"))
+        assert result.equal, str(result)
+    letters = rows(lab.state / "dead_letters")
+    assert [(row["operation"], row["_id"]) for row in letters] == [("oversized", '{"$numberInt": "2"}')]
+    changelog = rows(lab.folder / "warehouse" / "changelog" / lab.database / "things")
+    told = sorted((row["key"], row["op"], row["after"]) for row in changelog if row["op"] != "r")
+    assert told == [("1", "u", None), ("3", "c", '{"_id": 3}')]

@@ -9,6 +9,7 @@ import pytest
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.table_faults import Blame
+from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import CollectionContents, Contents, Identity, Landed
@@ -23,7 +24,7 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Lande
     """Land four tables, some of which end in errors."""
     nothing = cast(Any, None)
 
-    def land_one(target: StateTables, identity: Identity, batch: CollectionContents) -> str:
+    def land_one(target: StateTables, identity: Identity, said: None, batch: CollectionContents) -> str:
         if batch.namespace in errors:
             raise errors[batch.namespace]
         return "landed"
@@ -31,7 +32,8 @@ def land(patch: pytest.MonkeyPatch, errors: dict[Namespace, Exception]) -> Lande
     patch.setattr(StateTables, "_land_one", land_one)
     collections = {name: CollectionContents(name, None) for name in NAMES}
     contents = Contents(Identity(1, {}), nothing, collections=collections)
-    return StateTables(nothing, nothing, Blame()).land(contents)
+    tables = Tables(nothing, "", lambda: "e", nothing, nothing)
+    return StateTables(nothing, tables, Blame()).land(contents)
 
 
 def test_what_several_tables_have_lost_is_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:

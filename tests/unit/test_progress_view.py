@@ -18,6 +18,7 @@ from snapshotter.reporting.progress_view import (
     render,
 )
 from snapshotter.reporting.status import (
+    ChangelogReport,
     ChannelReport,
     CollectionReport,
     DeadLettersReport,
@@ -98,6 +99,16 @@ def test_a_table_that_is_written_the_slower_way_is_shown() -> None:
     text = drawn(RUNNING.model_copy(update={"tables": (quick, slow)}))
     assert "shop.feed is written by Delta's MERGE, the slower way: it has a feed" in text
     assert "the table is large" not in text
+
+
+def test_what_changelogs_were_given_is_shown() -> None:
+    """Those that were given most, and how many there are besides."""
+    reports = [ChangelogReport(collection=f"shop.c{n:02}", events=1_000 * n, reads=n) for n in range(12)]
+    text = drawn(RUNNING.model_copy(update={"changelogs": tuple(reports)}))
+    assert "the changelog of shop.c11 was given 11,000 events and 11 READs" in text
+    assert "shop.c01" not in text
+    assert "and 2 more changelogs were written to" in text
+    assert "changelog" not in drawn(RUNNING)
 
 
 def test_an_estimate_that_was_short_does_not_end_a_collection() -> None:

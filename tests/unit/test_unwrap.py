@@ -108,6 +108,35 @@ def test_added_fields_have_debeziums_names() -> None:
     assert [column.name for column in made.further_columns.added] == ["cdcop", "cdcDB", "cdcsource_ts_ns"]
 
 
+def test_what_an_event_says_of_itself_can_be_added() -> None:
+    """Its transaction, its session and what an update has changed; the source is asked for just that of it."""
+    made = settings(
+        add__fields="id,transaction.total_order:nr,data_collection_order,lsid,source.txnNumber,wallTime,"
+        "updateDescription.removedFields,updateDescription.updatedFields:changed,updateDescription.truncatedArrays"
+    )
+    assert [(column.name, column.holds) for column in made.further_columns.added] == [
+        ("__id", Holds.TRANSACTION_ID),
+        ("__nr", Holds.TRANSACTION_ORDER),
+        ("__data_collection_order", Holds.TRANSACTION_COLLECTION_ORDER),
+        ("__lsid", Holds.SOURCE_LSID),
+        ("__source_txnNumber", Holds.SOURCE_TXN_NUMBER),
+        ("__wallTime", Holds.SOURCE_WALL_TIME),
+        ("__updateDescription_removedFields", Holds.UPDATE_REMOVED),
+        ("__changed", Holds.UPDATE_UPDATED),
+        ("__updateDescription_truncatedArrays", Holds.UPDATE_TRUNCATED),
+    ]
+    assert made.warnings == ()
+    assert made.source_options()["details"] == "transaction,update"
+    asked = {
+        "lsid": "transaction",
+        "updateDescription.removedFields": "update",
+        "wallTime": None,
+        "op": None,
+    }
+    found = {field: settings(add__fields=field).source_options().get("details") for field in asked}
+    assert found == asked
+
+
 def test_a_field_that_a_table_has_already_is_no_column_more() -> None:
     """Under the prefix _ the operation is the column _op, which every table has."""
     made = settings(add__fields="op,source.db", add__fields__prefix="_")
@@ -118,10 +147,8 @@ def test_a_field_that_a_table_has_already_is_no_column_more() -> None:
 @pytest.mark.parametrize(
     ("field", "why"),
     [
-        ("source.lsid", "the table of transactions has it"),
-        ("total_order", "the table of transactions has it"),
-        ("transaction.id", "the table of transactions has it"),
-        ("updateDescription.removedFields", "a row is a whole document"),
+        ("transaction.status", "an event's transaction has id, total_order and data_collection_order"),
+        ("updateDescription", "name its fields one by one: removedFields, updatedFields, truncatedArrays"),
         ("before.v", "a row is a document as it is now"),
         ("snapshot", "_op is r in a row that was read"),
         ("rs", "no row of a table says it"),

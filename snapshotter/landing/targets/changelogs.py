@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 import pyarrow as pa
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -33,13 +34,15 @@ from snapshotter.landing.targets.target import (
     KEYS_SCHEMA,
     CollectionContents,
     Contents,
+    Identity,
     Landed,
     LandedCollection,
     Need,
     Promise,
 )
+from snapshotter.log import warn_of
 from snapshotter.reading.read_buffer import DOCUMENT, distinct
-from streaming.delta.changelog_table import ChangelogTable
+from streaming.delta.changelog_table import Appended, ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.table_identity import Owner
 from streaming.delta.table_paths import changelog_path, under
@@ -56,6 +59,8 @@ from streaming.events.envelope import (
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
+_log = structlog.get_logger("snapshotter.changelogs")
+
 NAME = "changelog tables"
 _FILE_BYTES = 16 << 20
 
@@ -71,7 +76,8 @@ class _Open:
 @dataclass(slots=True)
 class Changelogs:
     """Lands the batches of one query, in tables under ``warehouse``. ``app_id`` and ``owner`` as for state tables; so
-    many ``threads`` tables at a time. ``clock``: nanoseconds since 1970."""
+    many ``threads`` tables at a time. ``clock``: nanoseconds since 1970. ``count`` is told, once for each commit, how
+    many events and how many READs it has given a collection's table."""
 
     spark: SparkSession
     warehouse: str
@@ -81,6 +87,7 @@ class Changelogs:
     blame: Blame
     threads: int = 4
     clock: Callable[[], int] = time.time_ns
+    count: Callable[[Namespace, int, int], None] | None = None
     _tables: dict[Namespace, _Open] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -139,7 +146,45 @@ class Changelogs:
         with naming_lost_buffers(batch):
             done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
+        if done.wrote and self.count is not None:
+            reads_told = _reads_told(done, events, reads)
+            self.count(batch.namespace, done.rows - reads_told, reads_told)
         return landed
+
+    def replay(
+        self, told: DataFrame, marks: Mapping[Namespace, Mapping[str, str]], identity: Identity
+    ) -> frozenset[str]:
+        """As `EventTarget.replay`: each mark once, whatever has happened in between, for the table is asked for those
+        that it has. What is wrong with one table is logged, and the others are told."""
+        done: set[str] = set()
+        for namespace, ops in sorted(marks.items()):
+            try:
+                done |= self._replay_one(namespace, told, ops, identity)
+            except Exception as error:
+                if self.blame.fault_of(namespace, error) is None:
+                    raise
+                warn_of(_log, "a changelog takes no replayed events", error, collection=str(namespace))
+        return frozenset(done)
+
+    def _replay_one(
+        self, namespace: Namespace, told: DataFrame, ops: Mapping[str, str], identity: Identity
+    ) -> frozenset[str]:
+        """``ops``: by mark."""
+        table = self._table(namespace, f"{self.app_id()}:replays")
+        there = table.marks() & ops.keys()
+        new = sorted(ops.keys() - there)
+        if not new:
+            return there
+        wanted = frame_of(told.sparkSession, pa.table({"_mark": new}))
+        rows = told.join(F.broadcast(wanted), F.col("source.sequence") == F.col("_mark"), "left_semi")
+        said = {**identity.metadata, "windows": []}
+        done = table.append(rows.coalesce(1), batch_id=identity.batch_id, metadata=said)
+        if not done.wrote:  # the batch comes again, and had replayed others: these wait for the next one
+            return there
+        if self.count is not None:
+            reads = sum(ops[mark] == "r" for mark in new)
+            self.count(namespace, done.rows - reads, reads)
+        return there.union(new)
 
     def _opened(self, namespace: Namespace) -> _Open:
         with self._lock:
@@ -151,9 +196,9 @@ class Changelogs:
                 self._tables[namespace] = opened
         return opened
 
-    def _table(self, namespace: Namespace) -> ChangelogTable:
+    def _table(self, namespace: Namespace, app_id: str | None = None) -> ChangelogTable:
         path = under(self.warehouse, changelog_path(namespace))
-        return ChangelogTable(self.spark, path, namespace, self.app_id(), SCHEMA, self.owner())
+        return ChangelogTable(self.spark, path, namespace, app_id or self.app_id(), SCHEMA, self.owner())
 
 
 def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -> bool:
@@ -166,6 +211,16 @@ def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -
     if batch.truncated is None or batch.events is None:
         return False
     return batch.events.where(F.col("op").isNotNull()).isEmpty()
+
+
+def _reads_told(done: Appended, events: DataFrame | None, reads: DataFrame | None) -> int:
+    """How many of the rows that an append has ``done`` are READs, ``reads``, and not ``events``. They are counted only
+    where the table's log does not tell."""
+    if reads is None:
+        return 0
+    if done.reads is not None:
+        return done.reads
+    return done.rows if events is None else reads.count()
 
 
 def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:

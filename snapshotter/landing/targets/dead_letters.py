@@ -34,6 +34,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from snapshotter.core.values.effects import Closing, LandBatch
 from snapshotter.core.values.window import WindowId
+from snapshotter.landing.buried import TOLD
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Landed
@@ -65,18 +66,22 @@ SCHEMA = pa.schema(
         ("sha256", pa.string()),
         ("replayed_at", pa.int64()),
         ("replayed_by", pa.string()),
+        ("events", pa.string()),
+        ("hashes", pa.string()),
     ]
 )
 """``ts_ms``: when it was written, by the engine's clock. ``stage``: stream, lookup or read. ``_id``: canonical Extended
 JSON. ``_cluster_time``: of the event, or the low watermark of the window. ``resume_token``: base64, behind the batch.
 ``bytes``: of the document, behind the rules about fields; null where they are withheld: then ``size`` and ``sha256``
-are those of what is withheld. ``replayed_at``: milliseconds; by the request ``replayed_by``."""
+are those of what is withheld. ``replayed_at``: milliseconds; by the request ``replayed_by``.
+``events``: what changelogs and topics know of it (`snapshotter.landing.buried`).
+``hashes``: by which rules fields are hashed in ``bytes`` (`FieldRules.hashing_digest`)."""
 
 _MADE = pa.schema(
     [
         *[
             (name, pa.string())
-            for name in ("id", "collection", "operation", "_key", "request", "window", "stage")
+            for name in ("id", "collection", "operation", "_key", "request", "window", "stage", "events")
         ],
         ("_cluster_time", pa.int64()),
         ("key", pa.binary()),
@@ -111,7 +116,8 @@ class Buried:
 class DeadLetterTable:
     """The table at ``path`` of the ``engine``. ``app_id`` as for state tables. ``tell`` is called with what a batch has
     buried, each time that it is landed. ``events``: whether events are told, which those above 16 MB are not.
-    ``looks_up``: whether the documents of updates are looked up."""
+    ``looks_up``: whether the documents of updates are looked up. ``hashes`` tells the rules by which fields are hashed
+    (`FieldRules.hashing_digest`)."""
 
     def __init__(
         self,
@@ -123,6 +129,7 @@ class DeadLetterTable:
         *,
         events: bool = False,
         looks_up: bool = True,
+        hashes: str = "",
     ) -> None:
         self._spark = spark
         self._path = path
@@ -131,6 +138,7 @@ class DeadLetterTable:
         self._tell = tell
         self._events = events
         self._looks_up = looks_up
+        self._hashes = hashes
 
     def land(
         self,
@@ -151,13 +159,15 @@ class DeadLetterTable:
             "engine": self._engine,
             "resume_token": metadata.get("resume_token"),
             "batch": batch.batch_id,
+            "hashes": self._hashes,
         }
         app_id = f"{self._app_id()}:{FOLDER}"
         made = reduce(DataFrame.unionByName, [_brought(part) for part in parts])
         with ExitStack() as frees:
             rows = held(made.mapInArrow(_rows(app_id, fixed), from_arrow_schema(SCHEMA)))
             frees.callback(free_checkpoint, rows)
-            append(self._path, rows.coalesce(1), app_id, batch.batch_id, json.dumps(dict(metadata)))
+            said = json.dumps(dict(metadata))
+            append(self._path, rows.coalesce(1), app_id, batch.batch_id, said, grows=True)
             counts = {row[0]: row[1] for row in rows.groupBy("stage").count().collect()}
             self._tell(Buried(batch.batch_id, counts, rows.drop("bytes").limit(SHOWN).collect()))
 
@@ -170,7 +180,7 @@ class DeadLetterTable:
             yield large.withColumns(said)
 
     def _undecoded(self, batch: BatchContents, landed: Landed) -> Iterator[DataFrame]:
-        """What state tables could not decode: the bytes are in the batch."""
+        """What state tables could not decode: the bytes are in the batch, and whoever tells events has told them."""
         why = {place: error for table in landed.collections.values() for place, error in table.dead.items()}
         if why:
             places = pa.table({"_place": pa.array(why, pa.int64()), "error": list(why.values())})
@@ -178,7 +188,8 @@ class DeadLetterTable:
             looked_up = F.lit(self._looks_up) & (F.col("operation_type") == "update")
             stage = F.when(looked_up, F.lit(Where.LOOKUP)).otherwise(F.lit(Where.STREAM))
             events = _of_events(batch.events.join(found, F.col("ord") == F.col("_place")))
-            yield events.withColumn("stage", stage)
+            told = F.lit(TOLD if self._events else None)
+            yield events.withColumns({"stage": stage, "events": told})
 
     def _of_reads(self, landing: LandBatch, buffers: Mapping[WindowId, Buffer]) -> Iterator[DataFrame]:
         for closing in landing.closings:
@@ -262,4 +273,5 @@ def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict
         "bytes": raw if letter.raw is None else letter.raw,
         "size": letter.size,
         "sha256": letter.sha256,
+        "events": made["events"],
     }

@@ -7,6 +7,7 @@ that knows the fields, or without the events that failed, for what cannot be pro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents
 from snapshotter.reading.document_errors import DocumentError, Met
+from streaming.decode.change_details import OF_SOURCE, OF_TRANSACTIONS, Details
 from streaming.decode.dead_letters import DEAD, Where
 from streaming.decode.streamed_rows import EVENT_COLUMNS, Failed, decode_latest, row_schema
 from streaming.delta.local_checkpoints import free_checkpoint, held
@@ -32,22 +34,46 @@ _ROUNDS = 8
 """How often events that cannot be decoded are left out, and those before them tried."""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What rows are to have of what their events say of themselves: ``details`` makes it, and ``orders`` is the place
+    of each event in its transaction (`streaming.events.envelope.transaction_orders`; None: there are none)."""
+
+    details: Details
+    orders: DataFrame | None = None
+
+    def given(self, events: DataFrame) -> DataFrame:
+        """These events with all that it is made of."""
+        if self.orders is not None:
+            events = events.join(F.broadcast(self.orders), "ord", "left")
+        else:
+            events = events.withColumns({name: F.lit(None).cast("long") for name in OF_TRANSACTIONS})
+        return events.select(*EVENT_COLUMNS, *OF_SOURCE, *OF_TRANSACTIONS)
+
+
 def decoded(
-    opened: OpenTable, batch: CollectionContents, events: DataFrame, dead: dict[int, str], *, fails: bool
+    opened: OpenTable,
+    batch: CollectionContents,
+    events: DataFrame,
+    dead: dict[int, str],
+    *,
+    fails: bool,
+    said: Said | None = None,
 ) -> tuple[DataFrame, pa.Table, int]:
     """The rows of the ``batch`` in the table ``opened``, of its ``events``, under a plan that knows all their fields;
     key and cluster time of each; and how many of them are deletes. What cannot be decoded goes to ``dead``, by its
-    place; raises DocumentError for it where it ``fails``."""
+    place; raises DocumentError for it where it ``fails``. ``said``: the rows are to tell of their events, too."""
     layout, plan = opened.table.layout, opened.known_plan()
-    events = events.select(*EVENT_COLUMNS)
+    events = events.select(*EVENT_COLUMNS) if said is None else said.given(events)
+    details, detailed = None if said is None else said.details, said is not None
     partitions = max(batch.splits, -(-batch.size_bytes // PARTITION_BYTES))
     if partitions > 1:
         # The events of a key may lie in several splits; and a worker holds the newest event of each key of a partition.
         events = events.repartition(partitions, "_key")
     for tried in count():
         # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
-        decode = decode_latest(layout, plan, frozenset(dead))
-        rows = events.mapInArrow(decode, row_schema(layout, plan))
+        decode = decode_latest(layout, plan, frozenset(dead), details)
+        rows = events.mapInArrow(decode, row_schema(layout, plan, detailed=detailed))
         frame = held(rows, at_once=False, on_disk=batch.size_bytes > MEMORY_BYTES)
         try:
             found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()

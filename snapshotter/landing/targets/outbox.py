@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import reduce
+from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from snapshotter.landing.targets.changelogs import reads_of
 from snapshotter.landing.targets.side_by_side import lost_block
 from snapshotter.landing.targets.target import (
     Contents,
+    Identity,
     Landed,
     Need,
     Promise,
@@ -32,10 +34,12 @@ from snapshotter.outbox import records
 from snapshotter.outbox.table import Outbox
 from snapshotter.outbox.topics_config import TopicsConfig
 from streaming.events.envelope import Envelope, of_events, of_reads, transaction_orders
+from streaming.json_text import to_text
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.topics")
+_DIGEST_DIGITS = 16
 
 
 class OutboxTarget:
@@ -100,6 +104,19 @@ class OutboxTarget:
         if beats:
             self._beat = self._now()
         return Landed()
+
+    def replay(
+        self, told: DataFrame, marks: Mapping[Namespace, Mapping[str, str]], identity: Identity
+    ) -> frozenset[str]:
+        """As `EventTarget.replay`. The commit names what it holds, so that the same again adds nothing."""
+        every = sorted(mark for ops in marks.values() for mark in ops)
+        digest = sha256(to_text(every).encode()).hexdigest()[:_DIGEST_DIGITS]
+
+        def frame(stretch: int) -> DataFrame:
+            return records.of_envelopes(told, self._config, stretch)
+
+        self._outbox.append(frame, f"{self._app}:replays:{digest}", 0, identity.metadata)
+        return frozenset(every)
 
     def _told(self, contents: Contents, at_ns: int, *, beats: bool) -> Callable[[int], DataFrame] | None:
         """The batch's records, given the number of their stretch; None where there are none."""

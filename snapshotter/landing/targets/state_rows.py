@@ -40,7 +40,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
-from snapshotter.landing.targets.decoded_events import decoded
+from snapshotter.landing.targets.decoded_events import Said, decoded
 from snapshotter.landing.targets.read_files import check_files, files_to_add, offer
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
@@ -64,16 +64,18 @@ def land_table(
     identity: Identity,
     *,
     fails: bool = True,
+    said: Said | None = None,
 ) -> LandedCollection:
     """Land one collection's part of a batch in its table: one commit or two, or none if nothing is left to write.
 
     ``opened`` must be locked for this landing; its table grows by the columns that ``batch`` needs. A batch that the
     table records under ``identity`` already is decoded and counted, not written. Raises ReadBuffersLost before any
-    READ is written, and, if it ``fails`` at what cannot be processed, DocumentError before anything is.
+    READ is written, and, if it ``fails`` at what cannot be processed, DocumentError before anything is. ``said``: what
+    rows of events are to have of these, for further columns of the table.
     """
     began = time.monotonic()
     with ExitStack() as held_frames, naming_lost_buffers(batch):
-        landed = _land(spark, opened, batch, identity, held_frames, fails=fails)
+        landed = _land(spark, opened, batch, identity, held_frames, fails=fails, said=said)
         landed.write_seconds = time.monotonic() - began - landed.decode_seconds
         return landed
 
@@ -86,6 +88,7 @@ def _land(
     held_frames: ExitStack,
     *,
     fails: bool,
+    said: Said | None,
 ) -> LandedCollection:
     """``held_frames`` frees what is checkpointed on the way, once it is written."""
     began = time.monotonic()
@@ -94,7 +97,7 @@ def _land(
     events = events_to_land(batch)
     dead: dict[int, str] = {}
     if events is not None:
-        rows, keys, deletes = decoded(opened, batch, events, dead, fails=fails)
+        rows, keys, deletes = decoded(opened, batch, events, dead, fails=fails, said=said)
         held_frames.callback(free_checkpoint, rows)
     landed = LandedCollection(
         batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
@@ -319,7 +322,7 @@ def _merge(
     their rows. Without ``windows``: their READs follow in a commit of their own, which names them."""
     truncated = batch.truncated
     return opened.table.land(
-        reduce(DataFrame.unionByName, source) if source else None,
+        reduce(_together, source) if source else None,
         batch_id=identity.batch_id,
         metadata=_metadata(batch, identity, windows=windows),
         how="replace" if truncated is not None else "merge",
@@ -332,6 +335,11 @@ def _merge(
         rewrite=any(c.rewrite for c in batch.closings),
         emptied_at=None if truncated is None else truncated.time.to_int(),
     )
+
+
+def _together(one: DataFrame, other: DataFrame) -> DataFrame:
+    """Rows of both; what only some say, of their events, is null in the others."""
+    return one.unionByName(other, allowMissingColumns=True)
 
 
 def _metadata(batch: CollectionContents, identity: Identity, *, windows: bool = True) -> dict[str, Any]:

@@ -169,3 +169,11 @@ class EventTarget(Target, Protocol):
 
     def recorded(self, namespaces: Iterable[Namespace], batch_id: int) -> frozenset[Namespace]:
         """Those of which it carries the batch already, so that no READs can join it."""
+
+    def replay(
+        self, told: DataFrame, marks: Mapping[Namespace, Mapping[str, str]], identity: Identity
+    ) -> frozenset[str]:
+        """Take events and READs that are told later than in their turn, with the batch of this ``identity``: ``told``
+        are envelopes, each with its mark (`streaming.events.envelope.mark_of`), and ``marks`` says which there are, by
+        collection, each with its ``op``. Returns the marks of all that it holds now; the others may be handed to it
+        again."""
