@@ -2,7 +2,6 @@
 
 __all__ = [
     "changelog_table",
-    "comparison",
     "delta_log",
     "further_columns",
     "further_values",

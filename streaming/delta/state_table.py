@@ -239,6 +239,17 @@ class StateTable:
         newest = self._log.newest()
         return None if newest is None else newest.recorded(self.app_id)
 
+    @_in_session
+    def landings_of(self, batch_id: int) -> list[tuple[Mapping[str, Any], Landed]]:
+        """What the commits of batch ``batch_id`` say, as `land` was given it, and what each did; none where another
+        batch is the newest that is recorded."""
+        newest = self._log.newest()
+        if newest is None:
+            return []
+        parts = [i for i in (self.app_id, f"{self.app_id}{PART_READS}") if newest.recorded(i) == batch_id]
+        marks = self._guard.landings(parts, batch_id, newest.version, _WRITES)
+        return [(mark["metadata"], _landed(commit, mark.get("found"))) for mark, commit in marks]
+
     def version(self) -> int:
         """The table's newest version. Raises `LandingError` when there is no table."""
         return self._existing().version
@@ -343,7 +354,7 @@ class StateTable:
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
             )
-        return replace(_landed(commit), found=found[0])
+        return replace(_landed(commit), found=found[0])  # what it says of them is the same
 
     def _write(self, landing: Landing, *, tried: bool) -> Found:
         """Write rows as they fit the table of this moment."""
@@ -412,7 +423,9 @@ class StateTable:
         return plan
 
 
-def _landed(commit: Commit) -> Landed:
+def _landed(commit: Commit, found: Mapping[str, int] | None = None) -> Landed:
+    """What a commit did; ``found``: what it says of its READs."""
+    reads = NOTHING_FOUND if found is None else Found.from_json(found)
     if commit.operation == "MERGE":
         return Landed(
             True,
@@ -421,6 +434,7 @@ def _landed(commit: Commit) -> Landed:
             commit.count("numTargetRowsInserted"),
             commit.count("numTargetRowsUpdated"),
             commit.count("numTargetRowsDeleted"),
+            reads,
         )
     written = commit.count("numOutputRows")
-    return Landed(True, commit.version, written, inserted=written)
+    return Landed(True, commit.version, written, inserted=written, found=reads)
