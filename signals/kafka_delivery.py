@@ -26,18 +26,28 @@ def undelivered(
     ``producer`` is confluent_kafka's. Nobody else may have records in it: a failure purges theirs too. Raises
     BufferError where its own queue is full. Either way nothing is left in it.
     """
+    from confluent_kafka import KafkaException
+
     errors: list[str] = []
+    waiting = list(records)
+    taken = 0
     try:
-        for record in records:
+        for record in waiting:
             producer.produce(
                 topic,
                 **record,
                 on_delivery=lambda error, _: errors.append(str(error)) if error is not None else None,
             )
+            taken += 1
         left = producer.flush(seconds)
     except BufferError:
         empty(producer)
         raise
+    except (
+        KafkaException
+    ) as error:  # at once, where it knows that the broker refuses: not this user's topic, say
+        empty(producer)
+        return len(waiting) - taken + len(errors), str(error)
     if not left and not errors:
         return None
     empty(producer)

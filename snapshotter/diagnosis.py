@@ -107,6 +107,7 @@ _WORDS = tuple(
             "heap-too-small",
         ),
         (r"Java heap space|GC overhead limit|INVALID_(?:DRIVER|EXECUTOR)_MEMORY", "heap-too-small"),
+        (r"BindException|Address already in use", "ports-taken"),
         (r"JAVA_GATEWAY_EXITED|Java gateway process exited", "spark-not-started"),
         (r"spark\.\S+ should be \w+, but was|INVALID_CONF_VALUE", "wrong-option"),
         (r"Python worker exited unexpectedly", "worker-killed"),

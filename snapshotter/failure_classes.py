@@ -128,6 +128,12 @@ _ALL = (
         FailureClass.RESOURCE,
         "where memory was short, give the machine more or lower engine.batch.max.events, and start again",
     ),
+    Condition(
+        "ports-taken",
+        FailureClass.RESOURCE,
+        "free the port that the message names, or let Spark take another one (spark.driver.port, spark.ui.port, "
+        "spark.port.maxRetries), and start again",
+    ),
     # Spark gives a Python process ten seconds, fixed, to start and call back; half of one is usual.
     Condition(
         "worker-late",

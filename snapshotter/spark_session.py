@@ -25,6 +25,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from snapshotter.spark_start import memory_named
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -111,7 +113,7 @@ def spark_builder(
     merged = session_settings(given, master, kafka=kafka)
     for name, value in merged.items():
         builder = builder.config(name, value)
-    with _environment():
+    with _environment(), memory_named(merged.get("spark.driver.memory")):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
     _quieten(spark)

@@ -251,6 +251,7 @@ class Machine:
                 f"{self._in_hand}: a batch starts, in a new run, from the state of one before it"
             )
         self.scheduler.accept(happened.requests)
+        self.scheduler.count(happened.uncounted)
         self._rekey(happened.shard_keys)
         self._begin(happened.empty_tables)
         self.in_flight.note_truncated(happened.truncated)

@@ -41,6 +41,7 @@ from snapshotter.core.values.effects import (
     WriteLow,
 )
 from snapshotter.core.values.limits import Limits
+from snapshotter.core.values.outcome import Uncounted
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.tasks import TaskProgress, TaskState
@@ -121,6 +122,15 @@ class Scheduler:
         """Take requests that no operator sent: something that has happened makes them necessary."""
         self.progress = self.progress.accepting(map(RequestProgress.accepted, requests))
         self._decide()
+
+    def count(self, uncounted: Mapping[Namespace, tuple[Uncounted, ...]]) -> None:
+        """Note what READs have found that an earlier attempt at the batch has committed, with a request that is still
+        known. The windows of that attempt are gone: their chunks are read again."""
+        for namespace, found in uncounted.items():
+            for one in found:
+                request = self.progress.request(one.request_id)
+                if request is not None and (task := request.task(namespace)) is not None:
+                    self.put(one.request_id, task.counting(one))
 
     def signals_taken(self, happened: inputs.SignalsTaken) -> list[Effect]:
         self.progress = self.progress.accepting(map(RequestProgress.accepted, happened.requests))

@@ -49,6 +49,7 @@ from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.session import Session
 from snapshotter.engine.signal_taking import SignalTaking
 from snapshotter.engine.source_pacing import SourcePacing
+from snapshotter.engine.starting import Starts
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.topics import Topics
 from snapshotter.engine.winding_up import all_of
@@ -150,6 +151,8 @@ class Engine:
             lambda: self.config.poll_ms / 1000,
         )
         self._idling = Idling(self._stop, *looks)
+        self._starts = Starts(self.recovery, self._kept, self._stop, self._report, self.endpoint.close)
+        self._say = None if view is None else view.message
         self._prepared = self.rests = False
 
     # From outside, from any thread
@@ -181,28 +184,24 @@ class Engine:
 
     def prepare(self) -> None:
         """Do what comes before the first run, in this order: preflight, the metrics' port, the lock, the position from
-        which on no change is missed, Spark. ``run`` does it if nobody has. Raises what keeps the engine from starting;
-        it holds no lock then."""
-        reach(partial(preflight.check, self.client, self.config), self.config.reconnects, self._stop)
+        which on no change is missed, Spark. ``run`` does it if nobody has. What a restart may cure is tried again where
+        `engine.auto.restart.enabled` is set. Raises what keeps the engine from starting; it holds no lock then."""
+        self._starts.keep_starting(self._prepare)
+
+    def _prepare(self) -> None:
+        check = partial(preflight.check, self.client, self.config)
+        reach(check, self.config.reconnects, self._stop, self._say)
         privileges.warn_of_wishes(self.client, self.config)
         self.endpoint.open()
-        try:
-            self._lock.acquire()
-        except BaseException:
-            all_of(self.endpoint.close)
-            raise
-        try:
-            self.recovery.begin()
-            self._report(EngineState.STARTING)
-            self.store = fitting(self.store, self.config, self.beginning)
-            self.beginning.position(self.store)
-            with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
-                check_workers(self.spark)
-            self.tables, self._prepared = self._tables(), True
-            self.store = told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning)
-        except BaseException as error:
-            all_of(partial(self._report, EngineState.FAILED, error), self._lock.release, self.endpoint.close)
-            raise
+        self._starts.take_name()
+        self._report(EngineState.STARTING)
+        self.store = fitting(self.store, self.config, self.beginning)
+        self.beginning.position(self.store)
+        with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
+            check_workers(self.spark)
+        self.tables = self._tables()
+        self.store = told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning)
+        self._prepared = True
 
     @property
     def spark(self) -> SparkSession:
@@ -228,6 +227,7 @@ class Engine:
             all_of(*ends, self.endpoint.close)
 
     def _live(self, once: bool) -> None:
+        self.topics.feed()
         progress, streams = self.store.newest() or Progress(), self.config.policy.should_stream()
         reads = self.first_load.wanted(progress, self.store.generation)
         if not streams and not reads and all(r.ended for r in self.journal.existing(progress)):

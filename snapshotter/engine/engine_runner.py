@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.settings import Settings
 from snapshotter.engine import assembly, preflight
 from snapshotter.engine.connecting import reach
 from snapshotter.engine.engine import Engine
+from snapshotter.engine.idling import Idling
+from snapshotter.engine.recovery import Recovery
 from snapshotter.errors import EXIT_OK, Stopped
 from snapshotter.reporting.progress_view import View
+from snapshotter.reporting.status import EngineState
+from snapshotter.state.storage import MemoryStorage
+from snapshotter.state.storages import needs_spark
 from streaming.mongo.deployment import connect
 
 
@@ -27,11 +33,8 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
         view.message(f"warning: {warning}")
     assembly.check(settings)
     config = assembly.engine_config(settings)
-    before = partial(preflight.check, connect(config.uri), config)
-    # Before a JVM is started for nothing.
     with stopped_by_signals(_leave):
-        reach(before, config.reconnects, threading.Event(), view.message)
-    engine = Engine(partial(assembly.spark_session, settings), config, view)
+        engine = _made(settings, config, view)
 
     def ask() -> None:
         engine.stop()
@@ -46,6 +49,40 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
     finally:
         engine.session.stop()
     return EXIT_OK
+
+
+def _made(settings: Settings, config: EngineConfig, view: View) -> Engine:
+    """The engine. What keeps it from being made, and may be cured by a restart, is waited for as `engine.starting` does
+    what keeps it from starting; nothing can say so in the status yet."""
+    before, stop = partial(preflight.check, connect(config.uri), config), threading.Event()
+    early = Recovery(config.restart_policy, MemoryStorage(), _unheard)
+    made: list[Engine] = []
+
+    def make() -> None:
+        # Before a JVM is started for nothing; an engine that has its state at hand waits for MongoDB by itself, and its
+        # status says so.
+        if needs_spark(config.state_location) or not config.restart_policy.enabled:
+            reach(before, config.reconnects, stop, view.message)
+        made.append(Engine(partial(assembly.spark_session, settings), config, view))
+
+    if not early.enabled:
+        make()
+        return made[-1]
+    early.keep_going(make, Idling(stop, lambda: False, _nothing, _nothing, lambda: 1.0), _unsaid)
+    made[-1].recovery.going_on_from(early)
+    return made[-1]
+
+
+def _unheard(health: str, told: Mapping[str, str]) -> None:
+    """No channel is open yet."""
+
+
+def _nothing() -> None:
+    """There is no lock yet, and no channel."""
+
+
+def _unsaid(state: EngineState, error: Exception) -> None:
+    """There is no status yet; the log has it."""
 
 
 def _leave() -> None:

@@ -21,13 +21,14 @@ import structlog
 
 from snapshotter.configuration.patience import RestartPolicy
 from snapshotter.diagnosis import diagnose
-from snapshotter.engine.auto_restart import Count, due_ms
+from snapshotter.engine.auto_restart import Count, due_ms, may_restart
 from snapshotter.engine.idling import Idling
 from snapshotter.errors import describe
+from snapshotter.log import warn_of
 from snapshotter.reporting.health import Health, health_of
 from snapshotter.reporting.status import EngineState, RestartReport, Status
 from snapshotter.state.restart_count import keep_count, read_count
-from snapshotter.state.storage import Storage
+from snapshotter.state.storage import Storage, StorageError
 
 _log = structlog.get_logger("snapshotter.engine")
 Announce = Callable[[str, Mapping[str, str]], None]
@@ -53,16 +54,39 @@ class Recovery:
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._policy, self._storage, self._announce, self._now_ms = policy, storage, announce, now_ms
-        self._count = Count()
+        self._count, self._begun = Count(), False
         self._due_ms: int | None = None
         self._error: BaseException | None = None
         self._healthy_since: int | None = None
         self._announced = _left_by(former)
 
     def begin(self) -> None:
-        """Read what earlier lives have counted. Call it under the lock. Raises StorageError."""
+        """Read what earlier lives have counted. What this one has counted by now, of starts for which the state could
+        not be reached, counts where it is more. Call it under the lock. Raises StorageError."""
         kept = read_count(self._storage)
-        self._count = Count() if kept is None else Count.from_json(kept)
+        before = Count() if kept is None else Count.from_json(kept)
+        self._count = max(before, self._count, key=lambda count: count.restarts)
+        self._begun = True
+        if self._count != before:
+            keep_count(self._storage, self._count.to_json())
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is restarted at all."""
+        return self._policy.enabled
+
+    @property
+    def restarts(self) -> int:
+        """How many there were since the engine was healthy last."""
+        return self._count.restarts
+
+    def going_on_from(self, other: Recovery) -> None:
+        """Count on from what ``other`` has counted, which has made this engine."""
+        self._count = other._count
+
+    def may_restart(self, error: BaseException) -> bool:
+        """Whether such an error is one to restart after, however many restarts are left."""
+        return self.enabled and may_restart(diagnose(error))
 
     def keep_going(
         self, live: Callable[[], None], idling: Idling, report: Callable[[EngineState, Exception], None]
@@ -113,9 +137,16 @@ class Recovery:
         return max(0.0, (self._due_ms - now) / 1_000)
 
     def restarted(self) -> None:
-        """The restart begins now: counted first. Raises StorageError."""
+        """The restart begins now: counted first. A count that cannot be kept, because the state is what cannot be
+        reached, is this process's own. Raises StorageError where that will not pass."""
         self._count, self._due_ms = self._count.restarted(self._now_ms()), None
-        keep_count(self._storage, self._count.to_json())
+        try:
+            if self._begun:
+                keep_count(self._storage, self._count.to_json())
+        except StorageError as error:
+            if not diagnose(error).retriable:
+                raise
+            warn_of(_log, "the count of restarts cannot be kept", error)
         _log.info("restarts", restarts=self._count.restarts)
 
     def by_hand(self) -> None:

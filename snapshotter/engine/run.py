@@ -198,6 +198,7 @@ class Run:
             streams=batch.streams,
             streamed=batch.streamed,
             shard_keys=found.shard_keys,
+            uncounted=found.uncounted,
         )
 
     def _land(self, batch: BatchContents, landing: LandBatch, token: int) -> tuple[LandBatch, Landed]:

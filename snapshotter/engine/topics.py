@@ -24,7 +24,7 @@ from snapshotter.state.storage import Storage
 
 class Topics:
     """``config`` is the engine's, ``storage`` that of its state; ``spark`` is asked for the session when topics are
-    first needed. As a context manager it feeds topics, between the lock and its release."""
+    first needed. As a context manager it lets go of them, between the lock and its release."""
 
     def __init__(self, config: EngineConfig, storage: Storage, spark: Callable[[], SparkSession]) -> None:
         self.outbox: Outbox | None = None
@@ -36,13 +36,17 @@ class Topics:
         self.outbox = Outbox(spark, f"{config.state_location}/{FOLDER}", storage, config.topics.max_bytes)
 
     def __enter__(self) -> Self:
-        if self.outbox is not None:
+        return self
+
+    def feed(self) -> None:
+        """Feed topics from here on, until the context is left. Again it changes nothing. Raises what keeps the outbox
+        from being opened."""
+        if self.outbox is not None and self._delivery is None:
             spark, config = self._spark(), self._config
             pause = 0.0 if runs_here(spark.sparkContext.master or "") else config.delivery_seconds
             check = partial(check_session, spark)
             delivery = Delivery(self.outbox, KafkaSink(config), check, least_pause=pause)
             self._delivery = self._stack.enter_context(delivery)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -15,16 +15,18 @@ from typing import TypeVar
 import structlog
 
 from snapshotter.core.machine import Machine
+from snapshotter.core.values.outcome import Uncounted
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.sharding import ShardKeys, reading, rekeyed
 from snapshotter.core.values.suspension import TableUnusable
-from snapshotter.core.values.tasks import TaskProgress
+from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.incomplete import Incomplete, add, collection_of, incomplete
 from snapshotter.landing.stale_rows import stale_rows
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets.target import EventTarget
+from snapshotter.landing.uncounted import uncounted_in
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -36,14 +38,15 @@ Answer = TypeVar("Answer")
 class Survey:
     """``again``: ids to be read again, by collections. ``rekeyed``: collections to be read again because their shard
     key has changed. ``recorded``: tables that carry the batch already. ``landed_upto``: how far an earlier run's first
-    loads have landed. ``empty``: tables without rows, of those that a scan may begin in. ``faults``: of tables that
-    could not be asked."""
+    loads have landed. ``uncounted``: what READs have found that an earlier attempt at the batch has committed.
+    ``empty``: tables without rows, of those that a scan may begin in. ``faults``: of tables that could not be asked."""
 
     again: Incomplete
     shard_keys: ShardKeys
     rekeyed: tuple[SnapshotRequest, ...]
     recorded: frozenset[Namespace]
     landed_upto: Mapping[Namespace, str]
+    uncounted: Mapping[Namespace, tuple[Uncounted, ...]]
     empty: frozenset[Namespace]
     faults: tuple[TableUnusable, ...]
 
@@ -71,11 +74,13 @@ def survey(
     changed = questions.rekeyed(sharded, batch.trailer.end)
     recorded: frozenset[Namespace] = frozenset()
     landed_upto: Mapping[Namespace, str] = {}
+    uncounted: Mapping[Namespace, tuple[Uncounted, ...]] = {}
     if first:
         questions.marks()
         recorded, landed_upto = questions.recorded(), questions.landed_upto()
-    empty = questions.empty()
-    return Survey(again, sharded, changed, recorded, landed_upto, empty, tuple(questions.faults))
+        uncounted = questions.uncounted()
+    empty, faults = questions.empty(), tuple(questions.faults)
+    return Survey(again, sharded, changed, recorded, landed_upto, uncounted, empty, faults)
 
 
 @dataclass(slots=True)
@@ -124,6 +129,14 @@ class _Questions:
         reached = self._ask(loads, lambda namespace: self._landed_upto(loads[namespace]))
         return {namespace: key for namespace, key in reached if key is not None}
 
+    def uncounted(self) -> dict[Namespace, tuple[Uncounted, ...]]:
+        """Of the collections that may have had windows when the batch was tried."""
+        tasks = (task for request in self.machine.progress.requests for task in request.tasks)
+        begun = {
+            task.namespace for task in tasks if task.last is not None and task.state is not TaskState.DONE
+        }
+        return dict(self._ask(begun - self.machine.progress.left_out, self._uncounted))
+
     def empty(self) -> frozenset[Namespace]:
         return frozenset(n for n, empty in self._ask(self.machine.beginning(), self._is_empty) if empty)
 
@@ -155,6 +168,9 @@ class _Questions:
         if any(target.recorded([namespace], self.batch.batch_id) for target in self.told):
             return self.batch.batch_id
         return -1 if recorded is None else recorded
+
+    def _uncounted(self, namespace: Namespace) -> tuple[Uncounted, ...]:
+        return tuple(uncounted_in(self.tables.of(namespace).table.landings_of(self.batch.batch_id)))
 
     def _landed_upto(self, task: TaskProgress) -> str | None:
         opened = self.tables.of(task.namespace)

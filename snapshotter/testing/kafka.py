@@ -34,10 +34,12 @@ _SECONDS = 30.0
 
 
 class KafkaBroker:
-    """A running broker. It can be killed and started again, on its old port and data."""
+    """A running broker. It can be killed and started again, on its old port and data, which lie in ``folder``.
+    ``jars``: a broker's; ``settings``: further ones, by Kafka's names."""
 
-    def __init__(self, folder: Path, jars: Path) -> None:
+    def __init__(self, folder: Path, jars: Path, settings: Mapping[str, str] | None = None) -> None:
         self._folder = folder
+        self._given = dict(settings or {})
         self._classpath = f"{jars}/*"
         self._ports: tuple[int, int, int] = (0, 0, 0)
         self._process: GuardedProcess | None = None
@@ -165,7 +167,7 @@ class KafkaBroker:
 
     def _choose_ports(self) -> None:
         self._ports = (free_port(), free_port(), free_port())
-        settings = _settings(self._folder, *self._ports)
+        settings = {**_settings(self._folder, *self._ports), **self._given}
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
 
@@ -218,11 +220,11 @@ def _settings(folder: Path, port: int, secure: int, controller: int) -> dict[str
     }
 
 
-def start_kafka() -> KafkaBroker:
-    """Start a broker; returns when it serves. Raises KafkaUnavailableError, ServerStartError or TimeoutError, and
-    leaves nothing running then."""
+def start_kafka(settings: Mapping[str, str] | None = None) -> KafkaBroker:
+    """Start a broker, with these further ``settings`` by Kafka's names; returns when it serves. Raises
+    KafkaUnavailableError, ServerStartError or TimeoutError, and leaves nothing running then."""
     jars = kafka_jars()
-    broker = KafkaBroker(processes.temporary_folder("kafka"), jars)
+    broker = KafkaBroker(processes.temporary_folder("kafka"), jars, settings)
     try:
         broker.prepare()
         broker.start()

@@ -3,10 +3,10 @@
 __all__ = [
     "attempts",
     "changelog_table",
-    "comparison",
     "delta_log",
     "further_columns",
     "further_values",
+    "landed",
     "landing_errors",
     "last_landing",
     "local_checkpoints",

@@ -23,7 +23,7 @@ from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_schema import of_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -41,6 +41,13 @@ class Found:
     changed: int = 0
     unchanged: int = 0
     revived: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        return {"changed": self.changed, "unchanged": self.unchanged, "revived": self.revived}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, int]) -> Found:
+        return cls(value["changed"], value["unchanged"], value["revived"])
 
     @property
     def differing(self) -> int:

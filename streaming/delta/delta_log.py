@@ -11,6 +11,7 @@ whatever asks them does it within `active`.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -295,6 +296,12 @@ def merge_operation(jvm: Any) -> Any:
     new = [clause(jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
     clauses = (jvm.PythonUtils.toSeq(part) for part in (matched, new, []))
     return getattr(delta, "DeltaOperations$Merge")(none, none, none, none, *clauses)
+
+
+def metadata_text(said: Mapping[str, Any]) -> str:
+    """A commit's ``userMetadata`` that says this (JSON values)."""
+    # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
+    return json.dumps(said, separators=(",", ":")).replace("$", "\\u0024")
 
 
 @contextmanager

@@ -9,12 +9,14 @@ proven distinct. `tests/conformance/test_row_writers.py` holds both to the contr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from streaming.delta.comparison import Found, Reads
+from streaming.delta.comparison import NOTHING_FOUND, Found, Reads
+from streaming.delta.delta_log import metadata_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,11 +61,17 @@ NOTHING_KNOWN = Known()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the commit records: the application's batch, and what its ``userMetadata`` says."""
+    """What the commit records: the application's batch, and what its ``userMetadata`` says, a JSON object."""
 
     app_id: str
     batch_id: int
     user_metadata: str
+
+    def said(self, found: Found) -> str:
+        """The same with what READs have ``found``, which is known only once they were held against the table."""
+        if found == NOTHING_FOUND:
+            return self.user_metadata
+        return metadata_text({**json.loads(self.user_metadata), "found": found.to_json()})
 
 
 @dataclass(frozen=True, slots=True)

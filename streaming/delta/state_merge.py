@@ -143,7 +143,8 @@ class DeltaMerge:
         rows, found, free = self._rows_of(source)
         if rows is None:  # a MERGE of nothing would leave an empty file behind
             free()
-            record(self.session, self.path, batch.app_id, batch.batch_id)
+            with configured(self.session, {USER_METADATA: batch.said(found)}):
+                record(self.session, self.path, batch.app_id, batch.batch_id)
             return found
         rows = guarded(rows, ranges, distinct=known.distinct)
         if known.few and not known.large and self.how == "merge":
@@ -153,6 +154,7 @@ class DeltaMerge:
             _MATERIALIZE: "none" if known.held else "auto",
             DELETION_VECTORS: str(self.vectors).lower(),
             _CODEGEN: "NO_CODEGEN" if few else "FALLBACK",
+            USER_METADATA: batch.said(found),
         }
         builder = DeltaTable.forPath(self.session, self.path).alias("t").merge(rows.alias("s"), condition)
         deletes = F.col(f"s.{OP}") == "d"

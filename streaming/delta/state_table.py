@@ -23,7 +23,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
@@ -35,10 +35,11 @@ from streaming.column_names import CLUSTER_TIME, KEY, Path
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
-from streaming.delta.comparison import NOTHING_FOUND, Found, Reads
-from streaming.delta.delta_log import Commit, Snapshot, TableLog, active
+from streaming.delta.comparison import Found, Reads
+from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.further_values import Further, ddl, live, with_fields
+from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.new_files import NewFile, discard_files, leftovers
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
@@ -80,23 +81,6 @@ def _in_session(method: Callable[Concatenate[StateTable, P], T]) -> Callable[Con
             return method(table, *args, **kwargs)
 
     return cast("Callable[Concatenate[StateTable, P], T]", within)
-
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """What a landing did. ``wrote`` is False when the table records this batch, or a later one, already.
-
-    ``source_rows`` are the rows it was given, whatever became of them, without READs that equal their rows: these are
-    counted in what the READs have ``found``.
-    """
-
-    wrote: bool
-    version: int
-    source_rows: int = 0
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    found: Found = NOTHING_FOUND
 
 
 class StateTable:
@@ -242,6 +226,17 @@ class StateTable:
         newest = self._log.newest()
         return None if newest is None else newest.recorded(self.app_id)
 
+    @_in_session
+    def landings_of(self, batch_id: int) -> list[tuple[Mapping[str, Any], Landed]]:
+        """What the commits of batch ``batch_id`` say, as `land` was given it, and what each did; none where another
+        batch is the newest that is recorded."""
+        newest = self._log.newest()
+        if newest is None:
+            return []
+        parts = [i for i in (self.app_id, f"{self.app_id}{PART_READS}") if newest.recorded(i) == batch_id]
+        marks = self._guard.landings(parts, batch_id, newest.version, _WRITES)
+        return [(mark["metadata"], Landed.of(commit, mark.get("found"))) for mark, commit in marks]
+
     def version(self) -> int:
         """The table's newest version. Raises `LandingError` when there is no table."""
         return self._existing().version
@@ -348,7 +343,7 @@ class StateTable:
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
             )
-        return replace(_landed(commit), found=found[0])
+        return replace(Landed.of(commit), found=found[0])  # what it says of them is the same
 
     def _write(self, landing: Landing, *, tried: bool) -> Found:
         """Write rows as they fit the table of this moment."""
@@ -429,17 +424,3 @@ class StateTable:
             )
         plan: TablePlan = self.layout.plan_from_json(text)
         return plan
-
-
-def _landed(commit: Commit) -> Landed:
-    if commit.operation == "MERGE":
-        return Landed(
-            True,
-            commit.version,
-            commit.count("numSourceRows"),
-            commit.count("numTargetRowsInserted"),
-            commit.count("numTargetRowsUpdated"),
-            commit.count("numTargetRowsDeleted"),
-        )
-    written = commit.count("numOutputRows")
-    return Landed(True, commit.version, written, inserted=written)

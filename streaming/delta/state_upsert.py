@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, matched
+from streaming.delta.delta_log import USER_METADATA, configured
 from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import guarded, ranges_of
 from streaming.delta.transaction import PLACE, Removed, Transaction
@@ -70,7 +71,13 @@ class Upsert:
     def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
         work = partial(
-            _upsert, source=source, batch_id=batch.batch_id, added=self.added, soft=self.soft, new=self.new
+            _upsert,
+            self.session,
+            source=source,
+            batch=batch,
+            added=self.added,
+            soft=self.soft,
+            new=self.new,
         )
         return self._in_transaction(batch, work)
 
@@ -94,9 +101,10 @@ class Upsert:
 
 
 def _upsert(
+    session: SparkSession,
     transaction: Transaction,
     source: Source,
-    batch_id: int,
+    batch: Batch,
     added: DataFrame | None,
     soft: SoftDeletes | None,
     new: Sequence[NewFile] | None,
@@ -142,8 +150,10 @@ def _upsert(
         "numTargetDeletionVectorsAdded": removed.vectors,
         "numTargetDeletionVectorsUpdated": removed.other_vectors,
     }
-    transaction.commit(batch_id, figures)
-    return NOTHING_FOUND if matches is None else matches.found
+    found = NOTHING_FOUND if matches is None else matches.found
+    with configured(session, {USER_METADATA: batch.said(found)}):
+        transaction.commit(batch.batch_id, figures)
+    return found
 
 
 def _to_write(source: Source, matches: Matches | None) -> DataFrame | None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from streaming.delta.attempts import attempts
-from streaming.delta.delta_log import Commit, Snapshot, TableLog
+from streaming.delta.delta_log import Commit, Snapshot, TableLog, metadata_text
 from streaming.delta.landing_errors import TableAltered, TableOwned
 from streaming.delta.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
 from streaming.namespaces import Namespace
@@ -111,8 +111,7 @@ class TableGuard:
         """The ``userMetadata`` of a landing's commit, batch ``batch_id`` of ``app_id``, by whose ``token`` it is found
         again. ``metadata``: JSON values of the caller's."""
         said = {"landing": token, "app_id": app_id, "batch": batch_id, "metadata": metadata}
-        # Spark substitutes ${...} in settings, which is where a MERGE takes its metadata from.
-        return json.dumps({**self.mark(), **said}, separators=(",", ":")).replace("$", "\\u0024")
+        return metadata_text({**self.mark(), **said})
 
     def landing(self, token: str, before: int, upto: int, operations: Collection[str]) -> Commit | None:
         """The landing's commit with this ``token``, behind the version ``before`` and up to ``upto``: it is of one of
@@ -122,6 +121,22 @@ class TableGuard:
             if mark is not None and mark["landing"] == token and commit.operation in operations:
                 return commit
         return None
+
+    def landings(
+        self, app_ids: Collection[str], batch_id: int, newest: int, operations: Collection[str]
+    ) -> Iterator[tuple[Mapping[str, Any], Commit]]:
+        """The landings of batch ``batch_id`` under ``app_ids``, each with its mark: of these ``operations``, in the
+        version ``newest`` and before it. Each application is known to have recorded the batch as its newest."""
+        left = set(app_ids)
+        for commit in self._log.commits_down(newest) if left else ():
+            mark = landing_mark(commit)
+            if mark is None or mark["app_id"] not in left or commit.operation not in operations:
+                continue
+            left.discard(mark["app_id"])
+            if mark["batch"] == batch_id:
+                yield mark, commit
+            if not left:
+                return
 
     def _must_take(self, table: Snapshot) -> bool:
         """Whether the table must still be made this engine's, and may be; False where it is. Raises `TableOwned`."""

@@ -98,7 +98,7 @@ def landed(engine: EngineProcess, collection: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.guard
 @pytest.mark.parametrize("count", [200, pytest.param(20_000, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("way", ["stream", "backfill"])
+@pytest.mark.parametrize("way", ["stream", pytest.param("backfill", marks=pytest.mark.thorough)])
 def test_documents_of_a_megabyte(
     server: MongoDeployment,
     store: MongoClient[dict[str, Any]],
@@ -120,7 +120,7 @@ def test_documents_of_a_megabyte(
 
 @pytest.mark.guard
 @pytest.mark.parametrize("times", [2_000, pytest.param(20_000, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("update_type", ["lookup", "post_image"])
+@pytest.mark.parametrize("update_type", ["lookup", pytest.param("post_image", marks=pytest.mark.thorough)])
 def test_a_hot_document(
     server: MongoDeployment,
     store: MongoClient[dict[str, Any]],

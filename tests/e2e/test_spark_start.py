@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
+from snapshotter.configuration.settings import Settings
 from snapshotter.errors import EXIT_OK
+from snapshotter.reporting.status import STATUS_FILE, EngineState, Status
+from snapshotter.testing.processes import GuardedProcess, wait_until
 from tests.support.engine_process import EngineProcess
 from tests.support.tables import rows
 
@@ -48,3 +55,63 @@ def test_a_spark_that_does_not_start_is_named(
         engine = EngineProcess(tmp_path, right)
         assert engine.start("--once").wait() == EXIT_OK
         assert [row["_id"] for row in rows(engine.table(database, "orders"))] in ([1], ["1"])
+
+
+_RESTARTING = """
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from snapshotter.configuration.patience import RestartPolicy
+from snapshotter.configuration.settings import Settings
+from snapshotter.engine import assembly
+from snapshotter.engine.engine import Engine
+settings = Settings.load(Path(sys.argv[1]))
+policy = RestartPolicy(enabled=True, most=None, minute_ms=1_000)
+config = replace(assembly.engine_config(settings), restart_policy=policy)
+engine = Engine(partial(assembly.spark_session, settings), config)
+engine.run(once=True)
+engine.session.stop()
+"""
+"""An engine that restarts by itself, and whose minutes are seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.guard
+def test_a_spark_whose_port_is_taken_is_started_again(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """Broken, with the condition and the time of the next attempt, before any run has begun; once the port is free the
+    engine starts in the same process, and reads what is there."""
+    mongo_client[database]["orders"].insert_one({"_id": 1})
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        options = {
+            "mongodb.connection.string": mongo_uri,
+            "database.include.list": database,
+            "delta.warehouse": str(tmp_path / "warehouse"),
+            "spark.master": "local[2]",
+            "spark.driver.memory": "1g",
+            "spark.driver.port": str(taken.getsockname()[1]),
+            "spark.port.maxRetries": "0",
+        }
+        file, log = tmp_path / "engine.json", tmp_path / "engine.log"
+        file.write_text(json.dumps({"name": "port", "config": options}))
+        place = Path(Settings.load(file).state_location()) / STATUS_FILE
+        command = [sys.executable, "-c", _RESTARTING, str(file)]
+        process = GuardedProcess(command, folder=tmp_path / "scratch", output=log, env={**os.environ})
+
+        def waits() -> Status | None:
+            assert process.alive, process.tail(60)
+            found = Status.from_json(place.read_text()) if place.exists() else None
+            return found if found and found.restarts and found.restarts.next_at else None
+
+        found = wait_until(waits, "a status that says when it starts again", seconds=120)
+        assert (found.state, found.health) == (EngineState.FAILED, "Broken")
+        assert found.error is not None
+        assert (found.error.failure, found.error.condition) == ("resource", "ports-taken")
+    wait_until(lambda: not process.alive, "the engine to have caught up", seconds=240)
+    assert process.exit_code == EXIT_OK, process.tail(60)
+    table = tmp_path / "warehouse" / "state" / database / "orders"
+    assert [row["_id"] for row in rows(table)] in ([1], ["1"])

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
+from pymongo.errors import AutoReconnect
 
 from snapshotter.api import Snapshotter
+from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.landing.targets import state_tables
+from snapshotter.landing.targets.target import LandedCollection
+from snapshotter.state.progress_store import ProgressStore
 from tests.support.engines import SECONDS, Lab, lab, limits
 
 __all__ = ["lab"]
@@ -99,3 +104,50 @@ def test_what_somebody_has_altered_is_found_and_repaired(lab: Lab) -> None:
         assert report(task) == {"inserted": 2, "changed": 4, "deleted": 2, "unchanged": 23}
         engine.catch_up(SECONDS)
     lab.assert_equal("orders")
+
+
+def test_what_was_found_before_a_crash_is_in_the_report(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run ends with one of two tables committed, two more between the commits of a batch and its save. What each of
+    them has repaired is counted, once, though its chunks are read again and then equal their rows."""
+    lab.with_options("insert_insert", snapshot__mode="initial", retriable__restart__connector__wait__ms=1)
+    lab.tune = limits(chunk_docs=8, windows=2)
+    names = ("a", "b")
+    for name in names:
+        lab.collection(name).insert_many([{"_id": n, "v": n} for n in range(30)])
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        engine.catch_up(SECONDS)
+    for name in names:
+        table = f"delta.`{lab.table(name)}`"
+        lab.spark.sql(f"UPDATE {table} SET v = -1 WHERE _id IN (0, 1, 9, 28)")
+        lab.spark.sql(f"DELETE FROM {table} WHERE _id IN (2, 10, 29)")
+        extra = "SELECT * EXCEPT (_key), concat(_key, 'x') _key"
+        lab.spark.sql(f"INSERT INTO {table} BY NAME {extra} FROM {table} WHERE _id IN (3, 11)")
+    land, save = state_tables.land_table, ProgressStore.save
+    ended: list[str] = []
+
+    def land_table(spark: Any, opened: Any, batch: Any, identity: Any, **how: Any) -> LandedCollection:
+        if batch.closings and batch.namespace.collection == "b" and not ended:
+            ended.append("between two commits")
+            raise AutoReconnect("the network, just before the commit")
+        return land(spark, opened, batch, identity, **how)
+
+    def before_save(store: ProgressStore, progress: Progress) -> None:
+        repair, newest = progress.request("repair"), store.newest()
+        known = newest.request("repair") if newest is not None else None
+        chunks = [sum(t.chunks for t in request.tasks) if request else 0 for request in (known, repair)]
+        if chunks[0] < chunks[1] and len(ended) < 3:
+            ended.append("before the save")
+            raise AutoReconnect("the network, just before the save")
+        save(store, progress)
+
+    monkeypatch.setattr(state_tables, "land_table", land_table)
+    monkeypatch.setattr(ProgressStore, "save", before_save)
+    with lab.running() as engine:
+        lab.signal("execute-snapshot", "repair", data__collections=[*map(lab.name, names)], reconcile=True)
+        tasks = engine.wait("repair", SECONDS).tasks
+        engine.catch_up(SECONDS)
+    assert len(ended) == 3
+    found = {"inserted": 3, "changed": 4, "deleted": 2, "unchanged": 23}
+    assert [report(task) for task in tasks] == [found, found]
+    lab.assert_equal(*names)

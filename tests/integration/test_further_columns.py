@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.delta.comparison import Found
 from streaming.delta.further_columns import FurtherColumn, FurtherColumns, Holds
+from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError
 from streaming.delta.row_writer import Known
-from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.state_table import StateTable
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError
 from streaming.delta.row_writer import NOTHING_KNOWN, Known
 from streaming.delta.state_merge import ranges_of
-from streaming.delta.state_table import Landed
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.plan import Array, Column, Scalar, Struct, TablePlan
 from streaming.namespaces import Namespace

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import TableOwned
 from streaming.delta.row_writer import Known
-from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace

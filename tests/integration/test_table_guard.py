@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streaming.delta.delta_log import active
+from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import TableAltered, TableOwned
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import append
-from streaming.delta.state_table import Landed, StateTable
+from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Alteration, Owner, TableMark
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace

@@ -14,6 +14,7 @@ first, a blocking one alone; what operators decided holds in every run from its 
 then; a request exists once
 O9 nothing lands in a table that others have changed, or own, before the collection was suspended and its restoring
 read has begun; nothing but that read has windows in it; a batch leaves out what its saved progress says is suspended
+O10 what a request says that it has found is no less than what its READs have changed in the tables, in whatever lives
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from streaming.namespaces import Namespace
 from tests.support.commit_rule import CommitRow, Read
 
 from .decisions import Violation
+from .report_oracles import ReportOracles
 from .source import Collection as Documents
 from .source import when
-from .table_oracles import TableOracles
 
 if TYPE_CHECKING:
     from .process import Process
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Oracles", "Violation"]
 
 
-class Oracles(TableOracles):
+class Oracles(ReportOracles):
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
@@ -336,6 +337,7 @@ class Oracles(TableOracles):
                 if back or (by_key if old.keys else frontier[0] > frontier[1]):
                     raise Violation("O6", f"went back from {old} to {new}")
         self.only_what_was_stopped_is(saved)
+        self.reports_tell(saved)
         self.durable = saved
         self.over.update({r.id: r for r in saved.requests if r.ended})
 

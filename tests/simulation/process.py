@@ -18,6 +18,7 @@ from snapshotter.core.values import namespace_changes
 from snapshotter.core.values.chunks import KeyList
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.namespace_changes import NamespaceChange
+from snapshotter.core.values.outcome import Uncounted
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.window import WatermarkObservation, Window, WindowId
 from streaming.delta.table_identity import TableMark
@@ -27,7 +28,7 @@ from tests.support.commit_rule import Read, Reconciling, StreamedEvent, commit_r
 
 from .joining import begin
 from .reading import Job, Reading, bound
-from .sink import all_new, outcome_of
+from .sink import all_new, outcome_of, said_of
 from .source import at, when
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ class Process(Reading):
                 held = [k for k in self.world.tables[task.namespace].rows if after < k <= task.last.key]
                 if held:
                     landed_upto[task.namespace] = max(held)
+        uncounted = self.uncounted(batch_id) if self.first else {}
         self.first = False
         changed = namespace_changes.resolve(changes, self.captured.__contains__)
         return events, inp.BatchArrived(
@@ -241,7 +243,14 @@ class Process(Reading):
             requests=changed.requests,
             streams=bool(events),
             streamed=frozenset(events),
+            uncounted=uncounted,
         )
+
+    def uncounted(self, batch_id: int) -> dict[Namespace, tuple[Uncounted, ...]]:
+        """What an earlier attempt at this batch has found, by what the tables say."""
+        assert self.machine is not None
+        asked = self.world.tables.keys() - self.machine.progress.left_out
+        return {namespace: self.world.tables[namespace].uncounted(batch_id) for namespace in asked}
 
     def observations(self, start: int, end: int) -> list[WatermarkObservation]:
         return [
@@ -282,25 +291,28 @@ class Process(Reading):
         held = self.world.tables[namespace].rows if not truncated else {}
         appends = all_new(closings) and not truncated
         rows = commit_rows(batch, kept, reads, table=held, reconciling=reconciling, proven_new=appends)
+        outcomes = {
+            w: outcome_of(rows, w.number, len(self.buffers[w]), held)
+            for w in (c.window.id for c in closings)
+            if w in self.buffers
+        }
         new = {key: row for key, row in rows.items() if appends and isinstance(row, Read)}
         oracles, table = self.world.oracles, self.world.tables[namespace]
         oracles.may_land(namespace, landing)
         oracles.committing(namespace, landing, closings, self.buffers, rows, appended=new.keys())
         first = {key: row for key, row in rows.items() if key not in new}
-        landed = False
+        said, landed = said_of(closings, outcomes), False
         if first or truncated:
-            landed = table.commit(landing.batch_id, first, replaces=truncated)
+            landed = table.commit(landing.batch_id, first, () if new else said, replaces=truncated)
             if landed and new:
                 oracles.landed(namespace, landing, closings=())
                 yield f"append {namespace}"
         if new and not self.dead:
-            landed = table.append(landing.batch_id, new, behind=bool(first)) or landed
+            landed = table.append(landing.batch_id, new, said, behind=bool(first)) or landed
         if landed and not self.dead:
             oracles.landed(namespace, landing, closings=landing.closings)
-        return {
-            c.window.id: outcome_of(rows, c.window.id.number, len(self.buffers[c.window.id]))
-            for c in closings
-        }
+            oracles.found(namespace, said)
+        return outcomes
 
     # What the machine asks for
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
+from snapshotter.core.values.chunks import end_of
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.effects import Closing
-from snapshotter.core.values.outcome import Outcome
+from snapshotter.core.values.outcome import Outcome, Uncounted
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
+from snapshotter.core.values.window import WindowId
 from streaming.delta.table_identity import TableMark, Version, altered
 from tests.support.commit_rule import CommitRow, Missing, Read
 
@@ -29,7 +31,8 @@ class Table:
     """One state table. ``recorded`` is the batch of its last commit (txnVersion), ``appended`` of the last one behind
     another, which has an application id of its own. ``number`` stands for Delta's id of it; ``log`` are its commits,
     ``ids`` theirs by version, and ``owner`` is the engine that may write to it. ``commits`` counts all that there ever
-    were, and ``backup`` is the table as it was before the newest landing."""
+    were, and ``backup`` is the table as it was before the newest landing. ``said``: what the newest landing's commits
+    say of the READs in them, and of which batch they are."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     recorded: int = -1
@@ -42,8 +45,11 @@ class Table:
     ids: dict[int, str] = field(default_factory=dict)
     commits: int = 0
     backup: Table | None = None
+    said: tuple[int, tuple[Uncounted, ...]] = (-1, ())
 
-    def commit(self, batch_id: int, rows: dict[str, CommitRow], *, replaces: bool) -> bool:
+    def commit(
+        self, batch_id: int, rows: dict[str, CommitRow], said: tuple[Uncounted, ...], *, replaces: bool
+    ) -> bool:
         """Atomic; skipped without a word if the table already records the batch. With ``replaces`` nothing else
         stays."""
         if self.recorded >= batch_id:
@@ -52,10 +58,12 @@ class Table:
         if replaces:
             self.rows.clear()
         self._put(rows)
-        self.recorded = batch_id
+        self.recorded, self.said = batch_id, (batch_id, said)
         return True
 
-    def append(self, batch_id: int, rows: dict[str, CommitRow], *, behind: bool) -> bool:
+    def append(
+        self, batch_id: int, rows: dict[str, CommitRow], said: tuple[Uncounted, ...], *, behind: bool
+    ) -> bool:
         """Atomic; ``behind`` the batch's first commit, or itself the only one."""
         if batch_id <= (self.appended if behind else self.recorded):
             return False
@@ -65,7 +73,12 @@ class Table:
             self.appended = batch_id
         else:
             self.recorded = batch_id
+        self.said = batch_id, said
         return True
+
+    def uncounted(self, batch_id: int) -> tuple[Uncounted, ...]:
+        """What the commits of this batch say of their READs."""
+        return self.said[1] if self.said[0] == batch_id else ()
 
     def _put(self, rows: dict[str, CommitRow]) -> None:
         if self.log:
@@ -95,6 +108,7 @@ class Table:
         """Somebody deletes its folder; what is made in its place is another table."""
         self.rows, self.log, self.ids, self.backup = {}, [], {}, None
         self.recorded = self.appended = -1
+        self.said = -1, ()
         self.version, self.number, self.there = 0, self.number + 1, False
 
     def put_back(self) -> None:
@@ -103,6 +117,7 @@ class Table:
         assert copy is not None
         self.rows, self.recorded, self.appended = copy.rows, copy.recorded, copy.appended
         self.version, self.log, self.ids, self.backup = copy.version, copy.log, copy.ids, None
+        self.said = copy.said
 
     def alter(self, rows: dict[str, Row]) -> None:
         """Somebody else's statement leaves these rows."""
@@ -182,11 +197,22 @@ class Durable:
         return Progress.from_json(json.loads(self.saved[max(known)])) if known else Progress()
 
 
-def outcome_of(rows: dict[str, CommitRow], window: int, read: int) -> Outcome:
-    """Of a window that has read so many documents, when these rows are committed."""
-    kept = sum(isinstance(row, Read) and row.window == window for row in rows.values())
+def outcome_of(rows: dict[str, CommitRow], window: int, read: int, held: dict[str, Row]) -> Outcome:
+    """Of a window that has read so many documents, when these rows are committed to a table that has held others."""
+    kept = {key: row for key, row in rows.items() if isinstance(row, Read) and row.window == window}
     missing = sum(isinstance(row, Missing) and row.window == window for row in rows.values())
-    return Outcome(kept=kept, superseded=read - kept, deleted=missing)
+    equal = sum(key in held and held[key].doc == row.content for key, row in kept.items())
+    known = sum(key in held for key in kept)
+    return Outcome(len(kept), read - len(kept), missing, known - equal, equal)
+
+
+def said_of(closings: list[Closing], outcomes: dict[WindowId, Outcome]) -> tuple[Uncounted, ...]:
+    """What a commit says of the READs of these windows."""
+    return tuple(
+        Uncounted(closing.window.request_id, outcomes[closing.window.id], upto)
+        for closing in closings
+        if closing.window.request_id is not None and (upto := end_of(closing.window.target)) is not None
+    )
 
 
 def all_new(closings: list[Closing]) -> bool:

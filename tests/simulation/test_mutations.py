@@ -12,6 +12,7 @@ from . import (
     mutations_of_blocking,
     mutations_of_control,
     mutations_of_namespaces,
+    mutations_of_reports,
     mutations_of_rereads,
     mutations_of_tables,
 )
@@ -26,6 +27,7 @@ _PLANTED_ELSEWHERE = (
     mutations_of_namespaces,
     mutations_of_tables,
     mutations_of_rereads,
+    mutations_of_reports,
 )
 _WORLDS_MAX = 120
 _NO_OPERATORS = {"parts": 0.0, "urgent": 0.0, "pauses": 0.0, "stops": 0.0, "again": 0.0, "blocking": 0.0}
@@ -76,6 +78,7 @@ def test_every_rule_that_the_core_keeps_is_broken_once() -> None:
         "9",
         "11",
         "12",
+        "60",
         "control",
         "blocking",
         "suspended",

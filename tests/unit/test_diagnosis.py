@@ -130,6 +130,15 @@ FETCH_FAILED = (
         (MemoryError(), "resource", "memory-short", 4),
         (
             RuntimeError(
+                "java.net.BindException: bind(..) failed with error(-98): Address already in use: Service "
+                "'sparkDriver' failed after 0 retries (starting from 58407)!"
+            ),
+            "resource",
+            "ports-taken",
+            4,
+        ),
+        (
+            RuntimeError(
                 f"{STAGE}ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: worker lost"
             ),
             "resource",

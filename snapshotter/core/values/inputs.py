@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.gaps import Gap
 from snapshotter.core.values.namespace_changes import Truncation
-from snapshotter.core.values.outcome import Outcome
+from snapshotter.core.values.outcome import Outcome, Uncounted
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.sharding import ShardKeys
 from snapshotter.core.values.window import WatermarkObservation, WindowId
@@ -116,7 +116,8 @@ class BatchArrived:
     table holds. ``behind``: the batch ends far behind the head of the stream.
     ``truncated``: collections that were dropped, renamed away or replaced. ``requests``: collections that a
     rename brought, or whose shard key has changed, to be read again. ``streams``: it has changes of captured
-    collections, these are ``streamed``. ``shard_keys``: of all collections, as they are now.
+    collections, these are ``streamed``. ``shard_keys``: of all collections, as they are now. ``uncounted``: what tables
+    say of READs that an earlier attempt at this batch has committed in them.
     """
 
     batch_id: int
@@ -133,6 +134,7 @@ class BatchArrived:
     streams: bool = False
     streamed: frozenset[Namespace] = frozenset()
     shard_keys: ShardKeys = field(default_factory=dict)
+    uncounted: Mapping[Namespace, tuple[Uncounted, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ Everything that moves it forward is a named transition that refuses an impossibl
 Invariants
 - ``frontier`` is the end of the last chunk whose rows are visible; a restart goes on right after it.
 - A task ends on ids seen (the chunk that ends at ``last``), never on rows kept.
+- What differed is counted however often its chunk is read: only READs that differ from nothing are left out as ones
+  that were counted before a crash.
 
 Pure: standard library only.
 """
@@ -17,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from snapshotter.core.values.chunks import Bound, KeyRange
-from snapshotter.core.values.outcome import Outcome
+from snapshotter.core.values.outcome import Outcome, Uncounted
 from snapshotter.core.values.requests import Wanted
 from snapshotter.core.values.states import Steps
 from streaming.namespaces import Namespace
@@ -61,6 +63,8 @@ class TaskProgress:
     source.
     ``superseded`` are READs, saved as ``dropped``. Of the ``rows``, which are READs that were not superseded,
     ``changed`` ones took the place of another row, and ``unchanged`` ones equal the row that was there.
+    ``repeats``: so many of the READs counted come again, for a crash took the frontier that they had moved: behind the
+    frontier, and up to the key ``repeats_upto``.
     """
 
     namespace: Namespace
@@ -84,6 +88,8 @@ class TaskProgress:
     rewrite: bool = False
     changed: int = 0
     unchanged: int = 0
+    repeats: int = 0
+    repeats_upto: str | None = None
 
     @classmethod
     def of(cls, wanted: Wanted) -> TaskProgress:
@@ -155,20 +161,36 @@ class TaskProgress:
             raise ValueError(
                 f"{self.namespace}: the frontier would go back from {self.frontier.key!r} to {upto.key!r}"
             )
+        told = self._counting(outcome)
+        if not ordered or self.repeats_upto is None or self.repeats_upto <= upto.key:
+            told = replace(told, repeats=0, repeats_upto=None)
+        return replace(told, state=state, frontier=upto, chunks=self.chunks + 1)
+
+    def counting(self, found: Uncounted) -> TaskProgress:
+        """With what a commit has found, but for READs that were counted already. Its chunks are read again, by a run
+        that does not know their windows; the task may have ended since."""
+        told, outcome = self._counting(found.outcome), found.outcome
+        upto = max(self.repeats_upto or "", found.upto.key)
+        return replace(told, repeats=told.repeats + outcome.kept + outcome.superseded, repeats_upto=upto)
+
+    def _counting(self, outcome: Outcome) -> TaskProgress:
+        """With this outcome, less what is taken for READs that come again. These equal their rows, or were superseded
+        since; where all is written whatever the rows hold, each of them has changed its row once more."""
+        equal = min(self.repeats, outcome.unchanged)
+        changed = min(self.repeats - equal, outcome.changed) if self.rewrite else 0
+        superseded = min(self.repeats - equal - changed, outcome.superseded)
         return replace(
             self,
-            state=state,
-            frontier=upto,
-            chunks=self.chunks + 1,
-            rows=self.rows + outcome.kept,
-            superseded=self.superseded + outcome.superseded,
+            rows=self.rows + outcome.kept - equal - changed,
+            superseded=self.superseded + outcome.superseded - superseded,
             deleted=self.deleted + outcome.deleted,
-            changed=self.changed + outcome.changed,
-            unchanged=self.unchanged + outcome.unchanged,
+            changed=self.changed + outcome.changed - changed,
+            unchanged=self.unchanged + outcome.unchanged - equal,
+            repeats=self.repeats - equal - changed - superseded,
         )
 
     def finished(self) -> TaskProgress:
-        return replace(self, state=self._after("finished", TaskState.DONE))
+        return replace(self, state=self._after("finished", TaskState.DONE), repeats=0, repeats_upto=None)
 
     def failed(self, error: str) -> TaskProgress:
         return replace(self, state=self._after("failed", TaskState.FAILED), error=error)
@@ -208,6 +230,8 @@ class TaskProgress:
             yield f"{names} with a frontier {self.frontier.key!r} behind its end {self.last.key!r}"
         if (self.error is not None) != (self.state is TaskState.FAILED):
             yield f"{names} with the error {self.error!r}"
+        if self.repeats and self.repeats_upto is None:
+            yield f"{names} with {self.repeats} READs that come again, and no end of them"
         if self.first_load and not self.whole:
             yield f"{names} as a first load that leaves something out"
 
@@ -234,6 +258,8 @@ class TaskProgress:
             "rewrite": self.rewrite,
             "changed": self.changed,
             "unchanged": self.unchanged,
+            "repeats": self.repeats,
+            "repeats_upto": self.repeats_upto,
         }
 
     @classmethod

@@ -45,14 +45,15 @@ from snapshotter.landing.targets.read_files import check_files, files_to_add, of
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
+from snapshotter.landing.uncounted import SAID, outcomes, reading_of, said_of
 from snapshotter.reading.read_buffer import Trailer, distinct
-from streaming.delta.comparison import NOTHING_FOUND, Found
+from streaming.delta.landed import Landed
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import NewFile
 from streaming.delta.row_writer import Known
-from streaming.delta.state_table import Landed
 from streaming.keys.ranges import Range, cover
 
+NONE_DELETED: Mapping[WindowId, int] = {}
 _SPANS = 4_096
 _FILE_ROWS_MIN, _FILE_ROWS_MAX = 20_000, 250_000
 
@@ -199,19 +200,18 @@ def _commit(
     compared = reads if batch.truncated is None else None
     source = [frame for frame in (events, None if compared is not None else reads) if frame is not None]
     trailers, spans = _trailers(batch), _spans_read(batch)
-    added = sum(c.window.rows for c in batch.closings)
-    kept_rows = -landed.events
+    added, beside = sum(c.window.rows for c in batch.closings), landed.events
+    deleted: Mapping[WindowId, int] = {}
     if missing is not None:
         source.append(missing.rows(opened.table.layout, opened.known_plan()))
         spans += missing.spans
         added += missing.total
-        kept_rows -= missing.total
+        beside += missing.total
+        deleted = missing.counts
     known = _known(landed, added, trailers, missing=missing.total if missing is not None else 0)
-    done = _merge(opened, batch, identity, source, spans, known, landed, reads=compared)
-    landed.wrote = done.wrote
-    kept_rows += done.source_rows + done.found.unchanged
-    _share_out(batch, kept_rows, landed, missing.counts if missing is not None else {}, done.found)
-    return landed
+    said = said_of(batch.closings, deleted, beside)
+    done = _merge(opened, batch, identity, source, spans, known, landed, said, reads=compared)
+    return _noting(batch, landed, done, beside, deleted)
 
 
 def _append(
@@ -226,23 +226,20 @@ def _append(
     commits the table then lacks READs of ranges that a first load has not reached yet, and nothing else."""
     known = _known(landed, 0, [])
     if events is not None and opened.table.takes_added(known):
-        done = _merge(opened, batch, identity, [events], [], known, landed, added=reads)
-        landed.wrote = done.wrote
-        _share_out(batch, done.source_rows - landed.events, landed, {})
-        return landed
+        said = said_of(batch.closings, {}, landed.events)
+        done = _merge(opened, batch, identity, [events], [], known, landed, said, added=reads)
+        return _noting(batch, landed, done, landed.events)
     if events is not None:
-        _merge(opened, batch, identity, [events], [], known, landed, windows=False)
+        _merge(opened, batch, identity, [events], [], known, landed, None)
     done = opened.table.land(
         reads,
         batch_id=identity.batch_id,
-        metadata=_metadata(batch, identity),
+        metadata=_metadata(batch, identity, said_of(batch.closings, {}, 0)),
         how="append",
         key_ranges=cover(_spans_read(batch)),
         part="batch" if events is None else "reads",
     )
-    landed.wrote = done.wrote
-    _share_out(batch, done.source_rows, landed, {})
-    return landed
+    return _noting(batch, landed, done, 0)
 
 
 def _add(
@@ -253,29 +250,26 @@ def _add(
     files: Mapping[WindowId, Sequence[NewFile]],
     landed: LandedCollection,
 ) -> LandedCollection:
-    """As `_append`, of READs that lie in the table's folder as ``files``."""
-    known, whole = _known(landed, 0, []), [file for some in files.values() for file in some]
-    whole = [file for file in whole if file.visible]
+    """As `_append`, of READs that lie in the table's folder as ``files``. How many of each window are seen is known."""
+    known, whole = _known(landed, 0, []), [file for some in files.values() for file in some if file.visible]
+    seen = {window: sum(file.visible for file in some) for window, some in files.items()}
     offer(batch, whole)
     if events is not None and opened.table.takes_added(known):
-        done = _merge(opened, batch, identity, [events], [], known, landed, new=whole)
-    else:
-        if events is not None:
-            _merge(opened, batch, identity, [events], [], known, landed, windows=False)
-        done = opened.table.land(
-            None,
-            batch_id=identity.batch_id,
-            metadata=_metadata(batch, identity),
-            how="append",
-            key_ranges=cover(_spans_read(batch)),
-            part="batch" if events is None else "reads",
-            new=whole,
-        )
-    landed.wrote = done.wrote
-    for closing in batch.closings:
-        seen = sum(file.visible for file in files.get(closing.window.id, ()))
-        landed.outcomes[closing.window.id] = Outcome(seen, closing.window.rows - seen)
-    return landed
+        said = said_of(batch.closings, {}, landed.events, seen)
+        done = _merge(opened, batch, identity, [events], [], known, landed, said, new=whole)
+        return _noting(batch, landed, done, landed.events, seen=seen)
+    if events is not None:
+        _merge(opened, batch, identity, [events], [], known, landed, None)
+    done = opened.table.land(
+        None,
+        batch_id=identity.batch_id,
+        metadata=_metadata(batch, identity, said_of(batch.closings, {}, 0, seen)),
+        how="append",
+        key_ranges=cover(_spans_read(batch)),
+        part="batch" if events is None else "reads",
+        new=whole,
+    )
+    return _noting(batch, landed, done, 0, seen=seen)
 
 
 def _files(rows: int, cores: int) -> int:
@@ -283,25 +277,22 @@ def _files(rows: int, cores: int) -> int:
     return max(1, rows // _FILE_ROWS_MAX, min(cores, rows // _FILE_ROWS_MIN))
 
 
-def _share_out(
+def _noting(
     batch: CollectionContents,
-    kept_rows: int,
     landed: LandedCollection,
-    deleted: Mapping[WindowId, int],
-    found: Found = NOTHING_FOUND,
-) -> None:
-    """Note what became of each window's READs: how many rows of the table they changed, or equal, and how many were
-    deleted. Windows share one commit, which counts only the sums: so the earliest ones take the rows, and of these
-    first what is unchanged."""
-    unchanged, changed = found.unchanged, found.changed
-    for closing in batch.closings:
-        read = closing.window.rows
-        share = 0 if closing.superseded else min(read, max(0, kept_rows))
-        equal = min(share, unchanged)
-        other = min(share - equal, changed)
-        kept_rows, unchanged, changed = kept_rows - share, unchanged - equal, changed - other
-        window = closing.window.id
-        landed.outcomes[window] = Outcome(share, read - share, deleted.get(window, 0), other, equal)
+    done: Landed,
+    beside: int,
+    deleted: Mapping[WindowId, int] = NONE_DELETED,
+    seen: Mapping[WindowId, int] | None = None,
+) -> LandedCollection:
+    """``landed``, with what became of each window's READs in the commit that has ``done`` this. So many of its rows are
+    ``beside`` READs; ``deleted``: rows that were missing at source, by windows; ``seen``: how many READs did not give
+    way, where that is known of each."""
+    landed.wrote = done.wrote
+    readings = [reading_of(closing, deleted, seen) for closing in batch.closings]
+    windows = (closing.window.id for closing in batch.closings)
+    landed.outcomes |= zip(windows, outcomes(readings, beside, done), strict=True)
+    return landed
 
 
 def _merge(
@@ -312,19 +303,19 @@ def _merge(
     spans: Sequence[Range],
     known: Known,
     landed: LandedCollection,
+    said: Mapping[str, Any] | None,
     *,
-    windows: bool = True,
     added: DataFrame | None = None,
     new: Sequence[NewFile] | None = None,
     reads: DataFrame | None = None,
 ) -> Landed:
     """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
-    their rows. Without ``windows``: their READs follow in a commit of their own, which names them."""
+    their rows. ``said``: of the READs; None where they follow in a commit of their own, which names their windows."""
     truncated = batch.truncated
     return opened.table.land(
         reduce(_together, source) if source else None,
         batch_id=identity.batch_id,
-        metadata=_metadata(batch, identity, windows=windows),
+        metadata=_metadata(batch, identity, said),
         how="replace" if truncated is not None else "merge",
         key_ranges=None if truncated is not None else cover([*_spans_of(landed.keys["_key"]), *spans]),
         known=known,
@@ -342,10 +333,13 @@ def _together(one: DataFrame, other: DataFrame) -> DataFrame:
     return one.unionByName(other, allowMissingColumns=True)
 
 
-def _metadata(batch: CollectionContents, identity: Identity, *, windows: bool = True) -> dict[str, Any]:
-    """Of the commit: that of the batch, and which windows' READs are in it."""
-    closing = [str(c.window.id) for c in batch.closings] if windows else []
-    return {**identity.metadata, "windows": closing}
+def _metadata(
+    batch: CollectionContents, identity: Identity, said: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Of the commit: that of the batch, which windows' READs are in it, and what is ``said`` of these (None: none of
+    them is)."""
+    closing = [str(c.window.id) for c in batch.closings] if said is not None else []
+    return {**identity.metadata, "windows": closing, **({SAID: said} if closing else {})}
 
 
 def _known(landed: LandedCollection, reads: int, trailers: Sequence[Trailer], missing: int = 0) -> Known:
