@@ -100,17 +100,20 @@ class ReadJob:
 
 
 def read_schema(job: ReadJob) -> StructType:
-    """Columns of a READ buffer: those of the decoder, the document if it is kept, the window's number, the trailer."""
+    """Columns of a READ buffer: those of the decoder (where rows are written to files the key alone), the document if
+    it is kept, the window's number, the trailer."""
+    columns = job.layout.spark_schema(job.plan).fields[: None if job.folder is None else 1]
     document = [StructField(DOCUMENT, BinaryType())] if job.documents else []
     extra = [*document, StructField("_window", IntegerType()), StructField("_trailer", StringType())]
-    return StructType([*job.layout.spark_schema(job.plan).fields, *extra])
+    return StructType([*columns, *extra])
 
 
 def read(spark: SparkSession, job: ReadJob) -> Buffer:
     """Run the job; returns when every cursor is exhausted and every row is held. Raises DocumentError for a document
     that cannot be processed, where the job says that this is one."""
     count = len(job.ranges)
-    frame = held(spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job)))
+    made = spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job))
+    frame = held(made, at_once=job.folder is None)
     texts = [row[0] for row in frame.where(is_trailer()).select("_trailer").collect()]
     if len(texts) != count:
         raise RuntimeError(f"{count} ranges of {job.namespace} were to be read, {len(texts)} reported an end")
@@ -336,8 +339,9 @@ class _Seen:
 
 
 def _row_schema(job: ReadJob) -> pa.Schema:
+    columns = [*job.layout.arrow_schema(job.plan)][: None if job.folder is None else 1]
     document = [pa.field(DOCUMENT, pa.binary())] if job.documents else []
-    return pa.schema([*job.layout.arrow_schema(job.plan), *document])
+    return pa.schema([*columns, *document])
 
 
 def _documents(raw: bytes) -> pa.BinaryArray:

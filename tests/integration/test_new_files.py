@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streaming.delta.new_files import FileWriter, NewFile, hide, rows_of
+from streaming.delta.new_files import FileWriter, NewFile, hide, read_files, rows_of
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import StateTable
 from streaming.delta.transaction import Transaction
@@ -24,6 +25,7 @@ from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
 from tests.support import tables
+from tests.support.bson_documents import batches
 from tests.support.state_tables import columns_table, state_schema
 
 ORDERS = Namespace("shop", "orders")
@@ -210,6 +212,23 @@ def test_what_a_killed_run_has_left_goes(made: Made) -> None:
     made.opened().clear_leftovers(str(made.path))
     assert {file.name for file in made.path.glob("reads-*")} == {kept.name, newer.name, old.name}
     assert not (made.path / gone.name).exists()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batch=batches())
+def test_rows_come_back_as_they_were_decoded(
+    spark: SparkSession, tmp_path: Path, batch: tuple[TablePlan, list[bytes]]
+) -> None:
+    """Whatever their types: extremes of dates and decimals, nulls and emptiness at any depth."""
+    plan, documents = batch
+    rows = COLUMNS.decoder(plan).decode(b"".join(documents)).batch
+    writer = FileWriter(str(tmp_path), COLUMNS.arrow_schema(plan), 1, TIME)
+    writer.add(rows)
+    keys = sorted(rows.column(0).to_pylist())
+    file = writer.close(keys[0], keys[-1])
+    assert file is not None
+    found = read_files(spark, str(tmp_path), [file.name], COLUMNS.spark_schema(plan)).toArrow()
+    assert repr(found.to_pylist()) == repr(rows.to_pylist())  # NaN is not equal to itself
 
 
 def test_rows_of_files_are_those_that_are_seen(made: Made) -> None:
