@@ -285,7 +285,7 @@ class Engine:
             raise DefiniteError(
                 "the stream is paused, so there is no end to wait for", condition="stream-paused"
             )
-        position = (self.store.newest() or Progress()).position
+        position = self.store.position()
         _log.warning(
             "the stream is paused: the oplog has to reach back to its position", position=str(position)
         )
@@ -298,8 +298,7 @@ class Engine:
     def _begins_anew(self, error: BaseException) -> bool:
         """Whether the next run begins at a new position: the old one is lost, and `engine.position.lost` wants it so.
         Raises PositionGone where it does not."""
-        landed = (self.store.newest() or Progress()).position
-        gap = gap_of(error, landed, self.config.position_lost, wall_clock_ms)
+        gap = gap_of(error, self.store.position, self.config.position_lost, wall_clock_ms)
         if gap is None:
             return False
         tell(gap, mode_reads=self.config.policy.should_snapshot_data(False, False))

@@ -148,15 +148,19 @@ class SourceWatch:
 
 
 def gap_of(
-    error: BaseException, position: ClusterTime, policy: PositionLost, now_ms: Callable[[], int]
+    error: BaseException,
+    landed: Callable[[], ClusterTime],
+    policy: PositionLost,
+    now_ms: Callable[[], int],
 ) -> Gap | None:
-    """The gap that ``error``, which ended a run, leads to behind ``position`` under this ``policy``. None where it is
-    no lost position. Raises PositionGone where the engine is to fail. ``now_ms`` is the clock, in milliseconds since
-    the epoch."""
+    """The gap that ``error``, which ended a run, leads to behind the position that has ``landed``, under this
+    ``policy``. None where it is no lost position; then nobody is asked, for the state may be what cannot be reached.
+    Raises PositionGone where the engine is to fail. ``now_ms`` is the clock, in milliseconds since the epoch."""
     found = mongo_errors.classify(error)
     if found.kind is not Kind.POSITION_LOST:
         return None
     cause = Cause(found.name) if found.name in list(Cause) else Cause.HISTORY
+    position = landed()
     if policy is PositionLost.FAIL:
         raise PositionGone(
             f"the position is lost ({cause}): nothing behind {_moment(position)} has landed. {cause_of(error)}",

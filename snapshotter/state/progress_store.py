@@ -14,6 +14,7 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.state.generation import Cause, Generation, begin, current, seed
 from snapshotter.state.storage import Storage
 from streaming.json_text import from_text, to_text
+from streaming.positions import ClusterTime
 
 _KEPT = 20
 _ANNOUNCED = "told.json"
@@ -76,6 +77,10 @@ class ProgressStore:
     def newest(self) -> Progress | None:
         batches = self._batches()
         return self._load(batches[-1]) if batches else None
+
+    def position(self) -> ClusterTime:
+        """Up to where all has landed; the origin, where nothing has."""
+        return (self.newest() or Progress()).position
 
     def save(self, progress: Progress) -> None:
         text = to_text({"format": _FORMAT, **progress.to_json()})

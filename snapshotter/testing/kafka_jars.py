@@ -1,4 +1,5 @@
-"""The jars of a Kafka broker: downloaded once by the Ivy that PySpark brings, into the folder that Ivy keeps for Spark.
+"""The jars of a Kafka broker, and of whatever else tests need: downloaded once by the Ivy that PySpark brings, into the
+folder that Ivy keeps for Spark.
 
 So a machine needs Java and a package registry, and no Kafka. The jars are gathered in a folder of their own that is
 then moved into place in one step: it is there whole, or not at all. Which registry is asked is Ivy's business; whoever
@@ -37,6 +38,10 @@ _SETTINGS = """<ivysettings>
 """
 
 
+class NotGathered(RuntimeError):
+    """Jars that could not be downloaded; the message says why."""
+
+
 class KafkaUnavailableError(RuntimeError):
     """There is no Kafka to test against; the message says how to get one."""
 
@@ -49,37 +54,41 @@ def kafka_jars() -> Path:
         return Path(given)
     folder = ivy_folder({}) / f"kafka-{VERSION}"
     if not folder.is_dir():
-        _download(folder)
+        try:
+            gather(folder, _MODULE, f"kafka_{SCALA}-*.jar")
+        except NotGathered as failed:
+            raise _failed(str(failed)) from failed
     return folder
 
 
-def _download(folder: Path) -> None:
+def gather(folder: Path, module: str, proof: str) -> None:
+    """Download what the Ivy ``module`` (XML) depends on, and put its jars into ``folder``, which is not there yet;
+    ``proof`` is a pattern that one of them fits. Raises NotGathered."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         done = subprocess.run(
-            _command(draft),
+            _command(draft, module),
             capture_output=True,
             text=True,
             timeout=_DOWNLOAD_SECONDS,
             check=False,
         )
-        if done.returncode or not list((draft / "jars").glob(f"kafka_{SCALA}-*.jar")):
-            raise _failed("\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]))
+        if done.returncode or not list((draft / "jars").glob(proof)):
+            raise NotGathered("\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]))
         # Another process may have been quicker. Its jars are the same.
         if not folder.is_dir():
             (draft / "jars").rename(folder)
     except FileNotFoundError as error:
-        raise _failed(f"{error.filename} is not there") from error
+        raise NotGathered(f"{error.filename} is not there") from error
     except subprocess.TimeoutExpired as error:
-        raise _failed(f"no end after {_DOWNLOAD_SECONDS} s") from error
+        raise NotGathered(f"no end after {_DOWNLOAD_SECONDS} s") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _command(draft: Path) -> list[str]:
-    module = draft / "ivy.xml"
-    module.write_text(_MODULE)
+def _command(draft: Path, module: str) -> list[str]:
+    (draft / "ivy.xml").write_text(module)
     settings: list[str] = []
     if root := os.environ.get(REGISTRY_VARIABLE):
         (draft / "ivysettings.xml").write_text(_SETTINGS.format(root=root))
@@ -91,7 +100,7 @@ def _command(draft: Path) -> list[str]:
         "-retrieve",
         str(draft / "jars" / "[artifact]-[revision].[ext]"),
     ]
-    command = [java(), "-jar", str(_ivy()), *settings, "-ivy", str(module), "-confs", "default"]
+    command = [java(), "-jar", str(_ivy()), *settings, "-ivy", str(draft / "ivy.xml"), "-confs", "default"]
     return [*command, "-types", "jar", "bundle", *places]  # some name their jar after OSGi
 
 
@@ -106,7 +115,7 @@ def _ivy() -> Path:
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()
     jars = sorted(folder.glob("ivy-*.jar"))
     if not jars:
-        raise _failed("PySpark, whose Ivy would download it, is not installed")
+        raise NotGathered("PySpark, whose Ivy would download it, is not installed")
     return jars[-1]
 
 

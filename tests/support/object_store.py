@@ -1,0 +1,214 @@
+"""An object store for tests: moto as an S3 server, the jars by which Hadoop reaches it, and a proxy between the two
+that has the store refuse requests.
+
+The jars are Hadoop's own `hadoop-aws` and those parts of Amazon's SDK that it uses (15 MB; the bundle of all of it,
+which it names, is 670 MB).
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from snapshotter.spark_session import ivy_folder
+from snapshotter.testing.kafka_jars import gather
+from snapshotter.testing.processes import GuardedProcess, free_port, wait_until
+
+SDK, ACCELERATOR = "2.35.4", "1.3.1"
+"""As Hadoop 3.5.0 names them."""
+KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_REGION": "us-east-1"}
+_AMAZON = "software.amazon.awssdk"
+_PARTS = ("s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+_SLOW_DOWN = (
+    b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
+    b"<Message>Please reduce your request rate.</Message><RequestId>test</RequestId></Error>"
+)
+_HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
+
+
+def s3_jars() -> Path:
+    """The folder of the jars."""
+    version = _hadoop_version()
+    folder = ivy_folder({}) / f"hadoop-aws-{version}"
+    if not folder.is_dir():
+        gather(folder, _module(version), f"hadoop-aws-{version}.jar")
+    return folder
+
+
+def _hadoop_version() -> str:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    (jar,) = (Path(spec.origin).parent / "jars").glob("hadoop-client-api-*.jar")
+    found = re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", jar.name)
+    assert found is not None, jar
+    return found[1]
+
+
+def _module(hadoop: str) -> str:
+    alone = 'conf="default" transitive="false"'
+    accelerator = "software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", ACCELERATOR, alone
+    wanted = [("org.apache.hadoop", "hadoop-aws", hadoop, alone), accelerator]
+    wanted += [(_AMAZON, part, SDK, 'conf="default"') for part in _PARTS]
+    lines = [f'<dependency org="{org}" name="{name}" rev="{rev}" {how}/>' for org, name, rev, how in wanted]
+    body = "".join(lines)  # Spark brings Netty, and a binding of slf4j
+    return (
+        '<ivy-module version="2.0"><info organisation="snapshotter" module="s3-for-tests"/>'
+        f'<dependencies>{body}<exclude org="io.netty"/><exclude org="org.slf4j"/></dependencies></ivy-module>'
+    )
+
+
+class Refusing:
+    """A proxy that hands requests on to a ``store``, and refuses as many as it is told to, as S3 does where there are
+    too many: 503, SlowDown."""
+
+    def __init__(self, store: int) -> None:
+        self._store = store
+        self._left = 0.0
+        self._lock = threading.Lock()
+        self.refused = 0
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def refuse(self, requests: float) -> None:
+        """The next so many; ``inf``: all, until told otherwise."""
+        with self._lock:
+            self._left = requests
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _refuses(self) -> bool:
+        with self._lock:
+            if self._left <= 0:
+                return False
+            self._left -= 1
+            self.refused += 1
+            return True
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                body = self._body()
+                if proxy._refuses():
+                    self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
+                    return
+                store = http.client.HTTPConnection("127.0.0.1", proxy._store, timeout=60)
+                try:
+                    given = {
+                        k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"content-length"}
+                    }
+                    store.request(self.command, self.path, body, {**given, "Content-Length": str(len(body))})
+                    answer = store.getresponse()
+                    content = answer.read()
+                    self._answer(answer.status, answer.getheaders(), content)
+                finally:
+                    store.close()
+
+            def _body(self) -> bytes:
+                if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+                    pieces = []
+                    while size := int(self.rfile.readline().split(b";")[0], 16):
+                        pieces.append(self.rfile.read(size))
+                        self.rfile.readline()
+                    self.rfile.readline()
+                    return b"".join(pieces)
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+            def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+                self.send_response_only(status)
+                length = None
+                for name, value in headers:
+                    if name.lower() == "content-length":
+                        length = value
+                    elif name.lower() not in _HOP:
+                        self.send_header(name, value)
+                empty = self.command == "HEAD" or status in (204, 304)
+                said = length if empty and length is not None else str(len(content))
+                if status not in (204, 304):
+                    self.send_header("Content-Length", said)
+                self.end_headers()
+                if not empty:
+                    self.wfile.write(content)
+
+            def __getattr__(self, name: str) -> Any:
+                if name.startswith("do_"):  # whatever the method
+                    return self._serve
+                raise AttributeError(name)
+
+            def log_message(self, *_: Any) -> None:
+                """Quiet."""
+
+        return Handler
+
+
+@contextmanager
+def object_store(folder: Path, bucket: str) -> Iterator[tuple[Refusing, int]]:
+    """A store with this ``bucket``, behind a proxy; and the store's own port. ``folder``: for what the server says."""
+    port, log = free_port(), folder / "moto.log"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = GuardedProcess(command, folder=folder / "moto", output=log, env={**os.environ}, name="moto")
+    try:
+        wait_until(lambda: _made(server, port, bucket), "the object store", seconds=60)
+        proxy = Refusing(port)
+        try:
+            yield proxy, port
+        finally:
+            proxy.close()
+    finally:
+        server.kill()
+
+
+def _made(server: GuardedProcess, port: int, bucket: str) -> bool:
+    assert server.alive, f"moto does not run: pip install -e '.[dev]' brings it\n{server.tail(20)}"
+    made = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        made.request("PUT", f"/{bucket}")
+        return made.getresponse().status == 200
+    except OSError:
+        time.sleep(0.05)
+        return False
+    finally:
+        made.close()
+
+
+def spark_options(jars: Path, port: int) -> dict[str, str]:
+    """How Spark reaches the store. Hadoop's client tries each request twice, not for minutes, so that what it gives up
+    at is seen."""
+    s3a = {
+        "endpoint": f"http://127.0.0.1:{port}",
+        "endpoint.region": KEYS["AWS_REGION"],
+        "path.style.access": "true",
+        "access.key": KEYS["AWS_ACCESS_KEY_ID"],
+        "secret.key": KEYS["AWS_SECRET_ACCESS_KEY"],
+        "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "attempts.maximum": "1",
+        "retry.limit": "1",
+        "retry.interval": "10ms",
+        "retry.throttle.limit": "1",
+        "retry.throttle.interval": "10ms",
+    }
+    options = {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
+    return {**options, "spark.jars": ",".join(sorted(str(jar) for jar in jars.glob("*.jar")))}
