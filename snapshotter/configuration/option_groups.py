@@ -319,6 +319,13 @@ class EngineOptions(Group):
         ge=1,
         le=64,
     )
+    files_min_documents: WholeNumber = option(
+        "engine.read.files.min.documents",
+        "chunks of a size that is set and smaller are held as rows until they land; others are written as files of "
+        "their table when they are read",
+        10_000,
+        ge=0,
+    )
     chunk_target_bytes: WholeNumber = option(
         "engine.chunk.target.bytes", "BSON bytes that an adaptive chunk aims at", 16 << 20, ge=1
     )

@@ -217,6 +217,7 @@ class Settings(BaseModel):
             windows_in_flight=self.engine.windows_in_flight,
             commit_rows_target=self.engine.commit_target_rows,
             bytes_in_flight=self.engine.bytes_at_once,
+            file_docs_min=self.engine.files_min_documents,
             yield_seconds=-(-self.engine.yield_ms // 1_000) or None,
             target_lag_seconds=self.engine.target_lag_ms / 1_000 or None,
             readers=self.snapshot.max_threads or Limits().readers,

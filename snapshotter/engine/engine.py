@@ -334,18 +334,17 @@ class Engine:
             run.ahead = self._taking.ahead_of(run, self.client, self.config.poll_ms / 1000)
             ends = self._control(run, query, target)
         finally:
-            all_of(lambda: self._wind_up(run, query), *([] if query is None else [query.stop]), run.close)
+            ended = [] if run.ahead is None else [run.ahead.close]
+            ended += [run.refuse, lambda: self._wind_up(run, query)]
+            all_of(*ended, *([] if query is None else [query.stop]), run.close)
         if run.error is not None and not isinstance(run.error, StopRequested):
             raise run.error
         all_of(lambda: self.source.ended(run.position))
         return ends
 
     def _wind_up(self, run: Run, query: StreamingQuery | None) -> None:
-        """In this order: no more signals, no more batches, and only then the wait for Spark's commit of the last one,
-        without which its announcements are not heard."""
-        if run.ahead is not None:
-            run.ahead.close()
-        run.refuse()
+        """Once no more signals and no more batches come: the wait for Spark's commit of the last one, without which its
+        announcements are not heard."""
         if query is not None:
             await_commit(query, run.progress.batch_id, self._is_committed)
             self._announce()

@@ -23,7 +23,7 @@ def how_to_read(context: RunContext) -> dict[str, Any]:
         "uri": config.uri,
         "layout": config.layout,
         "plan_for": context.tables.plan,
-        "folder_for": context.tables.folder,
+        "folder_for": context.tables.folder if config.limits.writes_files else lambda _: None,
         "rows_in": context.tables.keys_within,
         "captures": config.captures_data,
         "failures": DocumentFailures(config.failures.fails, context.hints.request_batch),

@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streaming.delta.state_merge import set_unless_given
+from streaming.jvm import import_what_is_asked_for
 
 STREAMED = ["_streamed_key", "_streamed_time"]
 """Columns of keys that have streamed, each with a cluster time."""
@@ -37,6 +38,8 @@ def for_batches(session: SparkSession) -> None:
     behind each stage takes time (bench/README.md). Where much is merged, Delta plans in the session of the table, which
     is another. Since nothing then joins Spark's 200 shuffle partitions into few, there are as many as cores.
 
+    PySpark's own names are looked up at once (`streaming.jvm`).
+
     What goes to a Python worker at a time is bounded by bytes: by default it would be 10,000 documents, however large.
     """
     cores = str(session.sparkContext.defaultParallelism)
@@ -46,3 +49,4 @@ def for_batches(session: SparkSession) -> None:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
     }
     set_unless_given(session, settings)
+    import_what_is_asked_for(session)

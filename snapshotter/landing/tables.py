@@ -24,7 +24,8 @@ from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner, TableMark
-from streaming.delta.table_paths import STATE, local_path, parse_state_path, state_path, under
+from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
+from streaming.jvm import packages
 from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
 
@@ -105,7 +106,7 @@ class Tables:
 
     def there(self) -> list[Namespace]:
         """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
-        path = cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(under(self._warehouse, STATE))
+        path = packages(self._spark).org.apache.hadoop.fs.Path(under(self._warehouse, STATE))
         files = path.getFileSystem(cast(Any, self._spark)._jsparkSession.sessionState().newHadoopConf())
         found: list[Namespace] = []
         for database in _folders(files, path) if files.exists(path) else ():
@@ -179,11 +180,11 @@ class Tables:
         where they can't, or where the table takes none. When it is first asked for, what earlier runs have left there
         goes."""
         opened = self.of(namespace)
-        path = local_path(opened.table.path)
-        if path is None or not str(self._spark.sparkContext.master).startswith("local"):
+        if not str(self._spark.sparkContext.master).startswith("local"):
             return None
         with _blaming(namespace):
-            if not opened.table.takes_files():
+            path = opened.table.local_folder()
+            if path is None or not opened.table.takes_files():
                 return None
             with self._clearing:
                 if namespace not in self._cleared:

@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import structlog
 from delta.tables import DeltaTable
@@ -36,6 +36,7 @@ from snapshotter.state.storage import Storage, read_object
 from streaming.delta.delta_log import Commit, TableLog
 from streaming.delta.state_merge import append, session_of_few
 from streaming.json_text import to_text
+from streaming.jvm import packages
 
 _log = structlog.get_logger("snapshotter.topics")
 
@@ -242,7 +243,7 @@ class Outbox:
 
     @property
     def _jvm(self) -> Any:
-        return cast(Any, self._session()._jvm)
+        return packages(self._session())
 
     def _files(self) -> tuple[Any, Any]:
         """Hadoop's file system of the table, and its folder there."""

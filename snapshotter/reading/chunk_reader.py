@@ -26,6 +26,7 @@ from typing import Any
 import bson
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
@@ -49,7 +50,7 @@ from streaming.decode.dead_letters import (
     sort_out,
 )
 from streaming.delta.local_checkpoints import free_checkpoint, held
-from streaming.delta.new_files import FileWriter, NewFile
+from streaming.delta.new_files import FileWriter, NewFile, discard_job, job_name
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey
@@ -82,7 +83,8 @@ class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
     that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
     rows keep their document. ``fails``: a document that cannot be processed is an error. ``folder``: the table's, on a
-    disk that all workers share, where each partition writes its rows into a file; None: they are the job's output."""
+    disk that all workers share, where each partition writes its rows into a file, whose name begins with the job's
+    ``name``; None: they are the job's output."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -97,6 +99,7 @@ class ReadJob:
     documents: bool = False
     fails: bool = True
     folder: str | None = None
+    name: str = field(default_factory=job_name)
 
 
 def read_schema(job: ReadJob) -> StructType:
@@ -110,7 +113,16 @@ def read_schema(job: ReadJob) -> StructType:
 
 def read(spark: SparkSession, job: ReadJob) -> Buffer:
     """Run the job; returns when every cursor is exhausted and every row is held. Raises DocumentError for a document
-    that cannot be processed, where the job says that this is one."""
+    that cannot be processed, where the job says that this is one. A job that fails leaves no file behind."""
+    try:
+        return _read(spark, job)
+    except BaseException:
+        if job.folder is not None:
+            discard_job(job.folder, job.name)
+        raise
+
+
+def _read(spark: SparkSession, job: ReadJob) -> Buffer:
     count = len(job.ranges)
     made = spark.range(0, count, 1, count).mapInArrow(partition_reader(job), read_schema(job))
     frame = held(made, at_once=job.folder is None)
@@ -141,7 +153,8 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
     if job.folder is None:
         yield from _rows_read(job, part, None)
         return
-    file = FileWriter(job.folder, job.layout.arrow_schema(job.plan), part.number, part.after_time.to_int())
+    columns = job.layout.arrow_schema(job.plan)
+    file = FileWriter(job.folder, columns, job.name, part.number, part.after_time.to_int())
     try:
         yield from _rows_read(job, part, file)
     except BaseException:
@@ -309,7 +322,8 @@ class _Seen:
     def add(self, keys: pa.Array, ascending: bool, unknown: TablePlan) -> None:
         if len(keys) == 0:
             return
-        first, last = keys[0].as_py(), keys[-1].as_py()
+        ends = (keys[0], keys[-1]) if ascending else pc.min_max(keys).values()
+        first, last = (end.as_py() for end in ends)
         if not ascending or (self.max_key is not None and not self.max_key < first):
             self.unique = False
         self.min_key = first if self.min_key is None else min(self.min_key, first)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,24 +132,31 @@ class Buffer:
         """All that its partitions have written."""
         return tuple(trailer.file for trailer in self.trailers if trailer.file is not None)
 
-    @property
-    def rows(self) -> DataFrame:
-        """The READs as rows of a table, with the number of their window."""
+    def withdraw(self, files: Iterable[NewFile]) -> None:
+        """The commit did not add these after all: their rows have landed in another way."""
+        self._offered.difference_update(file.name for file in files)
+
+    def rows(self, windows: Collection[WindowId]) -> DataFrame:
+        """The READs of these ``windows`` (and perhaps of others) as rows of a table, with the number of theirs."""
         if self.folder is None:
             return self.frame.where("_trailer is null").drop("_trailer", DOCUMENT)
         session, schema = self.frame.sparkSession, self.layout.spark_schema(self.plan)
-        if not self.files:
+        numbers = {window.number for window in windows}
+        parts = [trailer for trailer in self.trailers if trailer.number in numbers]
+        names = [part.file.name for part in parts if part.file is not None]
+        if not names:
             return session.createDataFrame([], schema).withColumn("_window", F.lit(0))
-        rows = read_files(session, self.folder, [file.name for file in self.files], schema)
+        rows = read_files(session, self.folder, names, schema)
         number = F.regexp_extract(F.col("_metadata.file_name"), number_in(), 1).cast("int")
         return rows.select("*", number.alias("_window"))
 
-    @property
-    def keys(self) -> DataFrame:
-        """The ``_key`` of each document that was there, also of one that could not be processed, with the number of its
-        window."""
+    def keys(self, windows: Collection[WindowId]) -> DataFrame:
+        """The ``_key`` of each document that was there in these ``windows`` (and perhaps in others), also of one that
+        could not be processed, with the number of its window."""
         found = self.frame.where(~is_trailer()).select("_key", "_window")
-        return found if self.folder is None else found.unionByName(self.rows.select("_key", "_window"))
+        return (
+            found if self.folder is None else found.unionByName(self.rows(windows).select("_key", "_window"))
+        )
 
     @property
     def documents(self) -> DataFrame:

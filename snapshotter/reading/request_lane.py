@@ -219,7 +219,7 @@ class Lane:
         # All hold the buffer before any lets go of it: the last holder to go frees it.
         for window in windows:
             buffer.hold(window)
-            self.buffers[window] = buffer
+        self.buffers |= dict.fromkeys(windows, buffer)
         for window in windows:
             if window in self._given_up:
                 self._release(window)

@@ -21,11 +21,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
 from snapshotter.state.storage import StorageError, checked_name
+from streaming.jvm import packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ class HadoopStorage:
     """Files under a URI, with the Hadoop configuration (credentials, endpoints) of the Spark session."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self._jvm = cast(Any, spark._jvm)  # py4j has no types
+        self._jvm = packages(spark)
         self._root = root.rstrip("/")
         self._configuration: Any = spark._jsparkSession.sessionState().newHadoopConf()
         self._numbers = count()

@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from streaming.json_text import from_text
+from streaming.jvm import packages, python_utils
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +152,8 @@ class TableLog:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._session = spark._jsparkSession
-        self._jvm = cast(Any, spark._jvm)  # py4j has no types
+        self._jvm = packages(spark)
+        self._utils = python_utils(spark)
         self._path = path
 
     def newest(self) -> Snapshot | None:
@@ -159,6 +161,10 @@ class TableLog:
         none = singleton(self._jvm.scala, "None")
         snapshot = Snapshot(self._delta_log().update(False, none, none))
         return None if snapshot.version == _NO_TABLE else snapshot
+
+    def local_folder(self) -> str | None:
+        """Where the table lies on this machine's disks; None where it lies elsewhere."""
+        return local_folder(self._delta_log())
 
     def commits_down(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         """The commits ``newest``, ``newest - 1``, … down to ``oldest``, as far as the log still has them."""
@@ -212,14 +218,14 @@ class TableLog:
             properties = wanted(Snapshot(begun))
             if properties is None:
                 return
-            new = self._jvm.PythonUtils.toScalaMap(dict(properties))
+            new = self._utils.toScalaMap(dict(properties))
             was = begun.metadata()
             kept = [getattr(was, name)() for name in _METADATA]
             merged = was.configuration().__getattr__("$plus$plus")(new)
             transaction.updateMetadata(was.copy(*kept, merged, was.createdTime()), False)
             operation = getattr(delta, "DeltaOperations$SetTableProperties")(new)
             with configured(self._spark, {} if user_metadata is None else {USER_METADATA: user_metadata}):
-                transaction.commit(self._jvm.PythonUtils.toSeq([]), operation)
+                transaction.commit(self._utils.toSeq([]), operation)
 
     def clear_unfinished(self) -> None:
         """Remove a log in which no commit was ever finished.
@@ -259,10 +265,18 @@ class TableLog:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
 
 
+def local_folder(log: Any) -> str | None:
+    """Where the table of Delta's ``log`` lies on this machine's disks; None where it lies elsewhere. Hadoop is asked:
+    it reads a path or a URI in its own way, by its own configuration."""
+    path = log.dataPath()
+    where = path.getFileSystem(log.newDeltaHadoopConf()).makeQualified(path).toUri()
+    return str(where.getPath()) if where.getScheme() == "file" else None
+
+
 def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
     """Commit, in ``session``, that batch ``version`` of ``app_id`` has left the table at ``path`` as it was: no file
     comes or goes, so any table takes it. A commit of the same application meanwhile is a conflict."""
-    jvm = cast(Any, session._jvm)
+    jvm = packages(session)
     delta, none = jvm.org.apache.spark.sql.delta, singleton(jvm.scala, "None")
     transaction = delta.DeltaLog.forTable(session._jsparkSession, path).startTransaction(none, none)
     transaction.readTxn().addOne(app_id)
@@ -271,7 +285,7 @@ def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
         return
     mark = delta.actions.SetTransaction(app_id, version, jvm.scala.Option.apply(int(time.time() * 1_000)))
     measured(session, transaction, {})
-    transaction.commit(jvm.PythonUtils.toSeq([mark]), merge_operation(jvm))
+    transaction.commit(python_utils(session).toSeq([mark]), merge_operation(session))
 
 
 def measured(
@@ -279,22 +293,23 @@ def measured(
 ) -> None:
     """Give Delta's ``transaction``, of this ``session``, the metrics of these ``names`` (those that a MERGE has), from
     these ``figures``; what they lack is 0."""
-    jvm = cast(Any, session._jvm)
-    metrics, context = jvm.org.apache.spark.sql.execution.metric.SQLMetrics, session.sparkContext._jsc.sc()
+    metrics = packages(session).org.apache.spark.sql.execution.metric.SQLMetrics
+    context = cast(Any, session.sparkContext)._jsc.sc()
     made = {}
     for name in names:
         made[name] = metrics.createMetric(context, name)
         made[name].set(figures.get(name, 0))
-    transaction.registerSQLMetrics(session._jsparkSession, jvm.PythonUtils.toScalaMap(made))
+    transaction.registerSQLMetrics(session._jsparkSession, python_utils(session).toScalaMap(made))
 
 
-def merge_operation(jvm: Any) -> Any:
+def merge_operation(session: SparkSession) -> Any:
     """A MERGE by key, as a table's history shows it."""
+    jvm, utils = packages(session), python_utils(session)
     delta, none = jvm.org.apache.spark.sql.delta, singleton(jvm.scala, "None")
     clause = getattr(delta, "DeltaOperations$MergePredicate")
     matched = [clause(jvm.scala.Option.apply("s._op = 'd'"), "delete"), clause(none, "update")]
     new = [clause(jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
-    clauses = (jvm.PythonUtils.toSeq(part) for part in (matched, new, []))
+    clauses = (utils.toSeq(part) for part in (matched, new, []))
     return getattr(delta, "DeltaOperations$Merge")(none, none, none, none, *clauses)
 
 
@@ -307,7 +322,7 @@ def metadata_text(said: Mapping[str, Any]) -> str:
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Within, Delta's parts find this session."""
-    sessions = cast(Any, session._jvm).org.apache.spark.sql.classic.SparkSession
+    sessions = packages(session).org.apache.spark.sql.classic.SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
     try:

@@ -8,15 +8,17 @@ The commit does not look into the file, and no reader would complain of one that
 columns of a plan, with our marks, in the types of the table; whether a table takes such files at all is asked of
 `transaction.takes_files`.
 
-Invariants: a name is used once, so an attempt that is repeated writes another file. A file that is reported is closed
-and on the disk. Rows lie in the file in the order in which they came, and a row's number is its place there.
+Invariants: a name is used once, so an attempt that is repeated writes another file; it begins with the name of its job
+(`job_name`), so what a job that failed has left can be told. A file that is reported is closed and on the disk. Rows
+lie in the file in the order in which they came, and a row's number is its place there.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,14 +102,18 @@ class NewFile:
         return cls(**{**value, "gone": tuple(value["gone"])})
 
 
+class FileGone(Exception):
+    """A file that was to be added, or read, is gone, or is of another size. Nothing has been committed."""
+
+
 class FileWriter:
     """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the local ``folder`` of
-    a table. ``number`` is part of its name (`number_in`); ``time``: the cluster time of all rows, whose operation is a
-    read. Call `close` or `discard` once."""
+    a table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`); ``time``: the
+    cluster time of all rows, whose operation is a read. Call `close` or `discard` once."""
 
-    def __init__(self, folder: str, columns: pa.Schema, number: int, time: int) -> None:
-        self._path = Path(folder) / f"{_PREFIX}{number}-{uuid.uuid4().hex}{_SUFFIX}"
-        self._schema = pa.schema([*columns, *_MARKS], metadata=_CALENDAR)
+    def __init__(self, folder: str, columns: pa.Schema, job: str, number: int, time: int) -> None:
+        self._path = Path(folder) / f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
+        self._schema = pa.schema([*columns, *_MARKS])
         self._time = time
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
@@ -128,9 +134,10 @@ class FileWriter:
         self._write()
         if self._writer is None or low is None or high is None:
             return None
+        self._writer.add_key_value_metadata(_CALENDAR)
         self._writer.close()
-        with self._path.open("rb") as written:
-            os.fsync(written.fileno())
+        for written in (self._path, self._path.parent):
+            _sync(written)
         size = self._path.stat().st_size
         return NewFile(self._path.name, size, self._rows, low, high, self._time)
 
@@ -147,7 +154,7 @@ class FileWriter:
             return
         if self._writer is None:
             # Keys are all different: a dictionary of them would be built, and thrown away.
-            others = [name for name in self._schema.names if name != KEY]
+            others = [path for field in self._schema if field.name != KEY for path in _leaves(field)]
             form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
             self._writer = pq.ParquetWriter(self._path, self._schema, store_schema=False, **form)
         marks = self._time, datetime.fromtimestamp(self._time >> 32, UTC), "r"
@@ -156,9 +163,19 @@ class FileWriter:
         self._writer.write_table(whole, row_group_size=count)
 
 
+def job_name() -> str:
+    """A new name, with which the files of one job begin."""
+    return f"{_PREFIX}{uuid.uuid4().hex[:16]}"
+
+
+def is_new_file(text: str) -> bool:
+    """Whether a text names such a file."""
+    return re.search(number_in(), text) is not None
+
+
 def number_in() -> str:
     """A regular expression whose first group is the number in the name of a file: see `FileWriter`."""
-    return rf"{_PREFIX}(\d+)-"
+    return rf"{_PREFIX}[0-9a-f]+-(\d+)-"
 
 
 def hide(folder: str, file: NewFile, keys: pa.Array) -> NewFile:
@@ -167,14 +184,18 @@ def hide(folder: str, file: NewFile, keys: pa.Array) -> NewFile:
     if not len(inside):
         return file
     found = pq.read_table(Path(folder) / file.name, columns=[KEY])[KEY]
+    if len(found) != file.rows:
+        raise ValueError(f"{file.name} has {len(found)} rows, and {file.rows} were written")
     hits = pc.is_in(found, value_set=inside)
     return file.without(pc.indices_nonzero(hits).to_pylist())
 
 
 def size_in(folder: str, file: NewFile) -> int | None:
     """How large the ``file`` in a table's ``folder`` is now, in bytes; None where it is gone."""
-    path = Path(folder) / file.name
-    return path.stat().st_size if path.exists() else None
+    try:
+        return (Path(folder) / file.name).stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def rows_of(session: SparkSession, folder: str, files: Sequence[NewFile], schema: StructType) -> DataFrame:
@@ -187,32 +208,66 @@ def rows_of(session: SparkSession, folder: str, files: Sequence[NewFile], schema
     gone = [(file.name, row) for file in files for row in file.gone]
     if not gone:
         return rows
-    kind = StructType([StructField("_gone_file", StringType()), StructField("_gone_row", LongType())])
+    kind = StructType(
+        [StructField("_snapshotter_file", StringType()), StructField("_snapshotter_row", LongType())]
+    )
     table = F.broadcast(session.createDataFrame(gone, kind))
     place = F.col("_metadata.file_name"), F.col("_metadata.row_index")
-    placed = rows.select("*", place[0].alias("_file"), place[1].alias("_row"))
-    same = (F.col("_file") == F.col("_gone_file")) & (F.col("_row") == F.col("_gone_row"))
-    return placed.join(table, same, "left_anti").drop("_file", "_row")
+    placed = rows.select("*", *(column.alias(name) for column, name in zip(place, kind.names, strict=True)))
+    return placed.join(table, kind.names, "left_anti").drop(*kind.names)
 
 
 def read_files(session: SparkSession, folder: str, names: Sequence[str], schema: StructType) -> DataFrame:
-    """All rows of the files of these ``names`` in ``folder``, read in ``session`` with the columns of ``schema``."""
+    """All rows of the files of these ``names`` in ``folder``, read in ``session`` with the columns of ``schema``.
+
+    Raises `FileGone` where one is not there: Spark would go on without it.
+    """
     # The path is no pattern: it may have brackets in it.
     exactly = session.read.schema(schema).option("__globPaths__", "false")
-    return exactly.parquet(*[f"{folder.rstrip('/')}/{name}" for name in names])
+    rows = exactly.parquet(*[f"{folder.rstrip('/')}/{name}" for name in names])
+    if len(found := rows.inputFiles()) != len(names):
+        raise FileGone(f"of {len(names)} files in {folder} {len(found)} are there")
+    return rows
 
 
 def leftovers(folder: str, now: float) -> set[str]:
     """The files in a table's ``folder`` that were written so, but for old ones: of these the log may have forgotten
     that they were the table's. ``now``: as seconds since 1970."""
-    found = Path(folder).glob(f"{_PREFIX}*{_SUFFIX}")
-    return {path.name for path in found if now - path.stat().st_mtime < _REMEMBERED_SECONDS}
+    with os.scandir(folder) as entries:
+        ours = [e for e in entries if e.name.startswith(_PREFIX) and e.name.endswith(_SUFFIX)]
+        return {entry.name for entry in ours if now - entry.stat().st_mtime < _REMEMBERED_SECONDS}
+
+
+def discard_job(folder: str, job: str) -> None:
+    """Remove what a job that failed has left in a table's ``folder``."""
+    for path in Path(folder).glob(f"{job}-*"):
+        path.unlink(missing_ok=True)
 
 
 def discard_files(folder: str, names: Iterable[str]) -> None:
     """Remove files that no commit was ever asked to add."""
     for name in names:
         (Path(folder) / name).unlink(missing_ok=True)
+
+
+def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
+    """The columns that Parquet makes of a field, by their paths."""
+    path = f"{above}{field.name}"
+    if pa.types.is_struct(field.type):
+        for inner in field.type.fields:
+            yield from _leaves(inner, f"{path}.")
+    elif pa.types.is_list(field.type):
+        yield from _leaves(field.type.value_field.with_name("element"), f"{path}.list.")
+    else:
+        yield path
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _cut(low: str) -> str:

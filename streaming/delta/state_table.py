@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 
 PLAN_PROPERTY = "snapshotter.plan"
+CLEARED_PROPERTY = "snapshotter.cleared"
 
 _PROPERTIES = {
     "delta.enableDeletionVectors": "true",
@@ -372,16 +373,24 @@ class StateTable:
 
     @_in_session
     def takes_files(self) -> bool:
-        """Whether `land` takes rows as files without reading them: the table has no columns but the plan's and ours,
-        and asks its writers to check nothing."""
+        """Whether `land` takes rows as files without reading them: rows have no columns but the plan's and ours, and
+        the table asks its writers to check nothing."""
         table = self._existing()
         return not self._further.of(table.schema) and takes_files(table)
 
     @_in_session
+    def local_folder(self) -> str | None:
+        """Where the table lies on this machine's disks; None where it lies elsewhere."""
+        return self._log.local_folder()
+
+    @_in_session
     def clear_leftovers(self, folder: str) -> None:
         """Remove files that earlier runs have written into the table's ``folder``, and no commit has added. Not while
-        a run of this engine has such files in flight."""
-        if found := leftovers(folder, time.time()):
+        a run of this engine has such files in flight. A commit of its own comes first, so that an earlier run which
+        does not know that it is over cannot add what is removed: its commit is a conflict, and it looks again."""
+        found = leftovers(folder, time.time())
+        if found and found - self._existing().paths(self._session):
+            self._log.set_properties(lambda _: {CLEARED_PROPERTY: uuid.uuid4().hex})
             discard_files(folder, found - self._existing().paths(self._session))
 
     def _ours(self, table: Snapshot) -> StructType:

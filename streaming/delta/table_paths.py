@@ -77,13 +77,5 @@ def under(warehouse: str, relative: str) -> str:
     return f"{warehouse.rstrip('/')}/{relative}"
 
 
-def local_path(path: str) -> str | None:
-    """The folder that a path or a URI means on this machine's disks; None for one elsewhere."""
-    scheme, colon, rest = path.partition(":")
-    if path.startswith("/"):
-        return path
-    return unquote(rest.removeprefix("//")) if colon and scheme == "file" and rest.startswith("/") else None
-
-
 def _table_path(kind: str, namespace: Namespace) -> str:
     return f"{kind}/{encode_name(namespace.database)}/{encode_name(namespace.collection)}"

@@ -20,14 +20,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
-from streaming.delta.delta_log import OF_APPEND, Snapshot, configured, measured, merge_operation, singleton
+from streaming.delta.delta_log import (
+    OF_APPEND,
+    Snapshot,
+    configured,
+    local_folder,
+    measured,
+    merge_operation,
+    singleton,
+)
+from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
+from streaming.jvm import packages, python_utils
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-    from streaming.delta.new_files import NewFile
     from streaming.keys.ranges import Range
 
 _FEATURES = frozenset(
@@ -91,7 +100,8 @@ class Transaction:
         self, session: SparkSession, path: str, app_id: str, known: TableFiles | None = None
     ) -> None:
         self._session = session
-        self._jvm = cast(Any, session._jvm)  # py4j has no types
+        self._jvm = packages(session)
+        self._utils = python_utils(session)
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._none = singleton(self._jvm.scala, "None")
         self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
@@ -106,6 +116,7 @@ class Transaction:
         self._actions: list[Any] = []
         self._came: list[Any] = []
         self._gone: list[str] = []
+        self._new: list[NewFile] = []
         self.known = known if known is not None and known.of_version(self.begins) else None
         self._began = time.monotonic()
 
@@ -207,7 +218,7 @@ class Transaction:
     def add(self, files: Sequence[NewFile]) -> tuple[int, int]:
         """Add files that lie in the table's folder; how many, and with how many rows that are seen.
 
-        Raises `Unsupported` where the table takes none."""
+        Raises `Unsupported` where the table takes none; and the commit raises `FileGone` where one is gone by then."""
         if not takes_files(self.begins):
             raise Unsupported("the table's writers are to check every row")
         now, action = int(time.time() * 1_000), singleton(self._delta.actions, "Action")
@@ -217,6 +228,7 @@ class Transaction:
                 added = added.removeRows(self._vector(file.gone), True, True)._1()
             self._actions.append(added)
             self._came.append(added)
+        self._new += files
         return len(files), sum(file.visible for file in files)
 
     def _vector(self, rows: Sequence[int]) -> Any:
@@ -224,7 +236,7 @@ class Transaction:
         vectors = self._delta.deletionvectors
         numbers = self._jvm.java.nio.ByteBuffer.wrap(struct.pack(f">{len(rows)}q", *rows)).asLongBuffer()
         gateway = cast(Any, self._session.sparkContext._gateway)
-        array = gateway.new_array(self._jvm.long, len(rows))
+        array = gateway.new_array(gateway.jvm.long, len(rows))
         numbers.get(array)
         values = singleton(self._jvm.scala.collection.immutable, "ArraySeq").unsafeWrapArray(array)
         bitmap = singleton(vectors, "RoaringBitmapArray").apply(values)
@@ -236,7 +248,7 @@ class Transaction:
         """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""
         took = int((time.monotonic() - self._began) * 1_000)
         measured(self._session, self._transaction, {**metrics, "executionTimeMs": took})
-        self._commit(version, merge_operation(self._jvm))
+        self._commit(version, merge_operation(self._session))
 
     def commit_append(self, version: int, metrics: Mapping[str, int] | None = None) -> None:
         """The same of rows that were only written, as an append; its figures are those of the write, or these."""
@@ -249,6 +261,11 @@ class Transaction:
     def _commit(self, version: int, operation: Any) -> None:
         at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
         mark = self._delta.actions.SetTransaction(self._app_id, version, at)
+        # Last of all: nobody looks into them any more.
+        folder = local_folder(self._log) if self._new else None
+        for file in self._new:
+            if folder is None or size_in(folder, file) != file.size_bytes:
+                raise FileGone(f"{file.name} is not what it was when it was written")
         # If the commit fails, or comes after somebody else's, what is known of the files no longer holds.
         before = self.known
         self.known = None
@@ -263,4 +280,4 @@ class Transaction:
         self._actions += [actions.apply(at) for at in range(actions.size())]
 
     def _seq(self, values: Sequence[Any]) -> Any:
-        return self._jvm.PythonUtils.toSeq(list(values))
+        return self._utils.toSeq(list(values))

@@ -256,6 +256,7 @@ def _settings(uri: str, database: str, folder: Path) -> Settings:
             "database.include.list": database,
             "signal.data.collection": f"{database}.signals",
             "incremental.snapshot.chunk.size": "30",
+            "engine.read.files.min.documents": "0",
             "engine.commit.target.rows": "60",
             "engine.trigger.interval.ms": "20",
             "delta.warehouse": str(folder / "warehouse"),

@@ -33,10 +33,15 @@ ONE_KILLS_CHUNK = 300
 IN_THE_FIRST_LOAD = 2  # of seven; where there is but one, it is in a backfill of tables that are loaded
 KILLS = ("start", "commits", "commits", "commits", "progress", "offsets", "offsets")
 ONE_KILL = ("commits",)
+FILES = 0.7  # how often READs are written to files, as against held as rows
 
 
-def options(uri: str, database: str, strategy: Strategy, chunk: int = CHUNK) -> dict[str, str]:
+def options(
+    uri: str, database: str, strategy: Strategy, chunk: int = CHUNK, *, files: bool = True
+) -> dict[str, str]:
+    """``files``: READs are written to files when they are read."""
     found = {
+        "engine.read.files.min.documents": "0" if files else "10000",
         "name": f"killed-{strategy}".replace("_", "-"),
         "mongodb.connection.string": uri,
         "database.include.list": database,
@@ -89,9 +94,9 @@ def test_killed_engine_loses_and_doubles_nothing(
     before = majority_time(mongo_client)
     images = {"capture.mode.full.update.type": "post_image", "collection.exclude.list": ".*history.end"}
     chunk = CHUNK if len(kills) > 1 else ONE_KILLS_CHUNK
-    engine = EngineProcess(tmp_path, {**options(mongo_uri, database, strategy, chunk), **images})
-    loaded: ClusterTime | None = None
-    in_between = 0
+    given = options(mongo_uri, database, strategy, chunk, files=rng.random() < FILES)
+    engine = EngineProcess(tmp_path, {**given, **images})
+    loaded, in_between = None, 0
     with Workload(plan) as workload:
         for number, moment in enumerate(moments(rng, kills), 1):
             engine.start()

@@ -195,3 +195,4 @@ def test_keys_out_of_order_are_no_proof(mongo_uri: str, mongo_client: Client, da
     assert len(keys(table, 1)) == 3
     trailers = [Trailer.from_text(COLUMNS, text) for text in table["_trailer"].drop_null().to_pylist()]
     assert [trailer.unique for trailer in trailers] == [False]
+    assert [(trailer.min_key, trailer.max_key) for trailer in trailers] == [("S10", "Sa")]

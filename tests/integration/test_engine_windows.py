@@ -134,3 +134,22 @@ def test_several_windows_in_flight_share_commits(lab: Lab, reads: Reads, strateg
     assert len(targets) == len(set(targets)) == 20
     assert len(lab.commits("things")) < 20
     lab.assert_equal("things")
+
+
+@pytest.mark.parametrize(("least", "files"), [(5, True), (6, False)])
+def test_small_chunks_are_rows_until_they_land(lab: Lab, reads: Reads, least: int, files: bool) -> None:
+    """Others are files of their table when they are read. What did not land as a file is gone afterwards."""
+    lab.with_options(
+        snapshot__mode="no_data",
+        incremental__snapshot__chunk__size=5,
+        engine__read__files__min__documents=least,
+    )
+    lab.collection("orders").insert_many([{"_id": n, "n": n} for n in range(12)])
+    with lab.running() as engine:
+        for _ in range(2):  # the second is held against what is there
+            assert not engine.wait(engine.execute_snapshot(lab.name("orders")), SECONDS).failed
+    assert {job.folder is not None for job in reads.jobs} == {files}
+    lab.assert_equal("orders")
+    folder = lab.table("orders")
+    found = {path.name for path in folder.glob("reads-*")}
+    assert (len(found) == 3) == files, found

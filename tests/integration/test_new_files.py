@@ -9,20 +9,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import bson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streaming.delta.new_files import FileWriter, NewFile, hide, read_files, rows_of
+from streaming.delta.new_files import (
+    FileGone,
+    FileWriter,
+    NewFile,
+    discard_job,
+    hide,
+    job_name,
+    read_files,
+    rows_of,
+)
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import StateTable
 from streaming.delta.transaction import Transaction
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.layout import COLUMNS
-from streaming.layouts.columns.plan import Column, Scalar, TablePlan
+from streaming.layouts.columns.plan import Column, Scalar, Struct, TablePlan
 from streaming.namespaces import Namespace
 from tests.support import tables
 from tests.support.bson_documents import batches
@@ -36,7 +47,7 @@ ODD = "ord [e]rs {x} é"
 
 def written(folder: Path, rows: dict[str, int], number: int = 1) -> NewFile:
     """A file of these rows, in two pieces."""
-    writer = FileWriter(str(folder), COLUMNS.arrow_schema(PLAN), number, TIME)
+    writer = FileWriter(str(folder), COLUMNS.arrow_schema(PLAN), job_name(), number, TIME)
     pairs = sorted(rows.items())
     for some in (pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]):
         columns = [[key for key, _ in some], [n for _, n in some], [None] * len(some)]
@@ -222,13 +233,68 @@ def test_rows_come_back_as_they_were_decoded(
     """Whatever their types: extremes of dates and decimals, nulls and emptiness at any depth."""
     plan, documents = batch
     rows = COLUMNS.decoder(plan).decode(b"".join(documents)).batch
-    writer = FileWriter(str(tmp_path), COLUMNS.arrow_schema(plan), 1, TIME)
+    writer = FileWriter(str(tmp_path), COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
     writer.add(rows)
     keys = sorted(rows.column(0).to_pylist())
     file = writer.close(keys[0], keys[-1])
     assert file is not None
     found = read_files(spark, str(tmp_path), [file.name], COLUMNS.spark_schema(plan)).toArrow()
     assert repr(found.to_pylist()) == repr(rows.to_pylist())  # NaN is not equal to itself
+
+
+def test_a_file_that_is_gone_is_never_named(made: Made) -> None:
+    """It is looked for last of all; nothing is committed."""
+    kept, gone = written(made.path, some(0, 4)), written(made.path, some(10, 4), 2)
+    (made.path / gone.name).unlink()
+    version = made.table.version()
+    with pytest.raises(FileGone, match=gone.name):
+        made.append(0, [kept, gone])
+    assert made.table.version() == version
+
+
+def test_a_run_that_does_not_know_that_it_is_over_adds_nothing(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one clears what it takes for left over. The commit of the first is a conflict, and then it looks for its
+    file."""
+    file, other, committing = written(made.path, some(0, 4)), made.opened(), Transaction._commit
+
+    def while_it_commits(transaction: Transaction, version: int, operation: Any) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr("streaming.delta.transaction.size_in", lambda _, file: file.size_bytes)
+        other.clear_leftovers(str(made.path))
+        committing(transaction, version, operation)
+
+    monkeypatch.setattr(Transaction, "_commit", while_it_commits)
+    with pytest.raises(FileGone, match="of 1 files"):
+        made.append(0, [file])
+    assert made.rows() == {}
+
+
+def test_files_say_by_which_calendar_they_are(made: Made) -> None:
+    """Else Spark before its fourth version takes dates of long ago for those of another calendar. Fields of documents
+    within documents have dictionaries, keys have none."""
+    plan = TablePlan((Column("ship", Struct((Column("city", Scalar("string")),))),))
+    raw = [bson.encode({"_id": n, "ship": {"city": "Oslo"}}) for n in range(1_000)]
+    writer = FileWriter(str(made.path), COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
+    writer.add(COLUMNS.decoder(plan).decode(b"".join(raw)).batch)
+    file = writer.close("a", "z")
+    assert file is not None
+    footer = pq.read_metadata(made.path / file.name)
+    assert footer.metadata[b"org.apache.spark.version"] == b"4.0.0"
+    group = footer.row_group(0)
+    dictionaries = {
+        group.column(at).path_in_schema: group.column(at).has_dictionary_page
+        for at in range(group.num_columns)
+    }
+    assert (dictionaries["ship.city"], dictionaries["_key"]) == (True, False)
+
+
+def test_what_a_job_has_left_goes(made: Made) -> None:
+    """What others have written stays."""
+    one, two = written(made.path, some(0, 4)), written(made.path, some(10, 4))
+    discard_job(str(made.path), one.name.rsplit("-", 2)[0])
+    assert {file.name for file in made.path.glob("reads-*")} == {two.name}
 
 
 def test_rows_of_files_are_those_that_are_seen(made: Made) -> None:

@@ -73,6 +73,7 @@ class Lab:
     def settings(self) -> dict[str, object]:
         return {
             "name": f"engine-{self.database}",
+            "engine.read.files.min.documents": "0",  # the chunks of most tests are small
             "mongodb.connection.string": self.uri,
             "database.include.list": self.database,
             "delta.warehouse": str(self.folder / "warehouse"),

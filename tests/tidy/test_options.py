@@ -111,6 +111,8 @@ integration/test_engine_modes.py::test_an_initial_load_may_be_filtered
     snapshot.collection.filter.overrides snapshot.collection.filter.overrides.* snapshot.fetch.size
 unit/test_settings.py::test_sizes_reach_the_core
     snapshot.max.threads engine.chunk.target.bytes engine.yield.ms engine.target.lag.ms
+integration/test_engine_windows.py::test_small_chunks_are_rows_until_they_land
+    engine.read.files.min.documents
 integration/test_engine_modes.py::test_a_stop_ends_the_pause_before_a_load
     snapshot.delay.ms
 integration/test_engine_modes.py::test_a_delayed_stream_loses_nothing

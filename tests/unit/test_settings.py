@@ -285,13 +285,19 @@ def test_sizes_reach_the_core() -> None:
         engine_windows_in_flight="2",
         engine_commit_target_rows="11",
         engine_chunk_target_bytes="13",
+        engine_read_files_min_documents="8",
         snapshot_max_threads="3",
         engine_yield_ms="3500",
         engine_target_lag_ms="1500",
     ).limits()
     assert (limits.chunk_docs, limits.windows_in_flight) == (7, 2)
     assert (limits.commit_rows_target, limits.chunk_bytes_target) == (11, 13)
+    assert (limits.file_docs_min, limits.writes_files) == (8, False)
     assert (limits.tasks_ahead, limits.yield_seconds, limits.target_lag_seconds) == (3, 4, 1.5)
+    assert (
+        made(incremental_snapshot_chunk_size="8", engine_read_files_min_documents="8").limits().writes_files
+    )
+    assert made(engine_read_files_min_documents="8").limits().writes_files, "chunks grow by themselves"
     assert made(engine_yield_ms="0").limits().yield_seconds is None
     assert made(engine_target_lag_ms="0").limits().target_lag_seconds is None
 

@@ -20,6 +20,7 @@ class Limits:
     """``chunk_docs`` None means adaptive, starting at ``chunk_docs_start``. Sizes in bytes are of BSON.
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
+    ``file_docs_min``: READs of chunks of a set size are written as files if that is not below it.
     ``readers``: how many chunks are read at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids
     whose document the stream could not give are read in up to ``reread_windows`` windows of a collection, of
     ``reread_ids`` each; where they are more than ``rereads_max``, the whole collection is read instead."""
@@ -36,6 +37,7 @@ class Limits:
     yield_seconds: int | None = 2
     target_lag_seconds: float | None = 7.0
     commit_rows_target: int = 600_000
+    file_docs_min: int = 10_000
     readers: int = 2
     attempts: int = 5
     reread_ids: int = 2_000
@@ -56,6 +58,11 @@ class Limits:
     def draining(self) -> Limits:
         """The limits while the engine stops: what is in flight lands in few commits, so that the stop is soon over."""
         return replace(self, commit_rows_target=max(self.commit_rows_target, self.rows_while_streaming))
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether chunks are large enough to be files of a table: small files would cost every reader of it."""
+        return self.chunk_docs is None or self.chunk_docs >= self.file_docs_min
 
     @property
     def rows_while_streaming(self) -> int:

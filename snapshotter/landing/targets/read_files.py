@@ -19,6 +19,7 @@ from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.landing.targets.target import CollectionContents
 from snapshotter.reading.read_buffer import Buffer, Trailer, distinct
 from streaming.delta.new_files import MARKED_MAX, NewFile, hide, size_in
+from streaming.delta.row_writer import By
 from streaming.layout import TablePlan
 
 
@@ -62,6 +63,15 @@ def offer(batch: CollectionContents, files: Sequence[NewFile]) -> None:
     """A commit is about to be asked to add these."""
     for buffer in distinct(batch.buffers[closing.window.id] for closing in batch.closings):
         buffer.offer(files)
+
+
+def withdraw(opened: OpenTable, batch: CollectionContents, files: Sequence[NewFile]) -> None:
+    """Where the landing of ``batch`` in the ``opened`` table has read these ``files`` instead of adding them, they go
+    with their buffers."""
+    written = opened.table.written_by
+    if written is not None and written.by is By.MERGE:
+        for buffer in distinct(batch.buffers[closing.window.id] for closing in batch.closings):
+            buffer.withdraw(files)
 
 
 def _is_there(buffer: Buffer, window: WindowId) -> bool:

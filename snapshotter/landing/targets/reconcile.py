@@ -159,7 +159,7 @@ def _reads(spark: SparkSession, closings: Sequence[Closing], buffers: Mapping[Wi
     numbers = pa.table({"_window": pa.array([c.window.id.number for c in closings], pa.int32())})
     windows = F.broadcast(frame_of(spark, numbers))
     frames = [
-        buffer.keys.join(windows, "_window", "left_semi").select("_key")
+        buffer.keys([c.window.id for c in closings]).join(windows, "_window", "left_semi").select("_key")
         for buffer in distinct(buffers[c.window.id] for c in closings)
     ]
     return reduce(DataFrame.unionByName, frames)

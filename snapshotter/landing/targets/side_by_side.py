@@ -10,6 +10,7 @@ from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.table_faults import LOST_BLOCK, Blame
 from snapshotter.landing.targets.target import CollectionContents, Contents, Landed, LandedCollection
+from streaming.delta.new_files import FileGone, is_new_file
 from streaming.namespaces import Namespace
 
 _LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
@@ -17,11 +18,12 @@ LandOne = Callable[[CollectionContents], LandedCollection]
 
 
 class ReadBuffersLost(Exception):
-    """Blocks of a READ buffer died with their executor: the windows that held it must be read again."""
+    """Blocks of a READ buffer died with their executor, or its files are gone: the windows that held it must be read
+    again."""
 
     def __init__(self, windows: frozenset[WindowId]) -> None:
         super().__init__(
-            f"READ buffers of {', '.join(map(str, sorted(windows)))} were lost with their executor"
+            f"READ buffers of {', '.join(map(str, sorted(windows)))} were lost: with their executor, or their files"
         )
         self.windows = windows
 
@@ -31,13 +33,18 @@ def lost_block(error: BaseException) -> bool:
     return any(mark in str(error) for mark in _LOST_BLOCK)
 
 
+def lost_file(error: BaseException) -> bool:
+    """Whether an error says that a file of READs is gone that had to be read."""
+    return "FILE_NOT_EXIST" in str(error) and is_new_file(str(error))
+
+
 @contextmanager
 def naming_lost_buffers(batch: CollectionContents) -> Iterator[None]:
-    """Raises ReadBuffersLost for an error within that says so of a block that the READs of ``batch`` lie in."""
+    """Raises ReadBuffersLost for an error within that says so of what the READs of ``batch`` lie in."""
     try:
         yield
     except Exception as error:
-        if batch.closings and lost_block(error):
+        if batch.closings and (isinstance(error, FileGone) or lost_block(error) or lost_file(error)):
             raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
         raise
 

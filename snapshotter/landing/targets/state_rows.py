@@ -41,7 +41,7 @@ from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.decoded_events import Said, decoded
-from snapshotter.landing.targets.read_files import check_files, files_to_add, offer
+from snapshotter.landing.targets.read_files import check_files, files_to_add, offer, withdraw
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents, Identity, LandedCollection
@@ -170,7 +170,7 @@ def _reads(
         return None
     buffers = distinct(batch.buffers[w] for w in lows)
     layout, plan = opened.table.layout, opened.known_plan()
-    frames = [layout.reshape(b.rows, b.plan, plan) for b in buffers]
+    frames = [layout.reshape(b.rows(lows), b.plan, plan) for b in buffers]
     # Joined, not written into the plan: with literals every window would be compiled anew. What a buffer holds of
     # windows that do not close here finds no partner.
     numbers = pa.array([window.number for window in lows], pa.int32())
@@ -257,6 +257,7 @@ def _add(
     if events is not None and opened.table.takes_added(known):
         said = said_of(batch.closings, {}, landed.events, seen)
         done = _merge(opened, batch, identity, [events], [], known, landed, said, new=whole)
+        withdraw(opened, batch, whole)
         return _noting(batch, landed, done, landed.events, seen=seen)
     if events is not None:
         _merge(opened, batch, identity, [events], [], known, landed, None)
@@ -269,6 +270,7 @@ def _add(
         part="batch" if events is None else "reads",
         new=whole,
     )
+    withdraw(opened, batch, whole)
     return _noting(batch, landed, done, 0, seen=seen)
 
 
