@@ -29,7 +29,7 @@ from streaming.delta.delta_log import TableLog, active
 from streaming.delta.state_merge import session_of_few
 
 _log = structlog.get_logger("snapshotter.dead_letters")
-SECONDS = 5.0
+SECONDS, RARELY_SECONDS = 5.0, 60.0
 NEXT_STEP = (
     "see them with `snapshotter dead-letters list -c FILE`, and read their keys again with `… replay -c FILE`"
 )
@@ -51,19 +51,21 @@ class _Known:
 
 class DeadLetterWatch(RecurringLook):
     """Of the engine of this ``config``. ``spark`` is asked for the session at a look. ``notify`` sends a notification
-    with the data it is given. It looks ``every`` so many seconds."""
+    with the data it is given. It looks every few seconds where targets of events may have to be told of some, and else
+    once a minute."""
 
     def __init__(
         self,
         spark: Callable[[], SparkSession],
         config: EngineConfig,
         notify: Callable[[dict[str, str]], None],
-        every: float = SECONDS,
     ) -> None:
-        super().__init__("dead-letters", every)
+        super().__init__("dead-letters", SECONDS if config.envelope is not None else RARELY_SECONDS)
         self._spark, self._handling, self._notify = spark, config.failures, notify
         self._path = f"{config.state_location}/{FOLDER}"
         self._session: SparkSession | None = None
+        self._letters: BuriedLetters | None = None
+        self._noted: int | None = None  # what there were when a batch was last heard of, or at the start
         self._known = _Known()
         self._looked = self._unknown = False
         self._wake: Callable[[], None] | None = None
@@ -72,9 +74,10 @@ class DeadLetterWatch(RecurringLook):
     def note(self, buried: Buried) -> bool:
         """A batch has buried these: count, log them, and notify operators. False where the table has no more of them
         than before: the batch was repeated, and nothing was written twice."""
-        newest, before = buried.first[0], self._known.total
+        newest, before = buried.first[0], self._noted or 0
         self.look_again()
-        grown = self._known.total > before
+        self._noted = self._known.total
+        grown = self._noted > before
         self._log(buried)
         self._notify(
             {
@@ -137,6 +140,8 @@ class DeadLetterWatch(RecurringLook):
                 return  # the first one is this engine's to write
             try:
                 self._known, self._looked = self._counted(), True
+                if self._noted is None:
+                    self._noted = self._known.total
             except Exception as error:  # noqa: BLE001 - a report, and an engine runs without it
                 if not self._unknown:
                     warn_of(_log, "the table of dead letters cannot be read, so they are not counted", error)
@@ -149,11 +154,14 @@ class DeadLetterWatch(RecurringLook):
         session = self._session = self._session or session_of_few(self._spark())
         with active(session):
             newest = TableLog(session, self._path).newest()
-        table = None if newest is None else BuriedLetters(session, self._path).rows()
-        if newest is None or table is None:
+        if newest is None:
             return _Known()
         if newest.version == self._known.version:
             return self._known
+        self._letters = self._letters or BuriedLetters(session, self._path)
+        table = self._letters.rows()
+        if table is None:
+            return _Known()
         last = F.max(F.struct("ts_ms", "collection", "error"))
         waiting, wanted = F.count_if(F.col("replayed_at").isNull()), F.count_if(F.col(EVENTS) == WANTED)
         row = table.agg(F.count(F.lit(1)), waiting, F.coalesce(wanted, F.lit(0)), last).collect()[0]

@@ -190,7 +190,8 @@ class Engine:
 
     def _prepare(self) -> None:
         check = partial(preflight.check, self.client, self.config)
-        reach(check, self.config.reconnects, self._stop, self._say)
+        with self._starts.keeping_name():
+            reach(check, self.config.reconnects, self._stop, self._say)
         privileges.warn_of_wishes(self.client, self.config)
         self.endpoint.open()
         self._starts.take_name()

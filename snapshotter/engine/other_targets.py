@@ -16,6 +16,7 @@ from snapshotter.landing.targets.state_tables import StateTables
 from snapshotter.landing.targets.target import EventTarget, Target
 from snapshotter.reporting.changelogs_report import EVENTS, READS
 from streaming.fields.document_rules import DocumentRules, document_rules
+from streaming.fields.rules import Kind
 from streaming.namespaces import Namespace
 
 
@@ -42,7 +43,8 @@ def dead_letters_of(context: RunContext) -> DeadLetterTable:
     events, looks_up = config.envelope is not None, not config.needs_post_images
     known = context.spark, path, app_id, config.name, tell
     hashes = config.fields.hashing_digest
-    return DeadLetterTable(*known, events=events, looks_up=looks_up, hashes=hashes)
+    renames = any(rule.kind is Kind.RENAME for rule in config.fields.rules)
+    return DeadLetterTable(*known, events=events, looks_up=looks_up, hashes=hashes, renames=renames)
 
 
 def replays_to(context: RunContext, targets: Sequence[EventTarget]) -> Replays | None:

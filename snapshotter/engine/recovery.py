@@ -71,6 +71,11 @@ class Recovery:
             keep_count(self._storage, self._count.to_json())
 
     @property
+    def begun(self) -> bool:
+        """Whether it knows what earlier lives have counted."""
+        return self._begun
+
+    @property
     def enabled(self) -> bool:
         """Whether anything is restarted at all."""
         return self._policy.enabled

@@ -14,19 +14,20 @@ port is closed, because the next start looks whether it is free.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import structlog
 
 from snapshotter.engine.idling import Idling
-from snapshotter.engine.kept_lock import KeptLock
+from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import GaveUp, Stopped, describe
 from snapshotter.log import warn_of
 from snapshotter.reporting.status import EngineState
-from snapshotter.state.lock import LockError
+from snapshotter.state.lock import LockError, renewing
 
 _log = structlog.get_logger("snapshotter.engine")
 _POLL_SECONDS = 0.5
@@ -50,10 +51,23 @@ class Starts:
         self.idling = Idling(stop, lambda: False, self._keep, lambda: None, lambda: _POLL_SECONDS)
 
     def take_name(self) -> None:
-        """Take the lock, unless an attempt before has it. Raises LockHeldError where another engine has it."""
+        """Take the lock, unless an attempt before has it. Raises LockHeldError where another engine has it, or
+        LockLostError where another one has taken over since."""
         if self._kept.lock.token is None:
             self._kept.lock.acquire()
+        else:
+            self._kept.check()
+        if not self._recovery.begun:
             self._recovery.begin()
+
+    @contextmanager
+    def keeping_name(self) -> Iterator[None]:
+        """What takes its time within does not let the lock grow old, where an attempt before has it."""
+        if self._kept.lock.token is None:
+            yield
+            return
+        with renewing(self._kept.lock, RENEW_SECONDS):
+            yield
 
     def keep_starting(self, start: Callable[[], None]) -> None:
         """``start``, and again after failures that a restart may cure. Raises what it fails with for good, and Stopped

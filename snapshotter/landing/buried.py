@@ -34,6 +34,8 @@ EVENTS = "events"
 _LATER = (EVENTS, "hashes")
 """Columns that a table of an earlier version lacks."""
 WANTED, TOLD = "wanted", "told"
+BEHIND_RENAMES = "+renamed"
+"""How ``hashes`` ends where a letter's bytes were stored with renamed fields."""
 REFUSED = "refused: "
 """How the text begins that says why a letter is not told."""
 
@@ -119,12 +121,18 @@ class BuriedLetters:
         done = {"replayed_at": F.lit(at_ms), "replayed_by": F.lit(request)}
         self._merge(marks, done | {EVENTS: F.coalesce(F.col("s.events"), F.col("t.events"))})
 
-    def wanted(self, most: int) -> list[Letter]:
-        """Those that targets of events are to be told of, the oldest first, at most ``most``."""
+    def wanted(self, most: int, left_out: Collection[str] = ()) -> list[Letter]:
+        """Those that targets of events are to be told of, but for the collections that are ``left_out``; the oldest
+        first, at most ``most``."""
         rows = self.rows()
         if rows is None:
             return []
-        rows = rows.where(F.col(EVENTS) == WANTED).orderBy("ts_ms", "id").limit(most)
+        rows = rows.where(F.col(EVENTS) == WANTED)
+        if left_out:
+            rows = rows.join(
+                frame_of(self._session, pa.table({"collection": [*left_out]})), "collection", "left_anti"
+            )
+        rows = rows.orderBy("ts_ms", "id").limit(most)
         return self._letters(rows, whole=False)
 
     def settle(self, outcomes: Mapping[str, str]) -> None:

@@ -200,12 +200,12 @@ class RowBuilder:
     def may_fail(self, event: Event) -> bool:
         """Whether the rules about its document cannot be carried out, so that it lands nothing."""
         fields = event[3]
-        document, place = fields.get(b"fullDocument"), fields.get(b"ns")
+        place = fields.get(b"ns")
         rules = (self._places.get(place) or self._place(place))[5]
-        if document is None or rules is None or not rules.renames:
+        if rules is None or not rules.renames:
             return False
         try:
-            rules.document(document)
+            _ruled(fields, rules)
         except Exception:  # noqa: BLE001 - met again, and told, where its row is made
             return True
         return False
@@ -288,6 +288,8 @@ class RowBuilder:
             # Who tells events writes all of them, and would meet what is damaged there.
             for name in _DOCUMENTS.intersection(ruled):
                 check(ruled[name])
+        elif self._updates and not self._raises and b"updateDescription" in ruled:
+            check(ruled[b"updateDescription"])
         key = fields.get(b"documentKey")
         text = None if key is None else event_key(key) if sharded else key_of_document(key)
         renamed_to = None

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import bson
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from snapshotter.landing.buried import TOLD, BuriedLetters
+from snapshotter.landing.buried import TOLD, WANTED, BuriedLetters
 from snapshotter.landing.targets.dead_letters import SCHEMA
+from snapshotter.landing.targets.replays import Replays
+from snapshotter.landing.targets.target import EventTarget, Identity
+from streaming.events.envelope import Envelope
 from streaming.fields.rules import FieldRules
+from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
 from tests.support.commands import run, share
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.tables import rows
@@ -125,6 +132,72 @@ def test_stored_bytes_are_told_once_and_say_that_they_are_replayed(
         ["replayed", letter["id"]] for letter in streamed
     ]
     assert {row["v"] for row in lab.rows("people") if row["_id"] == 2} == {9}
+
+
+class Taking:
+    """A target of events that takes all."""
+
+    def __init__(self) -> None:
+        self.marks: list[str] = []
+
+    def replay(
+        self, told: DataFrame, marks: Mapping[Namespace, Mapping[str, str]], identity: Identity
+    ) -> frozenset[str]:
+        found = {mark for ops in marks.values() for mark in ops}
+        assert {row[0] for row in told.select("source.sequence").collect()} == found
+        self.marks += sorted(found)
+        return frozenset(found)
+
+
+def test_letters_wait_for_their_time_and_for_their_collection(spark: SparkSession, tmp_path: Path) -> None:
+    """A changelog takes no event up to the newest time that it holds. So where the position was set back a letter of
+    later waits until the stream is there; else what lies between would never be told. One of a collection that is
+    suspended keeps no other from its turn."""
+    texts = [name for name in SCHEMA.names if SCHEMA.field(name).type == pa.string()]
+    row = (
+        dict.fromkeys(SCHEMA.names)
+        | dict.fromkeys(texts)
+        | {"ts_ms": 1, "batch": 1, "size": 4, "stage": "stream"}
+    )
+    row |= {
+        "operation": "insert",
+        "_key": "Nb1",
+        "bytes": bson.encode({"_id": 1}),
+        "events": WANTED,
+        "error": "e",
+    }
+    held = {"id": "a", "collection": "shop.held", "_cluster_time": at(1)}
+    late = {"id": "b", "collection": "shop.people", "_cluster_time": at(50)}
+    soon = {"id": "c", "collection": "shop.people", "_cluster_time": at(5)}
+    path, taking = str(tmp_path / "dead_letters"), Taking()
+    table = pa.Table.from_pylist([{**row, **one} for one in (held, late, soon)], SCHEMA)
+    spark.createDataFrame(table).write.format("delta").save(path)
+    letters = BuriedLetters(spark, path)
+    replays = Replays(
+        lambda: letters,
+        [cast(EventTarget, taking)],
+        Envelope("shop", "1"),
+        lambda _: True,
+        lambda _: None,
+        "",
+        lambda: len(letters.wanted(10)),
+        lambda: None,
+    )
+
+    def land(batch: int, time: int, *left_out: str) -> set[str]:
+        position = ClusterTime.from_int(at(time)).to_json()
+        replays.land(Identity(batch, {"position": position}), [Namespace.parse(name) for name in left_out])
+        return {one.id for one in letters.find() if one.events == TOLD}
+
+    assert land(1, 10, "shop.held") == {"c"}
+    assert land(2, 20, "shop.held") == {"c"}
+    assert land(3, 60, "shop.held") == {"b", "c"}
+    assert [one.id for one in letters.wanted(1, {"shop.held"})] == []
+    assert land(4, 70) == {"a", "b", "c"}
+
+
+def at(time: int) -> int:
+    return time << 32
 
 
 def test_a_table_of_an_earlier_version_takes_marks(spark: SparkSession, tmp_path: Path) -> None:

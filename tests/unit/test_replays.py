@@ -78,6 +78,7 @@ def test_a_read_names_its_window() -> None:
         ({"x": 1}, {}, "has no _id"),
         ({"_id": 1}, {"hashes": "12345678"}, "hashed by other rules"),
         ({"_id": 1}, {"hashes": None}, "hashed by other rules"),
+        ({"_id": 1}, {"hashes": "12345678+renamed"}, "has renamed fields"),
     ],
 )
 def test_what_cannot_be_told_is_refused(document: Any, more: dict[str, Any], why: str) -> None:

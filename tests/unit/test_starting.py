@@ -17,7 +17,7 @@ from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.starting import Starts
 from snapshotter.errors import ConfigurationError, DefiniteError, GaveUp, Stopped, describe
 from snapshotter.reporting.status import EngineState, RestartReport
-from snapshotter.state.lock import EngineLock, LockHeldError
+from snapshotter.state.lock import EngineLock, LockHeldError, LockLostError
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import MemoryStorage, StorageError
 
@@ -29,6 +29,7 @@ class Storage(MemoryStorage):
     """May be out of reach."""
 
     away = False
+    fails = 0
 
     def write_text(self, name: str, text: str) -> None:
         self._there("write", name)
@@ -171,6 +172,35 @@ def test_another_engine_of_the_name_is_never_waited_for() -> None:
     with pytest.raises(LockHeldError):
         world.start(no_memory(), named=False)
     assert (world.waits, world.said) == ([], [])
+
+
+def test_a_name_that_another_engine_has_taken_over_meanwhile_ends_the_start() -> None:
+    """The wait for MongoDB may be longer than a lock lasts."""
+    world = World()
+    world.starts.take_name()
+    later = World(storage=world.storage, process="b", now=world.now + 10 * MINUTE)
+    later.starts.take_name()
+    with pytest.raises(LockLostError):
+        world.starts.take_name()
+
+
+def test_what_earlier_lives_have_counted_is_read_once_the_state_is_there_again() -> None:
+    """The lock may be had, and the count not be read."""
+    storage = Storage()
+    World(storage=storage).start(no_memory(), no_memory(), None)
+    world = World(storage=storage, process="b", now=10**9)
+    reads, storage.fails = storage.read_text, 1
+
+    def read_text(name: str) -> str | None:
+        if name == "restarts.json" and storage.fails:
+            storage.fails -= 1
+            raise StorageError("cannot read: Stale file handle")
+        return reads(name)
+
+    storage.read_text = read_text  # type: ignore[method-assign]
+    world.start(None, None)
+    assert world.recovery.begun
+    assert world.recovery.restarts == 2, "as earlier lives, which is more than its own"
 
 
 def test_attempts_come_to_an_end() -> None:

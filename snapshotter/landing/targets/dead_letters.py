@@ -34,7 +34,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from snapshotter.core.values.effects import Closing, LandBatch
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.buried import TOLD
+from snapshotter.landing.buried import BEHIND_RENAMES, TOLD
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Landed
@@ -117,7 +117,7 @@ class DeadLetterTable:
     """The table at ``path`` of the ``engine``. ``app_id`` as for state tables. ``tell`` is called with what a batch has
     buried, each time that it is landed. ``events``: whether events are told, which those above 16 MB are not.
     ``looks_up``: whether the documents of updates are looked up. ``hashes`` tells the rules by which fields are hashed
-    (`FieldRules.hashing_digest`)."""
+    (`FieldRules.hashing_digest`). ``renames``: whether some are renamed, as they are in what could not be decoded."""
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class DeadLetterTable:
         events: bool = False,
         looks_up: bool = True,
         hashes: str = "",
+        renames: bool = False,
     ) -> None:
         self._spark = spark
         self._path = path
@@ -139,6 +140,7 @@ class DeadLetterTable:
         self._events = events
         self._looks_up = looks_up
         self._hashes = hashes
+        self._renames = renames
 
     def land(
         self,
@@ -164,7 +166,8 @@ class DeadLetterTable:
         app_id = f"{self._app_id()}:{FOLDER}"
         made = reduce(DataFrame.unionByName, [_brought(part) for part in parts])
         with ExitStack() as frees:
-            rows = held(made.mapInArrow(_rows(app_id, fixed), from_arrow_schema(SCHEMA)))
+            whole = _rows(app_id, fixed, self._hashes + BEHIND_RENAMES if self._renames else self._hashes)
+            rows = held(made.mapInArrow(whole, from_arrow_schema(SCHEMA)))
             frees.callback(free_checkpoint, rows)
             said = json.dumps(dict(metadata))
             append(self._path, rows.coalesce(1), app_id, batch.batch_id, said, grows=True)
@@ -238,19 +241,20 @@ def _brought(part: DataFrame) -> DataFrame:
 
 
 def _rows(
-    app_id: str, fixed: Mapping[str, Any]
+    app_id: str, fixed: Mapping[str, Any], undecoded: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For ``mapInArrow``: rows of the table. ``fixed``: what is the same in all; ``app_id`` makes their ids unique."""
+    """For ``mapInArrow``: rows of the table. ``fixed``: what is the same in all; ``app_id`` makes their ids unique;
+    ``undecoded``: the ``hashes`` of what could not be decoded."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [_row(row, app_id, fixed) for row in batch.to_pylist()]
+            rows = [_row(row, app_id, fixed, undecoded) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
     return run
 
 
-def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
+def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any], undecoded: str) -> dict[str, Any]:
     raw = made["document"]
     if made["letter"] is not None:
         letter = DeadLetter.from_text(made["letter"])
@@ -274,4 +278,5 @@ def _row(made: Mapping[str, Any], app_id: str, fixed: Mapping[str, Any]) -> dict
         "size": letter.size,
         "sha256": letter.sha256,
         "events": made["events"],
+        "hashes": fixed["hashes"] if made["letter"] is not None else undecoded,
     }

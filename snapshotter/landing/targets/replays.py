@@ -26,15 +26,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from snapshotter.landing.buried import REFUSED, TOLD, WANTED, BuriedLetters, Letter
+from snapshotter.landing.buried import BEHIND_RENAMES, REFUSED, TOLD, WANTED, BuriedLetters, Letter
 from snapshotter.landing.frames import for_batches, frame_of
 from snapshotter.landing.targets.target import EventTarget, Identity
 from streaming.bson.elements import check
-from streaming.decode.dead_letters import Where, reason
+from streaming.decode.dead_letters import OF_ALL, Where, reason
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.events.envelope import INCREMENTAL, Envelope, key_of, mark_of, of_replayed
 from streaming.fields.document_rules import DocumentRules
 from streaming.namespaces import Namespace
+from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.dead_letters")
 
@@ -59,6 +60,7 @@ _NOT_CAPTURED = "its collection is not captured any more"
 _NO_BYTES = "no bytes of it are stored"
 _SKIPPED = "such events are not told (skipped.operations, skip.messages.without.change)"
 
+_RENAMED = "what is stored of it has renamed fields, so the rules of now cannot be carried out on it"
 _OTHER_HASHES = "fields are hashed by other rules now than in its bytes, which cannot be undone"
 
 
@@ -104,8 +106,9 @@ class Replays:
         if not state[0] or state == self._in_vain:
             return
         self._buried = self._buried or self.letters()
-        outcomes = self._outcomes(self._buried, identity, frozenset(left_out))
-        self._in_vain = None if outcomes else state
+        letters = self._buried.wanted(AT_ONCE, frozenset(map(str, left_out)))
+        self._in_vain = None if letters else state
+        outcomes = self._outcomes(self._buried, letters, identity)
         if not outcomes:
             return
         self._buried.settle(outcomes)
@@ -117,16 +120,19 @@ class Replays:
         self.settled()
 
     def _outcomes(
-        self, buried: BuriedLetters, identity: Identity, left_out: frozenset[Namespace]
+        self, buried: BuriedLetters, letters: Iterable[Letter], identity: Identity
     ) -> dict[str, str]:
-        """What becomes of letters, by their ids: none of a letter that has to wait."""
+        """What becomes of these ``letters``, by their ids: none of a letter that has to wait. One of a time that the
+        stream has yet to reach, because its position was set back, does: a changelog takes no event up to the newest
+        time that it holds, so what lies between would never be told."""
         outcomes: dict[str, str] = {}
         able: dict[str, Namespace] = {}
-        for letter in buried.wanted(AT_ONCE):
+        end = ClusterTime.from_json(identity.metadata["position"]).to_int()
+        for letter in letters:
             namespace = None if letter.collection is None else Namespace.parse(letter.collection)
             if namespace is None or not self.captures(namespace):
                 outcomes[letter.id] = REFUSED + _NOT_CAPTURED
-            elif namespace not in left_out:
+            elif letter.cluster_time is None or letter.cluster_time <= end:
                 able[letter.id] = namespace
         return outcomes | self._told(buried, able, identity) if able else outcomes
 
@@ -198,10 +204,14 @@ def _row(letter: Mapping[str, Any], behind: Behind) -> dict[str, Any]:
     op = _READ if read else _OPS.get(letter["operation"])
     try:
         document, why = _document(letter["bytes"], behind.rules), None
+    except OF_ALL:
+        raise
     except Exception as error:  # noqa: BLE001 - it is said in the letter
         document, why = None, reason(error)
     if letter["bytes"] is None:
         why = _NO_BYTES
+    elif (letter["hashes"] or "").endswith(BEHIND_RENAMES):
+        why = _RENAMED
     elif behind.hashes not in (None, letter["hashes"]):
         why = _OTHER_HASHES
     elif op is None:
