@@ -1,0 +1,108 @@
+"""How long a cold engine takes, from the command on: until its first row can be seen, and as a scheduler calls it.
+
+    python -m bench.cold [--documents 2000] [--rounds 5] [--beside FOLDER]
+
+Each round is a process of its own (`run --once`, a fresh warehouse), as somebody types it. `--beside` names another
+checkout, whose rounds take turns with this one's: a machine that is busy meanwhile is so for both. What is timed:
+
+    first row   the command given -> a version of the table that has a row
+    once        the command given -> the process has ended: the load landed, the engine stopped
+
+Printed as JSON: the median and all rounds of each.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from bench.workload import load_orders
+from snapshotter.testing.mongodb import start_mongodb
+
+_DB, _ORDERS = "bench_shop", "orders"
+_LOOKS_S = 0.02
+_COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
+HERE = Path(__file__).parents[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--documents", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--beside", type=Path, help="another checkout, for rounds by turns")
+    asked = parser.parse_args()
+    checkouts = [HERE, *([asked.beside.resolve()] if asked.beside else [])]
+    found: dict[Path, list[tuple[float, float]]] = {checkout: [] for checkout in checkouts}
+    with start_mongodb() as mongo:
+        load_orders(mongo.uri, _DB, _ORDERS, asked.documents)
+        for _ in range(asked.rounds):
+            for checkout in checkouts:
+                found[checkout].append(once(checkout, mongo.uri))
+    names = ["this", "beside"]
+    print(json.dumps({name: _summary(found[at]) for name, at in zip(names, checkouts, strict=False)}))
+
+
+def once(checkout: Path, uri: str) -> tuple[float, float]:
+    """Seconds until the first row could be seen, and until the command had ended. Raises RuntimeError where it
+    fails."""
+    with _folder() as folder:
+        options = {
+            "name": "cold",
+            "mongodb.connection.string": uri,
+            "collection.include.list": f"{_DB}\\.{_ORDERS}",
+            "delta.warehouse": str(folder / "warehouse"),
+        }
+        settings = folder / "cold.json"
+        settings.write_text(json.dumps(options), encoding="utf-8")
+        command = [sys.executable, "-c", _COMMAND, "run", "-c", str(settings), "--once"]
+        paths = {**os.environ, "PYTHONPATH": str(checkout)}
+        log = folder / "warehouse" / "state" / _DB / _ORDERS / "_delta_log"
+        first: float | None = None
+        begun = time.perf_counter()
+        with (folder / "log").open("wb") as output:
+            process = subprocess.Popen(command, cwd=checkout, env=paths, stdout=output, stderr=output)
+            while process.poll() is None:
+                if first is None and _has_rows(log):
+                    first = time.perf_counter() - begun
+                time.sleep(_LOOKS_S)
+        ended = time.perf_counter() - begun
+        if process.returncode or first is None:
+            said = (folder / "log").read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"the engine of {checkout} ended with {process.returncode}:\n{said[-4_000:]}")
+        return first, ended
+
+
+def _has_rows(log: Path) -> bool:
+    """Whether some version of the table has added a file."""
+    return any('"add":{' in path.read_text(encoding="utf-8") for path in log.glob("*.json"))
+
+
+def _summary(rounds: list[tuple[float, float]]) -> dict[str, object]:
+    kinds = zip(("first_row_seconds", "once_seconds"), zip(*rounds, strict=True), strict=True)
+    return {
+        name: {"median": round(median(some), 2), "rounds": [round(one, 2) for one in some]}
+        for name, some in kinds
+    }
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="bench-cold-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
