@@ -18,6 +18,7 @@ from math import inf
 from typing import Any
 
 import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.timestamp import Timestamp
 from pymongo.command_cursor import CommandCursor
 from pymongo.errors import OperationFailure
@@ -35,6 +36,10 @@ from streaming.source.admission import Counted, stride_for, weight
 from streaming.source.change_cursor import ChangeRange, StreamSpec
 
 _REPLY_MAX = 10_000
+# Ids of documents are among what is read: dates of any year, and text of any bytes.
+_ANY_ID: CodecOptions[dict[str, Any]] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_MS, unicode_decode_error_handler="replace"
+)
 # Unauthorized, and what Atlas says where it keeps ``local`` to itself.
 _NOT_FOR_US = (13, 8000)
 
@@ -81,7 +86,7 @@ class Backlog:
         wanted = {"ts": 1, "ns": 1, "inside": inside, "drop": "$o.drop", "rename": "$o.renameCollection"}
         sizes = {"size": {"$bsonSize": "$$ROOT"}, "updated": "$o2._id"}
         pipeline.append({"$project": {"_id": 0, **wanted, **sizes}})
-        oplog = connect(self._uri)["local"]["oplog.rs"]
+        oplog = connect(self._uri)["local"].get_collection("oplog.rs", codec_options=_ANY_ID)
         try:
             return oplog.aggregate(pipeline, batchSize=_reply_size(limit, stride))
         except OperationFailure as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from streaming.source.backlog import Backlog
 from streaming.source.change_events import SPLIT_BITS
 from streaming.source.change_options import ChangeOptions
 from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
+from tests.support.bson_documents import document, text
 from tests.support.changes import Row, now, read, reader
+from tests.support.inserts import insert_raw
 
 Client = MongoClient[dict[str, Any]]
 
@@ -50,6 +53,19 @@ def test_every_captured_event_is_counted(
     times = [time for time, _ in counted]
     assert times == sorted(times)
     assert start.to_int() < times[0] <= times[-1] <= end.to_int()
+
+
+@pytest.mark.parametrize("by_oplog", [True, False])
+def test_an_id_that_no_driver_likes_is_counted(
+    mongo_uri: str, mongo_client: Client, database: str, by_oplog: bool
+) -> None:
+    """A date beyond the year 9999, and text that is no UTF-8: one document must not end the stream of all."""
+    start = now(mongo_uri)
+    ids = [(0x09, struct.pack("<q", 2**62)), (0x02, text(b"no \xff UTF-8"))]
+    insert_raw(mongo_client[database]["items"], [document([(b"_id", id_)]) for id_ in ids])
+    mongo_client[database]["items"].update_many({}, {"$set": {"x": 1}})
+    found = backlog(mongo_uri, by_oplog=by_oplog, database__include__list=database)
+    assert sum(count for _, count in found.counted(start, now(mongo_uri), limit=500)) == 4
 
 
 @pytest.mark.parametrize("by_oplog", [True, False])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import bson
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ from streaming.layouts.columns.canonical_rows import canonical_rows
 from streaming.layouts.columns.decoder import Decoder
 from streaming.layouts.columns.observe import observe
 from streaming.layouts.columns.plain import decode_plain
-from streaming.layouts.columns.plan import TablePlan
+from streaming.layouts.columns.plan import Array, Column, Scalar, Struct, TablePlan
 from streaming.layouts.columns.rescue import rescued_data
 from streaming.layouts.columns.rows import column_array
 from streaming.layouts.columns.schemas import arrow_schema
@@ -118,6 +119,14 @@ def test_a_grown_plan_knows_every_field(learned: list[bytes], decoded: list[byte
     )
     assert canonical_rows(grown, again.batch) == [canonical_document(one) for one in decoded]
     assert TablePlan.from_json(grown.to_json()) == grown
+
+
+def test_an_array_of_no_decimals_has_a_content() -> None:
+    """None of the rows has one: what holds them may be of any size then."""
+    element = Struct((Column("d", Array(Scalar("decimal"))),))
+    plan = TablePlan((Column("a", Array(element)),))
+    raw = bson.encode({"_id": 1})
+    assert canonical_rows(plan, Decoder(plan).decode(raw).batch) == [canonical_document(raw)]
 
 
 @given(raws=some_documents, cut=st.integers(0, 400), flip=st.integers(0, 400), bits=st.integers(1, 255))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from snapshotter.core.values.outcome import Uncounted
 from snapshotter.core.values.progress import Progress
+from snapshotter.core.values.tasks import TaskState
 from streaming.namespaces import Namespace
 
 from .decisions import Violation
@@ -43,6 +44,8 @@ class ReportOracles(TableOracles):
         self.open.clear()
         for request in saved.requests:
             for task in request.tasks:
+                if task.state is TaskState.STOPPED:
+                    continue  # a report that ends with the stop: what a crash has left uncounted is not asked for
                 differed = self.differed[request.id, task.namespace]
                 told = task.inserted + task.changed + task.deleted
                 if told < differed or (told > differed and not self.world.scenario.disturbed):

@@ -176,6 +176,8 @@ def _each(form: Callable[[Any], bytes]) -> Callable[[pa.Array], list[Any]]:
 
 def _decimals(values: pa.Array) -> list[Any]:
     """The unscaled 128-bit numbers, read from their two words: no Python Decimal, no context that rounds."""
+    if not len(values):
+        return []  # their buffer may be of any size
     words = np.frombuffer(values.buffers()[1], "<u8").reshape(-1, 2)[
         values.offset : values.offset + len(values)
     ]
