@@ -9,6 +9,22 @@ from .world import World
 
 _WORLDS = 20
 MET = {
+    # The repair was stopped in a batch that a replay made without it; it came again, under its name.
+    "a stopped repair that comes again later": Scenario(
+        seed=702335, strategy="insert_delete", keys=4, preloaded=0.9, chunk_docs=1, reread_ids=3, rereads_max=3,
+        ticks=300, writes=0.1, filtered=0.0, blocking=0.5509, resumes=0.02, stops=0.0191, together=0.4542,
+        kept=1, crash=0.0173, read_fails=0.1614, read_fails_definitely=0.0406, hidden=0.0079, missing=0.1152,
+        lag=10, behind=30, yields=True, paced=True, altered=0.0168, removed=0.0093, optimized=0.0189, heal=0.02,
+        repairs=True, lost=0.2364,
+    ),
+    # The request was stopped before the next run could ask the commit what its READs had found.
+    "a report that ended with a stop": Scenario(
+        seed=3052720329, strategy="cluster_time", mode="post-image", keys=15, preloaded=0.9, collation=0.5,
+        chunk_docs=5, commit_rows=4, reread_ids=4, attempts=2, ticks=200, writes=0.1, requests=4, filtered=0.0,
+        parts=0.2332, pauses=0.0374, resumes=0.02, stops=0.0044, kept=1, drain=0.0012, read_fails=0.1937,
+        open_fails=0.0178, open_document_lost=0.024, missing=0.2832, lag=10, behind=10, yields=True, paced=True,
+        altered=0.0035, removed=0.0001, stolen=0.0099, optimized=0.01, heal=0.2, late=0.0369,
+    ),
     # The restoring read was stopped in the batch that missed a document of its collection.
     "a suspension that comes back": Scenario(
         seed=5019, keys=16, preloaded=0.0, chunk_docs=2, windows_in_flight=1, commit_rows=1, reread_ids=1, attempts=2,

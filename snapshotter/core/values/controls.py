@@ -22,6 +22,7 @@ from typing import Any, assert_never
 from snapshotter.core.values.commands import Command, Pause, Resume, Stop
 from snapshotter.core.values.memory import LONG_AGO, Memory, Moment
 from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.suspension import may_be_made
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from streaming.namespaces import Namespace
 
@@ -79,11 +80,13 @@ class Controls:
 
     def settled(self, older: Progress, newer: Progress) -> Controls:
         """Without what ``older`` shows already: that is the state from which a replay may start, and ``newer`` has been
-        saved since. What neither of them knows was forgotten because it ended long ago."""
+        saved since. What neither of them knows was forgotten because it ended long ago, or was made by a batch that a
+        replay has made otherwise: a repair may come again under its name, as long as the position is where it was."""
         before, after = ({r.id: r for r in state.requests} for state in (older, newer))
 
         def forgotten(request_id: str) -> bool:
-            return request_id not in before and request_id not in after
+            known = request_id in before or request_id in after
+            return not known and not may_be_made(request_id, older.position)
 
         def settled(known: TaskId, *, resumed: int = 0) -> bool:
             request = before.get(known[0])

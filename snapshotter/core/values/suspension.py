@@ -13,6 +13,7 @@ Pure: standard library only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -22,6 +23,9 @@ from snapshotter.core.values.requests import Origin, SnapshotRequest, Wanted
 from snapshotter.core.values.tasks import TaskProgress
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+
+_REPAIR = "repair"
+_OF_REPAIR = re.compile(rf"{_REPAIR}/(\d+)\.(\d+)/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,13 @@ class TableUnusable(Exception):
 def repairing(namespace: Namespace, at: ClusterTime, known: Container[str]) -> SnapshotRequest:
     """The request that restores a collection without an operator. Its id comes from progress alone (``at`` is the
     position there, ``known`` are the ids of its requests), so a replayed batch asks for the same one."""
-    ids = (f"repair/{at.t}.{at.i}/{namespace}" + (f"/{n}" if n > 1 else "") for n in count(1))
+    ids = (f"{_REPAIR}/{at.t}.{at.i}/{namespace}" + (f"/{n}" if n > 1 else "") for n in count(1))
     wanted = Wanted(namespace, reconcile=True)
     return SnapshotRequest(next(i for i in ids if i not in known), (wanted,), Origin.REPAIR)
+
+
+def may_be_made(request_id: str, since: ClusterTime) -> bool:
+    """Whether a batch behind the position ``since`` may make the request of this id: one of `repairing`, of that
+    position or a later one."""
+    found = _OF_REPAIR.match(request_id)
+    return found is not None and ClusterTime(int(found[1]), int(found[2])) >= since
