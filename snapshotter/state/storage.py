@@ -25,6 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
+from streaming.disk import sync
 from streaming.json_text import from_text
 
 
@@ -105,7 +106,7 @@ class LocalStorage:
             except OSError:
                 draft.unlink(missing_ok=True)
                 raise
-            _sync_folder(target.parent)
+            sync(target.parent)
 
     def create_text(self, name: str, text: str) -> bool:
         with self._reported("create", name):
@@ -119,7 +120,7 @@ class LocalStorage:
                 return False
             finally:
                 draft.unlink(missing_ok=True)
-            _sync_folder(target.parent)
+            sync(target.parent)
             return True
 
     def list_names(self, folder: str) -> list[str]:
@@ -137,7 +138,7 @@ class LocalStorage:
                 target.unlink()
             except (FileNotFoundError, NotADirectoryError):
                 return
-            _sync_folder(target.parent)
+            sync(target.parent)
 
     def exists(self, name: str) -> bool:
         with self._reported("look for", name):
@@ -203,12 +204,3 @@ class MemoryStorage:
 
     def exists(self, name: str) -> bool:
         return checked_name(name) in self._texts
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new, moved or deleted name in the folder outlive a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

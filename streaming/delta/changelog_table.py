@@ -39,13 +39,12 @@ _PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME},{_ORDER}
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append did: how many ``rows`` it wrote, and how many ``reads`` of documents were among them; None where
-    the log does not tell: Delta keeps no statistics of ``_order``, which READs lack. ``wrote`` is False when
-    the table records this batch, or a later one, already."""
+    """What an append did: how many ``rows`` it wrote, in which ``version`` of the table. ``wrote`` is False when the
+    table records this batch, or a later one, already."""
 
     wrote: bool
     rows: int = 0
-    reads: int | None = 0
+    version: int = -1
 
 
 class ChangelogTable:
@@ -131,10 +130,13 @@ class ChangelogTable:
                     f"batch {batch_id} of the changelog of {self.namespace} was not written by this engine: another "
                     f"one, with the same application id {self.app_id!r}, was quicker. Stop one of the two"
                 )
-            return Appended(True, commit.count("numOutputRows"), self._reads_in(commit.version))
+            return Appended(True, commit.count("numOutputRows"), commit.version)
 
-    def _reads_in(self, version: int) -> int | None:
-        nulls = [file.get("nullCount", {}).get(_ORDER) for file in self._log.added(version)]
+    def reads_in(self, version: int) -> int | None:
+        """How many rows that this commit has added are READs, which have no ``_order``; None where Delta keeps no
+        statistics of that."""
+        with active(self._session):
+            nulls = [file.get("nullCount", {}).get(_ORDER) for file in self._log.added(version)]
         return None if None in nulls or not nulls else sum(nulls)
 
     def _made(self) -> Snapshot:

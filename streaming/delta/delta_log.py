@@ -136,11 +136,8 @@ class Snapshot:
     @property
     def properties(self) -> frozenset[str]:
         """The names of the table's properties."""
-        names = self._snapshot.metadata().configuration().keysIterator()
-        found = set()
-        while names.hasNext():
-            found.add(str(names.next()))
-        return frozenset(found)
+        names = self._snapshot.metadata().configuration().keySet().mkString("\n")
+        return frozenset(names.split("\n")) if names else frozenset()
 
     def table_property(self, name: str) -> str | None:
         return cast("str | None", _option(self._snapshot.metadata().configuration().get(name)))

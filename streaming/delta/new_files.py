@@ -32,6 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
+from streaming.disk import sync
 from streaming.json_text import to_text
 
 GROUP_BYTES = 32 << 20
@@ -122,6 +123,8 @@ class FileWriter:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write these rows behind those of before."""
+        if not batch.num_rows:
+            return
         self._rows += batch.num_rows
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
@@ -137,7 +140,7 @@ class FileWriter:
         self._writer.add_key_value_metadata(_CALENDAR)
         self._writer.close()
         for written in (self._path, self._path.parent):
-            _sync(written)
+            sync(written)
         size = self._path.stat().st_size
         return NewFile(self._path.name, size, self._rows, low, high, self._time)
 
@@ -148,10 +151,11 @@ class FileWriter:
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
-        rows = pa.Table.from_batches(self._waiting) if self._waiting else None
-        self._waiting, self._waiting_bytes = [], 0
-        if rows is None or not (count := rows.num_rows):
+        if not self._waiting:
             return
+        rows = pa.Table.from_batches(self._waiting)
+        count = rows.num_rows
+        self._waiting, self._waiting_bytes = [], 0
         if self._writer is None:
             # Keys are all different: a dictionary of them would be built, and thrown away.
             others = [path for field in self._schema if field.name != KEY for path in _leaves(field)]
@@ -260,14 +264,6 @@ def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
         yield from _leaves(field.type.value_field.with_name("element"), f"{path}.list.")
     else:
         yield path
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _cut(low: str) -> str:

@@ -126,8 +126,8 @@ class Writing:
             self.files = upsert.files
 
     def _by_delta(self, landing: Landing, table: Snapshot) -> Found:
-        landing = self._with_rows(landing, table)
         if landing.how == "append":
+            landing = self._with_rows(landing, table)
             DeltaMerge(self._session, self._path).append(landing.source, landing.batch)
             return NOTHING_FOUND
         self.chosen = Choice(By.MERGE, "the table was altered while the batch landed")

@@ -147,7 +147,7 @@ class Changelogs:
             done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
         if done.wrote and self.count is not None:
-            reads_told = _reads_told(done, events, reads)
+            reads_told = _reads_told(opened.table, done, events, reads)
             self.count(batch.namespace, done.rows - reads_told, reads_told)
         return landed
 
@@ -213,17 +213,18 @@ def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -
     return batch.events.where(F.col("op").isNotNull()).isEmpty()
 
 
-def _reads_told(done: Appended, events: DataFrame | None, reads: DataFrame | None) -> int:
-    """How many of the rows that an append has ``done`` are READs, ``reads``, and not ``events``. They are counted only
-    where the table's log does not tell; where that fails all count as events, for they have landed."""
+def _reads_told(
+    table: ChangelogTable, done: Appended, events: DataFrame | None, reads: DataFrame | None
+) -> int:
+    """How many of the rows that an append to ``table`` has ``done`` are READs, ``reads``, and not ``events``. They are
+    counted only where the table's log does not tell; where that fails all count as events, for they have landed."""
     if reads is None:
         return 0
-    if done.reads is not None:
-        return done.reads
     if events is None:
         return done.rows
     try:
-        return reads.count()
+        told = table.reads_in(done.version)
+        return reads.count() if told is None else told
     except Exception as error:  # noqa: BLE001 - a figure, behind the commit
         warn_of(_log, "READs that a changelog was given cannot be counted, and count as events", error)
         return 0

@@ -219,27 +219,31 @@ def _append(
     batch: CollectionContents,
     identity: Identity,
     events: DataFrame | None,
-    reads: DataFrame,
+    reads: DataFrame | Sequence[NewFile],
     landed: LandedCollection,
+    seen: Mapping[WindowId, int] | None = None,
 ) -> LandedCollection:
     """Insert READs that are proven new beside the events, or append them behind a MERGE of these. Between the two
-    commits the table then lacks READs of ranges that a first load has not reached yet, and nothing else."""
+    commits the table then lacks READs of ranges that a first load has not reached yet, and nothing else. ``reads`` are
+    rows, or files of the table; ``seen``: how many of each window did not give way, where that is known."""
+    rows, new = (reads, None) if isinstance(reads, DataFrame) else (None, reads)
     known = _known(landed, 0, [])
     if events is not None and opened.table.takes_added(known):
-        said = said_of(batch.closings, {}, landed.events)
-        done = _merge(opened, batch, identity, [events], [], known, landed, said, added=reads)
-        return _noting(batch, landed, done, landed.events)
+        said = said_of(batch.closings, {}, landed.events, seen)
+        done = _merge(opened, batch, identity, [events], [], known, landed, said, added=rows, new=new)
+        return _noting(batch, landed, done, landed.events, seen=seen)
     if events is not None:
         _merge(opened, batch, identity, [events], [], known, landed, None)
     done = opened.table.land(
-        reads,
+        rows,
         batch_id=identity.batch_id,
-        metadata=_metadata(batch, identity, said_of(batch.closings, {}, 0)),
+        metadata=_metadata(batch, identity, said_of(batch.closings, {}, 0, seen)),
         how="append",
         key_ranges=cover(_spans_read(batch)),
         part="batch" if events is None else "reads",
+        new=new,
     )
-    return _noting(batch, landed, done, 0)
+    return _noting(batch, landed, done, 0, seen=seen)
 
 
 def _add(
@@ -251,27 +255,12 @@ def _add(
     landed: LandedCollection,
 ) -> LandedCollection:
     """As `_append`, of READs that lie in the table's folder as ``files``. How many of each window are seen is known."""
-    known, whole = _known(landed, 0, []), [file for some in files.values() for file in some if file.visible]
+    whole = [file for some in files.values() for file in some if file.visible]
     seen = {window: sum(file.visible for file in some) for window, some in files.items()}
     offer(batch, whole)
-    if events is not None and opened.table.takes_added(known):
-        said = said_of(batch.closings, {}, landed.events, seen)
-        done = _merge(opened, batch, identity, [events], [], known, landed, said, new=whole)
-        withdraw(opened, batch, whole)
-        return _noting(batch, landed, done, landed.events, seen=seen)
-    if events is not None:
-        _merge(opened, batch, identity, [events], [], known, landed, None)
-    done = opened.table.land(
-        None,
-        batch_id=identity.batch_id,
-        metadata=_metadata(batch, identity, said_of(batch.closings, {}, 0, seen)),
-        how="append",
-        key_ranges=cover(_spans_read(batch)),
-        part="batch" if events is None else "reads",
-        new=whole,
-    )
+    landed = _append(opened, batch, identity, events, whole, landed, seen)
     withdraw(opened, batch, whole)
-    return _noting(batch, landed, done, 0, seen=seen)
+    return landed
 
 
 def _files(rows: int, cores: int) -> int:
