@@ -63,6 +63,13 @@ class OpenTable:
         self.tell_refusals(refused)
         return self.plan
 
+    def clear_leftovers(self, folder: str) -> None:
+        """`StateTable.clear_leftovers`, which commits, so not while a landing is under way: the commit would carry its
+        mark. Where nothing is left, nobody waits."""
+        if self.table.leftovers(folder):
+            with self.lock:
+                self.table.clear_leftovers(folder)
+
     def tell_refusals(self, known: frozenset[Path] = frozenset()) -> None:
         """Log which fields have no column, and why, but for those that are ``known`` to have none."""
         for path, reason in self.table.refusals.items():
@@ -101,7 +108,7 @@ class Tables:
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}
-        self._clearing = threading.Lock()
+        self._clearing: dict[Namespace, threading.Lock] = {}
         self._cleared: set[Namespace] = set()
 
     def there(self) -> list[Namespace]:
@@ -186,9 +193,9 @@ class Tables:
             path = opened.table.local_folder()
             if path is None or not opened.table.takes_files():
                 return None
-            with self._clearing:
+            with self._clearing.setdefault(namespace, threading.Lock()):
                 if namespace not in self._cleared:
-                    opened.table.clear_leftovers(path)
+                    opened.clear_leftovers(path)
                     self._cleared.add(namespace)
             return path
 

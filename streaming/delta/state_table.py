@@ -384,14 +384,19 @@ class StateTable:
         return self._log.local_folder()
 
     @_in_session
-    def clear_leftovers(self, folder: str) -> None:
-        """Remove files that earlier runs have written into the table's ``folder``, and no commit has added. Not while
-        a run of this engine has such files in flight. A commit of its own comes first, so that an earlier run which
-        does not know that it is over cannot add what is removed: its commit is a conflict, and it looks again."""
+    def leftovers(self, folder: str) -> set[str]:
+        """Files that earlier runs have written into the table's ``folder``, and no commit has added."""
         found = leftovers(folder, time.time())
-        if found and found - self._existing().paths(self._session):
+        return found - self._existing().paths(self._session) if found else found
+
+    @_in_session
+    def clear_leftovers(self, folder: str) -> None:
+        """Remove `leftovers`. Not while a run of this engine has such files in flight. A commit of its own comes first,
+        so that an earlier run which does not know that it is over cannot add what is removed: its commit is a conflict,
+        and it looks again."""
+        if self.leftovers(folder):
             self._log.set_properties(lambda _: {CLEARED_PROPERTY: uuid.uuid4().hex})
-            discard_files(folder, found - self._existing().paths(self._session))
+            discard_files(folder, self.leftovers(folder))
 
     def _ours(self, table: Snapshot) -> StructType:
         """The columns that the plan of this version knows."""

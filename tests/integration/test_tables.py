@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
-from typing import Any
+from threading import Barrier, Event, Lock
+from typing import Any, cast
 
 import bson
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from snapshotter.landing.tables import Tables
 from snapshotter.landing.targets import state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.testing.processes import wait_until
+from streaming.delta.new_files import job_name
+from streaming.delta.state_merge import transaction
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
 from streaming.layouts.columns.plan import TablePlan
 from streaming.namespaces import Namespace
 from tests.support.engines import SECONDS, Lab, lab
+from tests.support.state_tables import state_schema
 
 __all__ = ["lab"]
 
@@ -45,6 +50,45 @@ def test_a_landing_keeps_no_chunk_waiting_for_the_plan(spark: SparkSession, tmp_
     assert plans == [opened.table.open()] * 2
     assert sampled == [ORDERS]
     assert tables.there() == [ORDERS]
+
+
+class WatchedLock:
+    """A table's lock that tells when somebody has to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock, self.waited_for = Lock(), Event()
+
+    def __enter__(self) -> None:
+        if self._lock.locked():
+            self.waited_for.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_what_is_left_goes_by_a_commit_that_is_no_landing(spark: SparkSession, tmp_path: Path) -> None:
+    """A reader's first chunk clears what a killed run has left in the folder, also while its table is landed: the
+    commit before that waits, and does not carry the landing's mark."""
+    plan = observe(bson.encode({"_id": 1, "v": 1}))
+    tables = Tables(spark, str(tmp_path), lambda: "snapshotter:test:1", COLUMNS, lambda _: plan)
+    opened, lock = tables.of(ORDERS), WatchedLock()
+    opened.lock = cast(Any, lock)
+    with ThreadPoolExecutor(1) as readers:
+        with tables.landing(ORDERS) as landing:
+            left = Path(landing.table.path) / f"{job_name()}-1.parquet"
+            left.touch()
+            rows = spark.createDataFrame([("Na1", None, 1, None, 5, None, "c")], state_schema(plan))
+            with transaction(landing.table._session, "snapshotter:test:1", 0, '{"landing": "mine"}'):
+                asked = readers.submit(tables.folder, ORDERS)
+                wait_until(lambda: asked.done() or lock.waited_for.is_set(), "the reader to ask")
+            landing.table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)
+        assert asked.result(_PATIENCE_S) == landing.table.path
+    commits = DeltaTable(landing.table.path).history()
+    marked = [c["operation"] for c in commits if "landing" in json.loads(c.get("userMetadata", "{}"))]
+    assert marked == ["WRITE"]
+    assert commits[0]["operation"] == "SET TBLPROPERTIES"
+    assert not left.exists()
 
 
 def test_tables_are_found_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
