@@ -5,6 +5,7 @@ Problems are gathered, not raised: a person who corrects a file wants to see all
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,16 @@ from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import SPARK_PREFIX, Status, find, is_secret, nearest
 from snapshotter.configuration.unwrap import honoured
 from snapshotter.errors import MASK, Problem, redact
+
+# What Spark 4 takes (`SparkSubmit`, `SparkMasterRegex`). It says so only after its JVM has started, and of most others
+# on its log alone.
+_MASTER = re.compile(
+    r"local(\[([1-9]\d*|\*)(\s*,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://\S+|k8s://\S+|yarn"
+)
+_WRONG_MASTER = (
+    "is no master of Spark's; use local[*], local[4], spark://HOST:PORT, yarn, or k8s://https://HOST:PORT"
+)
 
 
 def shown(name: str, value: str | None) -> str | None:
@@ -37,6 +48,8 @@ def sorted_out(
         option = find(name)
         if name.startswith(SPARK_PREFIX):
             spark[name] = value
+            if name == "spark.master" and not _MASTER.fullmatch(value):
+                problems.append(Problem(name, _WRONG_MASTER, value))
         elif option is None:
             meant = nearest(name)
             hint = f"; did you mean {meant}?" if meant else "; see snapshotter config --options for all names"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +18,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.watermark_ids import Strategy
+from snapshotter.testing.kafka import KafkaBroker, start_kafka
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import wait_until
 from streaming.mongo.deployment import majority_time
 from streaming.positions import ClusterTime
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
-from tests.support.history import changes_since, judge, never_back, table_state, table_versions
+from tests.support.history import Change, changes_since, judge, never_back, table_state, table_versions
+from tests.support.kafka_records import consumed, records_of
 from tests.support.network import Network, network_of
+from tests.support.topic_history import judge_topic
 from tests.support.workload import Workload, WorkloadPlan, load
 
 ELECTION_MS = 3_000
@@ -38,6 +42,7 @@ class Around:
     network: Network
     engine: EngineProcess
     rng: random.Random
+    kafka: KafkaBroker | None
 
     def passes(self, least: float, most: float) -> None:
         """Time passes: some seconds between these two."""
@@ -78,6 +83,12 @@ class Around:
         with self.engine.stopped():
             self.passes(2, 8)
 
+    def kill_broker(self) -> None:
+        assert self.kafka is not None
+        self.kafka.kill()
+        self.passes(0.5, 4)
+        self.kafka.start()
+
 
 MISHAPS: Mapping[str, Callable[[Around], None]] = {
     "step-down": Around.step_down,
@@ -87,6 +98,7 @@ MISHAPS: Mapping[str, Callable[[Around], None]] = {
     "network slow": Around.slow,
     "process stopped": Around.stop_process,
 }
+TOPIC_MISHAPS = {"broker killed": Around.kill_broker}
 
 
 @pytest.fixture
@@ -97,34 +109,42 @@ def replica_set() -> Iterator[MongoDeployment]:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.parametrize("rounds", [pytest.param(2, marks=pytest.mark.proof), 30])
+@pytest.mark.parametrize(
+    ("rounds", "tells"),
+    [
+        pytest.param(2, None, marks=pytest.mark.proof, id="2"),
+        pytest.param(30, False, id="30"),
+        pytest.param(30, True, id="30-topics"),
+    ],
+)
 def test_round_after_round_tables_are_what_collections_were(
-    rounds: int, replica_set: MongoDeployment, tmp_path: Path, rng: random.Random, spark: SparkSession
+    rounds: int,
+    tells: bool | None,
+    replica_set: MongoDeployment,
+    tmp_path: Path,
+    rng: random.Random,
+    spark: SparkSession,
 ) -> None:
     """The engine goes on by itself each time. In the end tables equal collections, no version shows half a transaction
-    or an older state of a document, and between backfills each is the collection at its position."""
+    or an older state of a document, and between backfills each is the collection at its position. Where there are
+    topics, they tell each change once and in order, but for stretches that come again whole, and amount to the same.
+    Two rounds may have topics or not."""
     strategy = rng.choice(list(Strategy))
-    with network_of(replica_set, ELECTION_MS) as network:
+    tells = rng.random() < 0.5 if tells is None else tells
+    with network_of(replica_set, ELECTION_MS) as network, ExitStack() as stack:
+        kafka = stack.enter_context(start_kafka()) if tells else None
         plan = WorkloadPlan(network.uri, "rounds", rng.getrandbits(32), documents=300, rate=40, settled=True)
         client = replica_set.client()
         for name in plan.collections:
             client["rounds"].create_collection(name, changeStreamPreAndPostImages={"enabled": True})
         load(plan)
         before = majority_time(client)
-        least = rng.choice(["0", "10000"])  # READs are written to files, or are held as rows
-        files = {"engine.read.files.min.documents": least}
-        engine = EngineProcess(tmp_path, {**options(network.uri, strategy), **files})
-        around = Around(replica_set, network, engine, rng)
-        kinds = (
-            [list(MISHAPS)[n % len(MISHAPS)] for n in range(rounds)]
-            if rounds > 2
-            else rng.sample([*MISHAPS], 2)
-        )
-        rng.shuffle(kinds)
+        engine = EngineProcess(tmp_path, options(network.uri, strategy, rng) | topics(kafka, plan))
+        around = Around(replica_set, network, engine, rng, kafka)
         with Workload(plan) as workload:
             engine.start()
             loaded = engine.until("the initial load", lambda: ended(engine, "initial"))
-            for number, kind in enumerate(kinds, 1):
+            for number, kind in enumerate(kinds(rounds, rng, MISHAPS | (TOPIC_MISHAPS if tells else {})), 1):
                 mishap(around, plan, kind, backfilling=number % 2 == 1, number=number)
             print(f"{workload.stop()} documents written")
         assert engine.terminate() == 0
@@ -132,12 +152,33 @@ def test_round_after_round_tables_are_what_collections_were(
         assert differences(spark, engine.settings, plan.database, plan.collections) == []
         for name in plan.collections:
             changes = changes_since(client, client["rounds"][name], before)
-            path = engine.table("rounds", name)
-            versions = table_versions(path)
-            never_back([table_state(path, version.version) for version in versions])
-            complete = [version for version in versions if version.position > loaded]
-            print(f"{name}: {len(changes)} changes, {len(complete)} versions since the initial load")
-            judge(path, complete, changes, plan.documents)
+            judge_table(engine, plan, name, changes, loaded)
+            if kafka is not None:
+                held = {d["k"]: d["v"] for d in client["rounds"][name].find({}, {"_id": 0, "k": 1, "v": 1})}
+                messages = consumed(kafka, topic(name), records_of(kafka, topic(name)))
+                told = [(message.key(), message.value()) for message in messages]
+                reads = judge_topic(told, changes, held, loaded)
+                print(f"{name}: {len(told)} records, {reads} different READs among them")
+
+
+def judge_table(
+    engine: EngineProcess, plan: WorkloadPlan, name: str, changes: Sequence[Change], loaded: ClusterTime
+) -> None:
+    """Every version since the initial load, and no document that goes back in any."""
+    path = engine.table("rounds", name)
+    versions = table_versions(path)
+    never_back([table_state(path, version.version) for version in versions])
+    complete = [version for version in versions if version.position > loaded]
+    print(f"{name}: {len(changes)} changes, {len(complete)} versions since the initial load")
+    judge(path, complete, changes, plan.documents)
+
+
+def kinds(rounds: int, rng: random.Random, mishaps: Mapping[str, object]) -> list[str]:
+    """What goes wrong in each round: each kind equally often, or two of them."""
+    names = list(mishaps)
+    found = [names[n % len(names)] for n in range(rounds)] if rounds > 2 else rng.sample(names, rounds)
+    rng.shuffle(found)
+    return found
 
 
 def mishap(around: Around, plan: WorkloadPlan, kind: str, *, backfilling: bool, number: int) -> None:
@@ -149,7 +190,7 @@ def mishap(around: Around, plan: WorkloadPlan, kind: str, *, backfilling: bool, 
     if request is not None:
         engine.until("the backfill", lambda: engine.request(request))
     around.passes(0, 2)
-    MISHAPS[kind](around)
+    (MISHAPS | TOPIC_MISHAPS)[kind](around)
     around.deployment.primary_address()
     since = majority_time(client)
     if request is not None:
@@ -173,7 +214,8 @@ def position_behind(engine: EngineProcess, time: ClusterTime) -> ClusterTime | N
     return position if position is not None and position > time else None
 
 
-def options(uri: str, strategy: Strategy) -> dict[str, str]:
+def options(uri: str, strategy: Strategy, rng: random.Random) -> dict[str, str]:
+    """READs are written to files, or are held as rows, as they are where there are topics."""
     found = {
         "name": "rounds",
         "mongodb.connection.string": uri,
@@ -183,6 +225,24 @@ def options(uri: str, strategy: Strategy) -> dict[str, str]:
         "incremental.snapshot.watermarking.strategy": strategy.value,
         "incremental.snapshot.chunk.size": "50",
         "engine.commit.target.rows": "100",
+        "engine.read.files.min.documents": rng.choice(["0", "10000"]),
         "retriable.restart.connector.wait.ms": "500",
     }
     return {**found, "signal.data.collection": "rounds.signals"} if strategy.in_stream else found
+
+
+def topics(kafka: KafkaBroker | None, plan: WorkloadPlan) -> dict[str, str]:
+    """The options for topics at this broker, where they are made; none without a broker."""
+    if kafka is None:
+        return {}
+    for name in plan.collections:
+        kafka.create_topic(topic(name))
+    return {
+        "engine.topics.enabled": "true",
+        "engine.topics.bootstrap.servers": kafka.bootstrap,
+        "topic.prefix": "shop",
+    }
+
+
+def topic(collection: str) -> str:
+    return f"shop.rounds.{collection}"

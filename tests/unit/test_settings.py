@@ -308,6 +308,27 @@ def test_code_in_filters_is_off() -> None:
     assert engine_config(made(engine_filters_allow_code="true")).allow_code
 
 
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[1]", "local[*]", "local[4, 2]", "local-cluster[2,1,1024]"),
+        *("spark://a:1,b:2", "yarn", "k8s://https://10.0.0.1:443"),
+    ],
+)
+def test_masters_of_spark_are_taken(master: str) -> None:
+    """All that Spark knows."""
+    assert Settings.from_options({**LEAST, "spark.master": master}, {}).spark["spark.master"] == master
+
+
+@pytest.mark.parametrize(
+    "master", ["", "locale[2]", "local[0]", "local[]", "local-cluster[1]", "spark:/x", "mesos://a"]
+)
+def test_a_mistyped_master_is_refused(master: str) -> None:
+    """At once, and not by Spark after its start, which would be tried again where restarts are on."""
+    with pytest.raises(ConfigurationError, match=r"spark\.master.*is no master of Spark's; use local\[\*\]"):
+        Settings.from_options({**LEAST, "spark.master": master}, {})
+
+
 def test_code_in_configured_filters_is_refused() -> None:
     """Where the settings are read, unless it is allowed."""
     option = "snapshot.collection.filter.overrides"
