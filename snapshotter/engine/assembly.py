@@ -130,10 +130,12 @@ def metrics_config(settings: Settings) -> MetricsConfig:
     return MetricsConfig(given.host, given.port, labels)
 
 
-def spark_session(settings: Settings) -> SparkSession:
-    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
+def spark_session(settings: Settings, *, brief: bool = False) -> SparkSession:
+    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise.
+    ``brief``: for a command that ends by itself."""
     master = None if "spark.master" in settings.spark else "local[*]"
-    return spark_builder(f"snapshotter {settings.name}", settings.spark, master, kafka=settings.events.topics)
+    name, topics = f"snapshotter {settings.name}", settings.events.topics
+    return spark_builder(name, settings.spark, master, kafka=topics, brief=brief)
 
 
 def check(settings: Settings) -> None:
