@@ -51,6 +51,7 @@ from snapshotter.engine.signal_taking import SignalTaking
 from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.starting import Starts
 from snapshotter.engine.suspended import Suspects, refuse_suspended
+from snapshotter.engine.tables_ahead import made_ahead
 from snapshotter.engine.topics import Topics
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import DefiniteError, describe
@@ -333,7 +334,10 @@ class Engine:
             run.pace_source()
             query = start_query(context, since, run.foreach_batch)
             run.ahead = self._taking.ahead_of(run, self.client, self.config.poll_ms / 1000)
-            ends = self._control(run, query, target)
+            with made_ahead(
+                self.tables, self.client, self.first_load.first(self._progress, self.store.generation)
+            ):
+                ends = self._control(run, query, target)
         finally:
             ended = [] if run.ahead is None else [run.ahead.close]
             ended += [run.refuse, lambda: self._wind_up(run, query)]
@@ -387,8 +391,7 @@ class Engine:
         self.announcer.announce(Announce(SKIPPED, NAME))
 
     def _announce(self) -> None:
-        batch = self.announcer.waits_for
-        if batch is not None and self._is_committed(batch):
+        if (batch := self.announcer.waits_for) is not None and self._is_committed(batch):
             self.announcer.committed(batch)
 
     def _is_committed(self, batch_id: int) -> bool:

@@ -44,6 +44,7 @@ _log = structlog.get_logger("snapshotter.initial")
 NAME = "initial"
 OPTION = "engine.snapshot.new.collections"
 _SHOWN = 20
+_AHEAD = 4
 
 
 class TablesThere(Protocol):
@@ -109,6 +110,12 @@ class FirstLoad:
         if self._under_other_rules(progress, there):
             return True
         return bool(self._newly_read(self._before(progress), progress, there))
+
+    def first(self, progress: Progress, generation: Generation) -> list[Namespace]:
+        """The first collections that a first start reads; none for any other start."""
+        if not progress.fresh or not self._reads(progress, generation):
+            return []
+        return [n for n in self.captured() if self.config.loads_initially(n)][:_AHEAD]
 
     def look(self, progress: Progress) -> Found:
         """Look at the source and at the tables; this may take a while, and decides nothing."""

@@ -72,10 +72,12 @@ class Start:
 
     def asks(self, progress: Progress, generation: Generation = FIRST) -> list[SnapshotRequest]:
         """The load of a run that begins from this state."""
-        wanted = self.load.wanted(progress, generation)
+        wanted, ahead = self.load.wanted(progress, generation), self.load.first(progress, generation)
         begun, loads = self.load.begin(progress, generation, self.load.look(progress))
         assert begun.coverage is not None
         assert bool(loads) <= wanted, "a start that reads says so before"
+        assert {*ahead} <= {w.namespace for load in loads for w in load.wanted}, "only of what is read"
+        assert not ahead or progress.fresh
         self.coverage = begun.coverage
         return loads
 
@@ -143,6 +145,15 @@ def test_a_start_reads_once() -> None:
     start = Start("initial")
     assert start.begins(NOTHING) == start.begins(NOTHING) == ["initial"]
     assert start.journal.requests == ()
+
+
+def test_tables_are_made_ahead_for_a_first_start_that_reads() -> None:
+    """For its first collections, and for no other start."""
+    assert Start("initial").load.first(NOTHING, FIRST) == [ORDERS, PEOPLE]
+    assert Start("initial").load.first(DONE, FIRST) == []
+    assert Start("no_data").load.first(NOTHING, FIRST) == []
+    many = tuple(Namespace("shop", f"c{n}") for n in range(9))
+    assert Start("initial", there=many).load.first(NOTHING, FIRST) == list(many[:4])
 
 
 LOST = state(-1, ("initial", TaskState.DONE))

@@ -1,0 +1,46 @@
+"""Tables of a first load, made while the change stream brings its first batch.
+
+To make a table takes Spark seconds when it does so for the first time, and whoever reads the first chunk would wait for
+that after having waited for the stream. So it is begun before, for the first collections that a first start reads.
+What goes wrong is left to the chunk that needs the table: it comes to the same, and knows what follows from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+from pymongo import MongoClient
+
+from snapshotter.landing.tables import Tables
+from streaming.namespaces import Namespace
+
+_log = structlog.get_logger("snapshotter.initial")
+
+
+@contextmanager
+def made_ahead(tables: Tables, client: MongoClient[Any], names: Sequence[Namespace]) -> Iterator[None]:
+    """Within, the ``tables`` of the collections with these ``names`` are made, by a thread that ends with what is
+    within, or with the table that it is making then. One of a collection without documents is left to its first row."""
+    over = threading.Event()
+
+    def make() -> None:
+        for namespace in names:
+            try:
+                if over.is_set():
+                    return
+                if client[namespace.database][namespace.collection].find_one({}, {"_id": 1}) is not None:
+                    tables.plan(namespace)
+            except Exception as error:  # noqa: BLE001 - the first chunk meets it again
+                _log.info("a table is not made ahead", collection=str(namespace), why=str(error))
+
+    thread = threading.Thread(target=make, name="tables-ahead", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
