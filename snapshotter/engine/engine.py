@@ -334,14 +334,12 @@ class Engine:
             run.pace_source()
             query = start_query(context, since, run.foreach_batch)
             run.ahead = self._taking.ahead_of(run, self.client, self.config.poll_ms / 1000)
-            ahead = self.first_load.first(self._progress, self.store.generation)
-            with made_ahead(self.tables, self.client, ahead):
+            with made_ahead(context):
                 ends = self._control(run, query, target)
         finally:
-            ended = *([] if run.ahead is None else [run.ahead.close]), run.refuse
-            all_of(
-                *ended, lambda: self._wind_up(run, query), *([] if query is None else [query.stop]), run.close
-            )
+            ended = [] if run.ahead is None else [run.ahead.close]
+            ended += [run.refuse, lambda: self._wind_up(run, query)]
+            all_of(*ended, *([] if query is None else [query.stop]), run.close)
         if run.error is not None and not isinstance(run.error, StopRequested):
             raise run.error
         all_of(lambda: self.source.ended(run.position))

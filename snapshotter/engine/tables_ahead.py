@@ -8,23 +8,22 @@ What goes wrong is left to the chunk that needs the table: it comes to the same,
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import structlog
-from pymongo import MongoClient
 
-from snapshotter.landing.tables import Tables
-from streaming.namespaces import Namespace
+from snapshotter.core.values.progress import Progress
+from snapshotter.engine.run_context import RunContext
 
 _log = structlog.get_logger("snapshotter.initial")
 
 
 @contextmanager
-def made_ahead(tables: Tables, client: MongoClient[Any], names: Sequence[Namespace]) -> Iterator[None]:
-    """Within, the ``tables`` of the collections with these ``names`` are made, by a thread that ends with what is
+def made_ahead(context: RunContext) -> Iterator[None]:
+    """Within, the tables of the collections that this run reads first are made, by a thread that ends with what is
     within, or with the table that it is making then. One of a collection without documents is left to its first row."""
+    names = context.first_load.first(context.store.newest() or Progress(), context.store.generation)
     over = threading.Event()
 
     def make() -> None:
@@ -32,8 +31,11 @@ def made_ahead(tables: Tables, client: MongoClient[Any], names: Sequence[Namespa
             try:
                 if over.is_set():
                     return
-                if client[namespace.database][namespace.collection].find_one({}, {"_id": 1}) is not None:
-                    tables.plan(namespace)
+                if (
+                    context.client[namespace.database][namespace.collection].find_one({}, {"_id": 1})
+                    is not None
+                ):
+                    context.tables.plan(namespace)
             except Exception as error:  # noqa: BLE001 - the first chunk meets it again
                 _log.info("a table is not made ahead", collection=str(namespace), why=str(error))
 
