@@ -115,9 +115,13 @@ def _tried(what: str, notes: list[str], ask: Callable[[], T | None]) -> T | None
     except NotExtendedJson as error:
         notes.append(f"{what}: cannot be written as Extended JSON, {error}")
     except OperationFailure as error:
-        if error.code != _NAMESPACE_NOT_FOUND and classify(error).kind is not Kind.PERMISSION:
+        kind = classify(error).kind
+        if kind is Kind.INTERRUPTED:  # so the server says of JavaScript that its time limit ends
+            notes.append(f"{what}: not known, it was interrupted or takes too long")
+        elif error.code == _NAMESPACE_NOT_FOUND or kind is Kind.PERMISSION:
+            notes.append(f"{what}: not known, {error}")
+        else:
             raise
-        notes.append(f"{what}: not known, {error}")
     return None
 
 
