@@ -17,7 +17,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from snapshotter.errors import ConfigurationError
-from snapshotter.reading.catalogue import collections_there, near
+from snapshotter.reading.catalogue import collections_there, near, some
 from streaming.mongo.deployment import WIRE_VERSION_5_1, wire_version
 from streaming.mongo.errors import classify
 from streaming.mongo.server_codes import Kind
@@ -109,8 +109,10 @@ class Readings:
             missed = [entry for entry in names.entries if not any(map(names.only(entry).admits, known))]
             for entry in missed:
                 others = len(missed) == len(names.entries) > 1
-                nothing = ", nor does any other entry, so nothing is" if others else ""
-                yield f"{option}: {entry!r} matches nothing that there is{nothing}{near(entry, known)}"
+                nothing = ", nor does any other entry, so nothing is captured" if others else ""
+                what = "database" if option.startswith("database") else "collection"
+                instead = near(entry, known) or f"; there are {some(known)}"
+                yield f"{option}: {entry!r} matches no {what}{nothing}{instead}"
 
 
 def _named(option: str, there: Iterable[Namespace]) -> set[str]:
