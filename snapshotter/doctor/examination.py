@@ -149,37 +149,61 @@ class _Patient:
             if one.subject == preflight.PRIVILEGES:
                 _asked(Area.PRIVILEGES, one.subject, self._privileges, self.found)
                 continue
-            area = Area.OPTIONS if one.subject in _ON_THIS_MACHINE else Area.MONGODB
             before = len(self.found)
-            _asked(area, one.subject, one.look, self.found)
+            if one.subject in _ON_THIS_MACHINE:
+                _asked(Area.OPTIONS, one.subject, one.look, self.found)
+                continue
+            self._ask(Area.MONGODB, one.subject, one.look, self._needed, Severity.WARNING)
             if one.subject == preflight.DEPLOYMENT and len(self.found) > before:
                 return []
         _asked(Area.MONGODB, "server", self._server, self.found)
-        captured = _asked(Area.CAPTURED, "collections", self._captured, self.found) or []
-        self._ask(Area.OPLOG, "oplog", lambda: self._oplog(captured), OPLOG[:1])
+        captured: list[CollectionFacts] = []
+        self._ask(
+            Area.CAPTURED,
+            "collections",
+            lambda: captured.extend(self._captured()),
+            self._needed,
+            Severity.WARNING,
+        )
+        self._ask(Area.OPLOG, "oplog", lambda: self._oplog(captured), lambda: OPLOG[:1], Severity.NOTE)
         return captured
 
-    def _ask(self, area: Area, subject: str, look: Callable[[], Any], needs: Iterable[Privilege]) -> None:
-        """Make a look that takes a privilege which an engine can do without: without it that is a note."""
+    def _needed(self) -> Iterable[Privilege]:
+        return needed(self.config, sharded=self.client.is_mongos)
+
+    def _ask(
+        self,
+        area: Area,
+        subject: str,
+        look: Callable[[], Any],
+        needs: Callable[[], Iterable[Privilege]],
+        severity: Severity,
+    ) -> None:
+        """Make a look that takes what ``needs`` names. Where the server refuses it, that is a finding of this
+        ``severity`` with the privileges by name."""
         try:
             look()
         except Exception as error:  # noqa: BLE001 - it is told, and the next look is made all the same
-            told = describe(error)
-            refused = classify(error).kind is ErrorKind.PERMISSION
-            severity = Severity.NOTE if refused else Severity.ERROR
-            remedy = grant(needs) if refused else told.next_step
-            self.found.append(Finding(area, severity, subject, told.message, remedy))
+            said = describe(error)
+            told = Finding(area, Severity.ERROR, subject, said.message, said.next_step)
+            if classify(error).kind is ErrorKind.PERMISSION and subject != preflight.DEPLOYMENT:
+                user, missing = lacking(self.client, needs())
+                if missing:
+                    what = (
+                        f"cannot be looked at: the MongoDB user {user} lacks {'; '.join(map(str, missing))}"
+                    )
+                    told = Finding(area, severity, subject, what, grant(missing))
+            self.found.append(told)
 
     def _server(self) -> None:
         kind = "a sharded cluster" if self.client.is_mongos else "a replica set"
         said = f"{kind} of MongoDB {look_server.version(self.client)}"
-        self.found.append(Finding(Area.MONGODB, Severity.OK, "deployment", said))
+        self.found.append(Finding(Area.MONGODB, Severity.OK, preflight.DEPLOYMENT, said))
         self.found.append(rules_source.clock(look_server.clock(self.client, self.now)))
 
     def _privileges(self) -> None:
         """What an engine needs, and what it can do without, each by its name."""
-        wanted = list(needed(self.config, sharded=self.client.is_mongos))
-        user, missing = lacking(self.client, wanted)
+        user, missing = lacking(self.client, self._needed())
         for one in missing:
             self.found.append(_missing(user, one, Severity.ERROR))
         if not missing:

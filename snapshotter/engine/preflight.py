@@ -39,7 +39,7 @@ PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
 
 
-DEPLOYMENT = "the deployment"
+DEPLOYMENT = "deployment"
 PRIVILEGES = "privileges"
 PORT = "metrics.port"
 

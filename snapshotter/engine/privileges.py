@@ -26,6 +26,7 @@ from streaming.mongo.server_codes import Kind
 from streaming.scope.scope import CaptureScope, Level
 
 _log = structlog.get_logger("snapshotter.privileges")
+_BY_NAME = ("local", "config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,12 @@ def _includes(resource: Mapping[str, Any], one: Privilege) -> bool:
 
 
 def covers(resource: Mapping[str, Any], database: str, collection: str) -> bool:
-    """Whether a privilege's resource includes a database and a collection of it ("" means all)."""
+    """Whether a privilege's resource includes a database and a collection of it ("" means all). That of all databases
+    does not include ``local`` and ``config``: the server wants these by name."""
     if resource.get("anyResource"):
         return True
     if "db" not in resource:
+        return False
+    if not resource["db"] and not resource.get("collection") and database in _BY_NAME:
         return False
     return resource["db"] in ("", database) and resource.get("collection", "") in ("", collection)

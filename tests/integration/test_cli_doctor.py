@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from snapshotter.cli.app import app
 from snapshotter.configuration.settings import Settings
 from snapshotter.doctor.examination import examine
 from snapshotter.doctor.finding import Finding
-from snapshotter.metrics.endpoint import check_port
+from snapshotter.reporting.status import STATUS_FILE, EngineState, Status
+from snapshotter.state.storage import LocalStorage
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import free_port
+from tests.support.mongos import mongos_before
 from tests.support.next_steps import OPEN, Said, broken_in
 from tests.support.oplogs import forget, short_oplog
 
@@ -190,18 +194,25 @@ def test_options_without_effect_and_a_port_that_is_taken(tmp_path: Path, mongo_u
         options(tmp_path, mongo_uri, shop, **{"engine.watermarks.keep": "true", "key.converter": "x"})
     )
     assert [severity for severity, _ in of(found, "options")] == ["warning", "warning"]
-    from snapshotter.configuration.metrics_config import MetricsConfig
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = options(tmp_path, mongo_uri, shop, **{"metrics.port": str(taken.getsockname()[1])})
+        assert [severity for severity, _ in of(findings(given), "metrics.port")] == ["error"]
+        status = Status(
+            name="shop", state=EngineState.RUNNING, updated_at=datetime.now(UTC), snapshot_speed=2_000
+        )
+        LocalStorage(tmp_path / "lake" / "_snapshotter" / "shop").write_text(STATUS_FILE, status.to_json())
+        found = findings(given)
+    assert not of(found, "metrics.port"), "the engine that runs has it"
+    assert all("2,000 documents a second, as measured" in what for _, what in of(found, "backfill"))
 
-    port = free_port()
-    check_port(MetricsConfig("127.0.0.1", port, {}))
-    import socket
 
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
-        found = findings(options(tmp_path, mongo_uri, shop, **{"metrics.port": str(port)}))
-    assert [severity for severity, _ in of(found, "metrics.port")] == ["error"]
+def test_a_sharded_cluster(tmp_path: Path, mongo_uri: str, shop: Any) -> None:
+    """Through a router, which has no oplog to look at: what can be told is told, and nothing is an error."""
+    with mongos_before(mongo_uri) as mongos:
+        found = findings(options(tmp_path, mongos.uri, shop))
+    assert "error" not in severities(found)
+    assert any("a sharded cluster" in what for _, what in of(found, "deployment"))
+    assert of(found, "collections") == [("ok", f"1 collection is captured: {shop.name}.orders")]
 
 
 def test_a_wrong_configuration_and_nobody_there(tmp_path: Path, mongo_uri: str, shop: Any) -> None:
@@ -264,6 +275,7 @@ def test_the_least_role_is_enough(tmp_path: Path, guarded: MongoDeployment) -> N
         wishes
     )
     assert "on the cluster" in of(found, "serverStatus")[0][1]
+    assert "on local.oplog.rs" in of(found, "find")[0][1]
 
 
 @pytest.mark.parametrize("action", READS)
@@ -277,5 +289,8 @@ def test_one_privilege_less(tmp_path: Path, guarded: MongoDeployment, action: st
     assert {"ok"} == {one.severity for one in found if one.area == "warehouse"}
     if action != "listCollections":
         assert [severity for severity, _ in of(found, "shop.log")] == ["note"]
+    if action == "changeStream":
+        ((severity, what),) = of(found, "oplog")
+        assert (severity, "lacks the privilege 'find' on local.oplog.rs" in what) == ("note", True)
     if action == "find":
         assert any("on shop.log" in what for severity, what in of(found, "find") if severity == "warning")
