@@ -68,7 +68,7 @@ def init(
     asks = sys.stdin.isatty()
     if not asks:
         _refuse_missing({"--address": address, "--collection": collections, "--warehouse": warehouse})
-    given = address or typer.prompt("Address of MongoDB (mongodb://…, or ${env:NAME})")
+    given = address or typer.prompt("Address of MongoDB (mongodb://…, or ${env:NAME})", err=True)
     begun = {"name": name or config.stem, _ADDRESS: str(given)}
     with _reached(begun) as client:
         said = Said(tuple(collections or ()), warehouse, signals, asks)
@@ -101,10 +101,12 @@ def _chosen(client: MongoClient[dict[str, Any]], said: Said) -> dict[str, str]:
 
     there = _there(client)
     entries = [entry(text, there) for text in said.collections or _asked_for(there)]
-    warehouse = said.warehouse or typer.prompt("Folder or URI of the tables", default="warehouse")
+    warehouse = said.warehouse or typer.prompt("Folder or URI of the tables", default="warehouse", err=True)
     signals = said.signals
     if said.asks and signals is None:
-        signals = typer.prompt("Collection for signals (empty: none)", default="", show_default=False)
+        signals = typer.prompt(
+            "Collection for signals (empty: none)", default="", show_default=False, err=True
+        )
     return {
         **_narrowed(client, entries, there),
         "collection.include.list": ",".join(entries),
@@ -171,7 +173,9 @@ def _asked_for(there: Sequence[str]) -> list[str]:
     if len(there) > _SHOWN:
         say(f"  and {len(there) - _SHOWN} more")
     answer = str(
-        typer.prompt("Collections to capture (names, or regular expressions; commas between)", default=".*")
+        typer.prompt(
+            "Collections to capture (names, or regular expressions; commas between)", default=".*", err=True
+        )
     )
     return [text.strip() for text in answer.split(",") if text.strip()]
 

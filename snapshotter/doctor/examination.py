@@ -226,6 +226,12 @@ class _Patient:
             option, _, what = warning.partition(": ")
             remedy = "correct the name, or go on: what comes later is captured then"
             self.found.append(Finding(Area.CAPTURED, Severity.WARNING, option, what, remedy))
+        if readings.unasked:
+            wanted = Privilege("find", config.scope.database or "", "", "a question without a collection")
+            user, missing = lacking(self.client, [wanted])
+            what = f"{readings.unasked}: {user} lacks {wanted}" if missing else readings.unasked
+            remedy = grant(missing) if missing else ""
+            self.found.append(Finding(Area.CAPTURED, Severity.NOTE, "lists", what, remedy))
         for warning in guardrail.warnings:
             self.found.append(Finding(Area.CAPTURED, Severity.WARNING, "guardrail.collections.max", warning))
         seen = look_at_collections(self.client, config.scope)

@@ -37,6 +37,8 @@ class Readings:
     others: dict[str, NameList] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     """Of the newest look: include lists, or entries of them, that match no collection."""
+    unasked: str = ""
+    """Why the server cannot be asked, if it cannot: then what it reads is taken for what Python does."""
     _agreed: set[tuple[str, str]] = field(default_factory=set)
     _asks: bool | None = None
 
@@ -85,7 +87,7 @@ class Readings:
                 raise
             if classify(error).kind is Kind.PERMISSION:
                 self._asks = False
-                _log.warning("this user may not ask MongoDB how it reads the lists of what is captured")
+                self._tell("this user may not ask MongoDB how it reads the lists of what is captured")
                 return
             said = (error.details or {}).get("errmsg", str(error))
             raise ConfigurationError(
@@ -98,8 +100,12 @@ class Readings:
         if self._asks is None:
             self._asks = wire_version(self.client) >= WIRE_VERSION_5_1
             if not self._asks:
-                _log.warning("MongoDB before 5.1 cannot be asked how it reads the lists of what is captured")
+                self._tell("MongoDB before 5.1 cannot be asked how it reads the lists of what is captured")
         return self._asks
+
+    def _tell(self, why: str) -> None:
+        self.unasked = why
+        _log.warning(why)
 
     def _unmatched(self, lists: dict[str, NameList], there: list[Namespace]) -> Iterator[str]:
         for option, names in lists.items():

@@ -294,3 +294,23 @@ def test_one_privilege_less(tmp_path: Path, guarded: MongoDeployment, action: st
         assert (severity, "lacks the privilege 'find' on local.oplog.rs" in what) == ("note", True)
     if action == "find":
         assert any("on shop.log" in what for severity, what in of(found, "find") if severity == "warning")
+
+
+def test_a_user_of_one_collection(tmp_path: Path, guarded: MongoDeployment) -> None:
+    """Nothing is worse than a note; one is that it may not ask how the server reads a list, with the privilege."""
+    privileges = [
+        {"resource": {"db": "shop", "collection": "orders"}, "actions": ["find", "changeStream"]},
+        {"resource": {"db": "shop", "collection": ""}, "actions": ["listCollections"]},
+    ]
+    guarded.add_user("single", privileges, password="secret")
+    uri = guarded.bare_uri.replace("//", "//single:secret@") + "&authSource=admin"
+    narrow = {
+        "capture.scope": "collection",
+        "capture.target": "shop.orders",
+        "engine.oplog.warning.hours": "0",
+    }
+    found = findings(options(tmp_path, uri, guarded.client()["shop"], **narrow))
+    assert severities(found) <= {"ok", "note"}
+    assert of(found, "collections") == [("ok", "1 collection is captured: shop.orders")]
+    ((severity, what),) = of(found, "lists")
+    assert (severity, "single@admin lacks the privilege 'find' on shop" in what) == ("note", True)
