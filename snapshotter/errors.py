@@ -11,7 +11,8 @@
 and an exit code; the command line, the status, notifications and the log have them from here. Which condition an error
 is in is for `snapshotter.diagnosis`. Nothing heavy is imported for it before there is an error.
 
-Exit codes: 0 done, 1 different (``verify``), 2 configuration or usage, 3 and 4 as above, 130 interrupted.
+Exit codes: 0 done, 1 different (``verify``) or warnings (``doctor``), 2 configuration or usage, 3 and 4 as above, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 SESSION_LOST = CONDITIONS["spark-lost"].next_step
 EXIT_OK = 0
 EXIT_DIFFERENT = 1
+EXIT_WARNINGS = 1
 EXIT_CONFIGURATION = 2
 EXIT_DEFINITE = 3
 EXIT_GAVE_UP = 4

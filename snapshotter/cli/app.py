@@ -14,6 +14,8 @@ from snapshotter.cli import (
     config,
     dead_letters,
     demo,
+    doctor,
+    init,
     position,
     run,
     sandbox,
@@ -58,7 +60,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Keeps Delta tables equal to MongoDB collections, and reads any part again on a signal.",
-    epilog="Exit codes: 0 done, 1 different (verify), 2 configuration or usage, "
+    epilog="Exit codes: 0 done, 1 different (verify) or warnings (doctor), 2 configuration or usage, "
     "3 a restart cannot cure it, 4 gave up retrying.",
 )
 
@@ -103,3 +105,5 @@ app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
 app.command("sandbox")(sandbox.sandbox)
 app.command("config")(config.config)
+app.command("init")(init.init)
+app.command("doctor")(doctor.doctor)

@@ -64,6 +64,12 @@ def set_up_logging(ctx: typer.Context) -> None:
     set_up(options.format, options.level or ("warning" if display else "info"))
 
 
+def set_up_quietly(ctx: typer.Context) -> None:
+    """Log errors alone, unless the options before the command ask for more: the command says the rest itself."""
+    options = ctx.find_object(LogOptions) or LogOptions()
+    set_up(options.format, options.level or "error")
+
+
 def checked_level(level: str | None) -> str | None:
     """A level that there is. Raises BadParameter."""
     if level is not None and level.lower() not in LEVELS:

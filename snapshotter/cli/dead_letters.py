@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, open_state, say, set_up_logging
+from snapshotter.cli.signal_commands import check_names
 from snapshotter.errors import DefiniteError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from snapshotter.landing.buried import BuriedLetters, Letter
 
 app = typer.Typer(no_args_is_help=True, help="What could not be processed: list, show, replay.")
+_NONE_OF_IT = ("and it has no dead letter", "correct --collection")
 _KEYS_MAX = 1_000
 _ERROR_SHOWN = 160
 
@@ -46,8 +48,11 @@ def list_(
 ) -> None:
     """List what could not be processed, the newest first."""
     set_up_logging(ctx)
-    with _letters(load_settings(config, warn=False)) as letters:
+    settings = load_settings(config, warn=False)
+    with _letters(settings) as letters:
         found = letters.find(collections=collections or (), waiting=not everything, most=most)
+    if collections and not found:
+        check_names(settings, collections, _NONE_OF_IT)
     if as_json:
         typer.echo(json.dumps([letter.to_json() for letter in found], indent=2, ensure_ascii=False))
         return
@@ -101,6 +106,8 @@ def replay(
     settings = load_settings(config)
     with _letters(settings) as letters:
         found = letters.find(ids or (), collections or (), waiting=not ids)
+        if collections and not found:
+            check_names(settings, collections, _NONE_OF_IT)
         able = [letter for letter in found if letter.collection and letter.document_id]
         told = _to_tell(settings, able)
         requests = [_send(settings, letters, some, told) for some in _by_request(able)]

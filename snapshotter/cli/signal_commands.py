@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from snapshotter.configuration.settings import Settings
     from snapshotter.state.storage import Storage
 
+NOTHING_SENT = ("nothing was sent", "correct the list, or send it with --force")
 POLL_SECONDS = 0.5
 LOOK_MS = 5_000
 SignalId = Annotated[
@@ -94,7 +95,7 @@ def execute_snapshot(
     parts = Parts(tuple(keys or ()), minimum, maximum, reconcile, write, priority, dry_run)
     action = build_action(collections, query, kind, request_id or uuid.uuid4().hex, parts)
     if not force:
-        check_names(settings, action)
+        check_names(settings, action.data_collections, NOTHING_SENT)
     state = open_state(settings)
     if dry_run:
         forget_answer(state, action.id)
@@ -116,10 +117,12 @@ def stop_snapshot(
     ] = None,
     requests: Requests = None,
     signal_id: SignalId = None,
+    force: Force = False,
 ) -> None:
     """Give up snapshots, at once: running, paused or queued. What has landed stays."""
     data = {"data-collections": collections} if collections else {}
-    _decide(ctx, config, "stop-snapshot", data | _named(requests), signal_id)
+    checked = () if force else tuple(collections or ())
+    _decide(ctx, config, "stop-snapshot", data | _named(requests), signal_id, checked)
 
 
 def pause_snapshot(
@@ -151,12 +154,23 @@ def _named(requests: list[str] | None) -> dict[str, list[str]]:
 
 
 def _decide(
-    ctx: typer.Context, config: Path, kind: str, data: Mapping[str, object], signal_id: str | None
+    ctx: typer.Context,
+    config: Path,
+    kind: str,
+    data: Mapping[str, object],
+    signal_id: str | None,
+    checked: Sequence[str] = (),
 ) -> None:
+    """Send a signal; names of collections among its data that are to be ``checked`` must be of what is captured, or was
+    when a request began."""
     set_up_logging(ctx)
     settings = load_settings(config)
-    action = parse_signal(signal_id or uuid.uuid4().hex, kind, data)
-    say(f"signal {action.id} is in {send(settings, open_state(settings), action)}")
+    action, state = parse_signal(signal_id or uuid.uuid4().hex, kind, data), open_state(settings)
+    if checked:
+        status = read_status(state)
+        asked = {part.name for request in (status.requests if status else ()) for part in request.collections}
+        check_names(settings, checked, NOTHING_SENT, asked)
+    say(f"signal {action.id} is in {send(settings, state, action)}")
     typer.echo(action.id)
 
 
@@ -210,10 +224,13 @@ def build_action(
     return action
 
 
-def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
-    """Check the names before the signal is sent: the engine would pass over a wrong one, and read the rest. Raises
-    ConfigurationError; without a connection, or for a user who may not see what is captured, it only warns that nobody
-    looked."""
+def check_names(
+    settings: Settings, patterns: Sequence[str], wrong: tuple[str, str], also: Collection[str] = ()
+) -> None:
+    """Check the names in ``patterns`` where they are given: the engine would pass over a wrong one, and do the rest.
+    ``also`` are names that are good although nothing of that name is captured now. Raises ConfigurationError, which
+    says what did not happen and what to do (``wrong``); without a connection, or for a user who may not see what is
+    captured, it only warns that nobody looked."""
     from pymongo.errors import PyMongoError
 
     from snapshotter.engine.privileges import lacking, needed_to_read
@@ -233,16 +250,14 @@ def check_names(settings: Settings, action: ExecuteSnapshot) -> None:
                 say(f"warning: nobody looked whether there are such collections: {user} lacks {why}")
                 return
             found = captured_collections(client, scope.captures)
-            captured = [n for n in found if str(n) != settings.signal_collection]
+            names = {str(namespace) for namespace in found} - {settings.signal_collection}
         except (PyMongoError, TransientError, AccessDeniedError) as error:
             say(f"warning: nobody looked whether there are such collections: {cause_of(error)[:200]}")
             return
     try:
-        refuse_wrong_names(action.data_collections, captured)
+        refuse_wrong_names(patterns, sorted({*names, *also}))
     except RequestRefused as error:
-        raise ConfigurationError(
-            f"{error}; nothing was sent", "correct the list, or send it with --force"
-        ) from error
+        raise ConfigurationError(f"{error}; {wrong[0]}", wrong[1]) from error
 
 
 def send(settings: Settings, state: Storage, action: Action) -> str:

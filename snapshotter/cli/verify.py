@@ -81,7 +81,7 @@ def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespac
     """
     from signals.matching.selection import expand, unmatched
     from snapshotter.engine.privileges import check_privileges, needed_to_read
-    from snapshotter.reading.catalogue import captured_collections
+    from snapshotter.reading.catalogue import captured_collections, near
     from streaming.mongo.deployment import check_deployment, connect
     from streaming.namespaces import Namespace
     from streaming.scope.scope import CaptureScope
@@ -96,7 +96,8 @@ def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespac
     names = [str(namespace) for namespace in captured]
     known = ", ".join(names) or "none"
     if unknown := unmatched(patterns, names):
-        raise ConfigurationError(f"{', '.join(unknown)} is no captured collection; captured are: {known}")
+        problems = "; ".join(f"{text} is no captured collection{near(text, names)}" for text in unknown)
+        raise ConfigurationError(f"{problems}. Captured are: {known}")
     if not names:
         raise ConfigurationError("no collection is captured, so there is nothing to compare")
     return [Namespace.parse(name) for name in (expand(patterns, names) if patterns else names)]

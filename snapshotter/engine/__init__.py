@@ -3,4 +3,13 @@
 `assembly` makes it from settings, `engine` keeps runs going, `run` is one of them and the life of its batches.
 """
 
-__all__ = ["assembly", "engine_runner", "positions", "privileges", "take_over"]
+__all__ = [
+    "assembly",
+    "catalogue_watch",
+    "engine_runner",
+    "guardrail",
+    "positions",
+    "preflight",
+    "privileges",
+    "take_over",
+]

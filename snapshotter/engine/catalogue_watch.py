@@ -24,14 +24,19 @@ _log = structlog.get_logger("snapshotter.catalogue")
 SECONDS = 60.0
 
 
+def readings_of(client: MongoClient[Any], config: EngineConfig) -> Readings:
+    """How the lists of an engine of this ``config`` are read, that of the initial load among them."""
+    initial = config.initial_collections
+    others = {} if initial is None else {"snapshot.include.collection.list": initial}
+    return Readings(client, config.scope, others)
+
+
 class CatalogueWatch(RecurringLook):
     """``config`` says what is captured, and what an initial load includes. It looks ``every`` so many seconds."""
 
     def __init__(self, client: MongoClient[Any], config: EngineConfig, every: float = SECONDS) -> None:
-        initial = config.initial_collections
-        others = {} if initial is None else {"snapshot.include.collection.list": initial}
         super().__init__("catalogue", every)
-        self._readings = Readings(client, config.scope, others)
+        self._readings = readings_of(client, config)
         self._guardrail = Guardrail(config)
         self._filtered = (config.filtered,) if config.filtered else ()
         self._error: Exception | None = None

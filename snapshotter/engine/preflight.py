@@ -1,11 +1,15 @@
 """What must be true before an engine starts, asked before anything is touched.
 
-Nothing is written to find out.
+Nothing is written to find out. A start asks one after the other, and stops at the first that is wrong (`check`);
+``snapshotter doctor`` asks each by itself (`checks`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,22 +35,64 @@ from streaming.source.change_options import OVERSIZE
 from streaming.source.split_events import refuse_split
 
 _log = structlog.get_logger("snapshotter.configuration")
-_PIN_THREAD = "PYSPARK_PIN_THREAD"
+PIN_THREAD = "PYSPARK_PIN_THREAD"
 _SIGNALS = "signal.data.collection"
+
+
+DEPLOYMENT = "deployment"
+PRIVILEGES = "privileges"
+PORT = "metrics.port"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must be true. ``look`` raises what is wrong, with the option that it is about; ``subject`` is what
+    it looks at."""
+
+    subject: str
+    look: Callable[[], object]
 
 
 def check(client: MongoClient[Any], config: EngineConfig) -> None:
     """Raises the first thing that is wrong, with the option that it is about."""
-    if (given := os.environ.get(_PIN_THREAD, "true")).lower() != "true":
+    for one in checks(client, config):
+        one.look()
+
+
+def checks(client: MongoClient[Any], config: EngineConfig) -> tuple[Check, ...]:
+    """All that a start asks, in its order. What comes behind `DEPLOYMENT` needs a server that has passed it."""
+    steps: tuple[tuple[str, Callable[[MongoClient[Any], EngineConfig], object]], ...] = (
+        (_SIGNALS, _check_signals),
+        (PRIVILEGES, _check_privileges),
+        (FILTERS, _check_filters),
+        ("rules about fields", _check_fields),
+        ("the shape of rows", _check_shape),
+        ("what is captured", _check_captured),
+    )
+    return (
+        Check(PIN_THREAD, _check_threads),
+        Check(PORT, partial(check_port, config.metrics)),
+        Check(DEPLOYMENT, partial(check_deployment, client)),
+        Check(OVERSIZE, partial(_check_split, client, config)),
+        *(Check(subject, partial(look, client, config)) for subject, look in steps),
+    )
+
+
+def _check_threads() -> None:
+    if (given := os.environ.get(PIN_THREAD, "true")).lower() != "true":
         raise ConfigurationError(
-            f"{_PIN_THREAD} = {given}: a thread of Python's would work in any of the JVM's, and one "
+            f"{PIN_THREAD} = {given}: a thread of Python's would work in any of the JVM's, and one "
             f"table's landing with the settings of another's",
-            f"unset {_PIN_THREAD}",
+            f"unset {PIN_THREAD}",
         )
-    check_port(config.metrics)
-    sharded = check_deployment(client) == "sharded"
+
+
+def _check_split(client: MongoClient[Any], config: EngineConfig) -> None:
     if config.source_options.get(OVERSIZE) == "split":
         refuse_split(client)
+
+
+def _check_signals(_: MongoClient[Any], config: EngineConfig) -> None:
     if config.signals is not None and not config.scope.captures(config.signals):
         raise ConfigurationError(
             f"{_SIGNALS} = {config.signals} lies outside the captured scope (capture.scope, capture.target): its "
@@ -54,13 +100,19 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
             f"choose a collection within the scope, or set incremental.snapshot.watermarking.strategy to "
             f"{Strategy.CLUSTER_TIME} and send signals from the command line",
         )
-    check_privileges(client, needed(config, sharded=sharded))
+
+
+def _check_privileges(client: MongoClient[Any], config: EngineConfig) -> None:
+    check_privileges(client, needed(config, sharded=client.is_mongos))
+
+
+def _check_filters(client: MongoClient[Any], config: EngineConfig) -> None:
     for name, query in config.initial_filters.items():
         _check_filter(client, name, query, f"{FILTERS}.{name}")
-    if config.fields.rules:
-        _check_fields(client, config)
-    if config.shape:
-        _check_shape(client, config)
+
+
+def _check_captured(client: MongoClient[Any], config: EngineConfig) -> None:
+    """Lists are read here as by the server, not too much is captured, and queries of a mode of one's own are sound."""
     try:
         there = Readings(client, config.scope).check()
     except PyMongoError as error:
@@ -74,6 +126,8 @@ def check(client: MongoClient[Any], config: EngineConfig) -> None:
 
 def _check_shape(client: MongoClient[Any], config: EngineConfig) -> None:
     """Rows of every captured collection can have the shape that they are to have."""
+    if not config.shape:
+        return
     try:
         keys = shard_keys(client)
         for namespace in captured_collections(client, config.captures_data):
@@ -84,6 +138,8 @@ def _check_shape(client: MongoClient[Any], config: EngineConfig) -> None:
 
 def _check_fields(client: MongoClient[Any], config: EngineConfig) -> None:
     """Each rule about fields can be carried out where it applies; one that applies nowhere is said."""
+    if not config.fields.rules:
+        return
     unused = dict.fromkeys(config.fields.rules)
     try:
         keys = shard_keys(client)

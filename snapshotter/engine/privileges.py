@@ -26,26 +26,28 @@ from streaming.mongo.server_codes import Kind
 from streaming.scope.scope import CaptureScope, Level
 
 _log = structlog.get_logger("snapshotter.privileges")
+_BY_NAME = ("local", "config")
 
 
 @dataclass(frozen=True, slots=True)
 class Privilege:
     """An action on a resource of MongoDB's, and ``why`` it is needed. An empty name means all of them; an empty
-    ``collection``, that of a database as such."""
+    ``collection``, that of a database as such. ``cluster``: its resource is the deployment itself."""
 
     action: str
     database: str
     collection: str
     why: str
+    cluster: bool = False
 
     @property
-    def resource(self) -> dict[str, str]:
+    def resource(self) -> dict[str, Any]:
         """As MongoDB has it in a role."""
-        return {"db": self.database, "collection": self.collection}
+        return {"cluster": True} if self.cluster else {"db": self.database, "collection": self.collection}
 
     def __str__(self) -> str:
         where = f"{self.database}.{self.collection}" if self.collection else self.database or "all databases"
-        return f"the privilege {self.action!r} on {where}, which {self.why} needs"
+        return f"the privilege {self.action!r} on {'the cluster' if self.cluster else where}, which {self.why} needs"
 
 
 def needed(config: EngineConfig, *, sharded: bool = False) -> Iterator[Privilege]:
@@ -76,15 +78,25 @@ def needed_to_read(scope: CaptureScope, *, stream: bool = True) -> Iterator[Priv
     yield Privilege("listCollections", database, "", why)
 
 
+def sizes_of_documents(config: EngineConfig) -> Privilege:
+    """What an engine can do without, but not as well (`WITHOUT_SIZES`)."""
+    return Privilege("collStats", *_watched(config.scope), "knowing the size of documents beforehand")
+
+
+WITHOUT_SIZES = "first windows are cut by numbers of documents, and dry runs say nothing of bytes"
+OPLOG = (
+    Privilege("find", "local", "oplog.rs", "the oldest entry of the oplog"),
+    Privilege("collStats", "local", "oplog.rs", "the size of the oplog"),
+    Privilege("serverStatus", "", "", "the least retention of the oplog", cluster=True),
+)
+"""What it takes to know how long the oplog holds a position. Without these the figures err to the side of a warning."""
+
+
 def warn_of_wishes(client: MongoClient[Any], config: EngineConfig) -> None:
     """Warn of what an engine can do without, but not as well."""
-    sizes = Privilege("collStats", *_watched(config.scope), "knowing the size of documents beforehand")
-    user, missing = lacking(client, [sizes])
+    user, missing = lacking(client, [sizes_of_documents(config)])
     for one in missing:
-        _log.warning(
-            f"the MongoDB user {user} lacks {one}: first windows are cut by numbers of documents, and dry runs say "
-            "nothing of bytes"
-        )
+        _log.warning(f"the MongoDB user {user} lacks {one}: {WITHOUT_SIZES}")
 
 
 def _watched(scope: CaptureScope) -> tuple[str, str]:
@@ -98,15 +110,20 @@ def check_privileges(client: MongoClient[Any], privileges: Iterable[Privilege]) 
     user, missing = lacking(client, privileges)
     if not missing:
         return
-    by_resource: dict[tuple[str, str], list[str]] = {}
-    for one in missing:
-        by_resource.setdefault((one.database, one.collection), []).append(one.action)
-    grant = [{"resource": {"db": d, "collection": c}, "actions": a} for (d, c), a in by_resource.items()]
     raise DefiniteError(
         f"the MongoDB user {user} lacks {'; '.join(map(str, missing))}",
-        f"let its role have them, as docs/privileges.md says: privileges {json.dumps(grant)}",
+        grant(missing),
         condition="source-denied",
     )
+
+
+def grant(missing: Iterable[Privilege]) -> str:
+    """What to do for a user who does not have these privileges."""
+    by_resource: dict[str, dict[str, Any]] = {}
+    for one in missing:
+        entry = {"resource": one.resource, "actions": []}
+        by_resource.setdefault(json.dumps(one.resource), entry)["actions"].append(one.action)
+    return f"let its role have them, as docs/privileges.md says: privileges {json.dumps(list(by_resource.values()))}"
 
 
 def name_what_lacks(client: MongoClient[Any], config: EngineConfig, error: Exception) -> None:
@@ -136,17 +153,24 @@ def lacking(client: MongoClient[Any], privileges: Iterable[Privilege]) -> tuple[
     missing = [
         one
         for one in privileges
-        if not any(
-            one.action in p["actions"] and covers(p["resource"], one.database, one.collection) for p in held
-        )
+        if not any(one.action in p["actions"] and _includes(p["resource"], one) for p in held)
     ]
     return "{user}@{db}".format(**info["authenticatedUsers"][0]), missing
 
 
+def _includes(resource: Mapping[str, Any], one: Privilege) -> bool:
+    if one.cluster:
+        return bool(resource.get("cluster") or resource.get("anyResource"))
+    return covers(resource, one.database, one.collection)
+
+
 def covers(resource: Mapping[str, Any], database: str, collection: str) -> bool:
-    """Whether a privilege's resource includes a database and a collection of it ("" means all)."""
+    """Whether a privilege's resource includes a database and a collection of it ("" means all). That of all databases
+    does not include ``local`` and ``config``: the server wants these by name."""
     if resource.get("anyResource"):
         return True
     if "db" not in resource:
+        return False
+    if not resource["db"] and not resource.get("collection") and database in _BY_NAME:
         return False
     return resource["db"] in ("", database) and resource.get("collection", "") in ("", collection)

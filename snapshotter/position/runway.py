@@ -79,20 +79,29 @@ def runway_hours(oplog: Oplog, position: ClusterTime) -> float | None:
     return max(1 / HOUR, oplog.window_hours - max(0, oplog.newest.t - position.t) / HOUR)
 
 
+FURTHER = "Let the oplog reach further back"
+
+
 def warning(hours: float, least: float) -> str | None:
     """What to say of a runway of ``hours`` that lies under ``least`` of them (0: nothing is ever said)."""
+    found = short(hours, least)
+    return None if found is None else ". ".join(found)
+
+
+def short(hours: float, least: float) -> tuple[str, str] | None:
+    """Such a `warning` in two: what is wrong, and what to do. ``hours`` and ``least`` as there."""
     if not least or hours >= least:
         return None
     if not hours:
         return (
-            "the oplog no longer holds the position: what is not read yet cannot be read. `snapshotter position reset "
-            "-c FILE --to now --heal` begins anew, and reads what may have been missed"
+            "the oplog no longer holds the position: what is not read yet cannot be read",
+            "`snapshotter position reset -c FILE --to now --heal` begins anew, and reads what may have been missed",
         )
-    return (
+    what = (
         f"the oplog holds the position for {hours:.1f} h more, which is under engine.oplog.warning.hours={least:g}: an "
-        f"engine that stands still for longer loses it. Let the oplog reach further back (replSetResizeOplog, "
-        f"storage.oplogMinRetentionHours)"
+        f"engine that stands still for longer loses it"
     )
+    return what, f"{FURTHER} (replSetResizeOplog, storage.oplogMinRetentionHours)"
 
 
 def while_paused(hours: float) -> str | None:
@@ -108,10 +117,17 @@ def while_paused(hours: float) -> str | None:
 def outlasted(name: str, seconds: float, hours: float) -> str | None:
     """What to say of the snapshot ``name`` that will take so many ``seconds`` beside a runway of ``hours``; None where
     it is shorter."""
+    found = too_long(f"the snapshot {name}", seconds, hours)
+    return None if found is None else ". ".join(found)
+
+
+def too_long(what: str, seconds: float, hours: float) -> tuple[str, str] | None:
+    """The same of anything that is read (``what``), in two: what is wrong, and what to do. ``seconds`` and ``hours`` as
+    in `outlasted`."""
     if seconds <= hours * HOUR:
         return None
-    return (
-        f"the snapshot {name} will take about {seconds / HOUR:.1f} h, and the oplog holds the position for "
-        f"{hours:.1f} h: if changes stop landing meanwhile, the position is lost before it is done. Let the oplog "
-        f"reach further back, or read less at a time"
+    wrong = (
+        f"{what} will take about {seconds / HOUR:.1f} h, and the oplog holds the position for "
+        f"{hours:.1f} h: if changes stop landing meanwhile, the position is lost before it is done"
     )
+    return wrong, f"{FURTHER}, or read less at a time"

@@ -103,8 +103,8 @@ def resolve(
     missed = unmatched(action.data_collections, names)
     if not chosen:
         raise RequestRefused(
-            f"signal {action.id!r}: {_some(action.data_collections)} is no captured collection. Captured are: "
-            f"{_some(names)}. Check collection.include.list and the name; nothing was started."
+            f"signal {action.id!r}: {some(action.data_collections)} is no captured collection. Captured are: "
+            f"{some(names)}. Check collection.include.list and the name; nothing was started."
         )
     if missed:
         _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
@@ -119,7 +119,7 @@ def resolve(
     return SnapshotRequest(action.id, wanted, Origin.SIGNAL, action.priority, digest, blocking, missed)
 
 
-def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -> None:
+def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace | str]) -> None:
     """For a sender who can still correct a list, since nothing has been sent. Raises RequestRefused for a list that has
     a plain name of no captured collection (an expression may be about what is still to come), or selects nothing at
     all."""
@@ -131,7 +131,7 @@ def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace]) -
         problems = "; ".join(
             f"{text} is no captured collection{near(text, names)}" for text in wrong or missed
         )
-        raise RequestRefused(f"{problems}. Captured are: {_some(names)}")
+        raise RequestRefused(f"{problems}. Captured are: {some(names)}")
 
 
 def near(text: str, names: Sequence[str]) -> str:
@@ -141,7 +141,7 @@ def near(text: str, names: Sequence[str]) -> str:
     return f" (near it: {', '.join(found)})" if found else ""
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
     """As many as somebody reads."""
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return (", ".join(names[:_NAMES_SHOWN]) or "none") + more

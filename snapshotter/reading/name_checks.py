@@ -17,7 +17,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from snapshotter.errors import ConfigurationError
-from snapshotter.reading.catalogue import collections_there, near
+from snapshotter.reading.catalogue import collections_there, near, some
 from streaming.mongo.deployment import WIRE_VERSION_5_1, wire_version
 from streaming.mongo.errors import classify
 from streaming.mongo.server_codes import Kind
@@ -37,6 +37,8 @@ class Readings:
     others: dict[str, NameList] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     """Of the newest look: include lists, or entries of them, that match no collection."""
+    unasked: str = ""
+    """Why the server cannot be asked, if it cannot: then what it reads is taken for what Python does."""
     _agreed: set[tuple[str, str]] = field(default_factory=set)
     _asks: bool | None = None
 
@@ -85,7 +87,7 @@ class Readings:
                 raise
             if classify(error).kind is Kind.PERMISSION:
                 self._asks = False
-                _log.warning("this user may not ask MongoDB how it reads the lists of what is captured")
+                self._tell("this user may not ask MongoDB how it reads the lists of what is captured")
                 return
             said = (error.details or {}).get("errmsg", str(error))
             raise ConfigurationError(
@@ -98,8 +100,12 @@ class Readings:
         if self._asks is None:
             self._asks = wire_version(self.client) >= WIRE_VERSION_5_1
             if not self._asks:
-                _log.warning("MongoDB before 5.1 cannot be asked how it reads the lists of what is captured")
+                self._tell("MongoDB before 5.1 cannot be asked how it reads the lists of what is captured")
         return self._asks
+
+    def _tell(self, why: str) -> None:
+        self.unasked = why
+        _log.warning(why)
 
     def _unmatched(self, lists: dict[str, NameList], there: list[Namespace]) -> Iterator[str]:
         for option, names in lists.items():
@@ -109,8 +115,10 @@ class Readings:
             missed = [entry for entry in names.entries if not any(map(names.only(entry).admits, known))]
             for entry in missed:
                 others = len(missed) == len(names.entries) > 1
-                nothing = ", nor does any other entry, so nothing is" if others else ""
-                yield f"{option}: {entry!r} matches nothing that there is{nothing}{near(entry, known)}"
+                nothing = ", nor does any other entry, so nothing is captured" if others else ""
+                what = "database" if option.startswith("database") else "collection"
+                instead = near(entry, known) or f"; there are {some(known)}"
+                yield f"{option}: {entry!r} matches no {what}{nothing}{instead}"
 
 
 def _named(option: str, there: Iterable[Namespace]) -> set[str]:

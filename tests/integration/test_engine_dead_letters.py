@@ -236,6 +236,8 @@ def test_dead_letters_are_listed_shown_and_replayed(
         assert SECRET not in str(shown)
         assert one["id"] in run(lab, "dead-letters show", one["id"]).stdout
         assert run(lab, "dead-letters show", "none").exit_code == 3
+        wrong = run(lab, "dead-letters list", "--collection", lab.name("poeple"))
+        assert (wrong.exit_code, f"(near it: {lab.name('people')}" in wrong.stderr) == (2, True)
         people.replace_one({"_id": "A-2"}, {"_id": "A-2", "name": "mended"})
         engine.catch_up(SECONDS)
         done = run(lab, "dead-letters replay", "--wait", "--json")

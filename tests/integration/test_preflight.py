@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 from typer.testing import CliRunner
 
 from snapshotter.cli.app import app
@@ -24,9 +25,13 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.engine import preflight
 from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.connecting import reach
+from snapshotter.engine.privileges import Privilege as Needed
+from snapshotter.engine.privileges import lacking
 from snapshotter.testing.mongodb import MongoDeployment, start_mongodb
 from snapshotter.testing.processes import free_port, wait_until
 from streaming.mongo.deployment import connect
+from streaming.mongo.errors import classify
+from streaming.mongo.server_codes import Kind
 
 Privilege = tuple[str, str, list[str]]
 LISTS = ["listCollections"]
@@ -246,3 +251,23 @@ def test_a_missing_privilege(
     assert f"{name}@admin lacks the privilege {missing!r} on {where}" in said
     assert ("signal.data.collection" if missing in ("insert", "remove") else "capture.scope") in said
     assert guarded.client()["shop"].list_collection_names() == ["orders"]
+
+
+@pytest.mark.parametrize("where", [("local", "oplog.rs"), ("config", "collections"), ("admin", "x")])
+@pytest.mark.parametrize("named", [True, False])
+def test_databases_that_the_server_wants_by_name(
+    guarded: MongoDeployment, where: tuple[str, str], named: bool
+) -> None:
+    """A right on all databases is none on ``local`` and ``config``: the server says so, and so does preflight."""
+    database, collection = where
+    resource = database if named else "", ""
+    uri = user(guarded, f"reads-{named}-{database}", [(*resource, ["find"])])
+    client: MongoClient[dict[str, Any]]
+    with MongoClient(uri) as client:
+        try:
+            client[database][collection].find_one()
+            allowed = True
+        except OperationFailure as error:
+            allowed = classify(error).kind is not Kind.PERMISSION
+        missing = lacking(client, [Needed("find", database, collection, "a test")])[1]
+    assert allowed == (not missing)

@@ -435,3 +435,5 @@ def test_which_privileges_cover_what() -> None:
     assert not covers({"db": "a", "collection": "b"}, "a", "")
     assert not covers({"db": "a", "collection": ""}, "", "")
     assert not covers({"cluster": True}, "a", "b")
+    assert not covers({"db": "", "collection": ""}, "local", "oplog.rs")
+    assert covers({"db": "local", "collection": ""}, "local", "oplog.rs")

@@ -134,7 +134,7 @@ def test_an_entry_that_matches_nothing_is_said(mongo_client: MongoClient[Any], d
     )
     watched.look()
     (warning,) = watched.warnings
-    assert f"'{database}\\\\.ordres' matches nothing that there is (near it: {database}.orders)" in warning
+    assert f"'{database}\\\\.ordres' matches no collection (near it: {database}.orders)" in warning
     mongo_client[database]["ordres"].insert_one({})
     watched.look()
     assert watched.warnings == ()
@@ -142,6 +142,10 @@ def test_an_entry_that_matches_nothing_is_said(mongo_client: MongoClient[Any], d
     alone.look()
     (warning,) = alone.warnings
     assert "nor does any other" not in warning
+    far = readings(mongo_client, collection__include=rf"{database}\.zzzzzzzzzzzzzzzzzz")
+    far.look()
+    (warning,) = far.warnings
+    assert f"matches no collection; there are {database}.ord" in warning or "(near it: " in warning
     two = readings(mongo_client, collection__include=rf"{database}\.ordrs,{database}\.x\w*y")
     two.look()
     assert all("nor does any other entry, so nothing is" in warning for warning in two.warnings)
