@@ -32,6 +32,7 @@ from tests.support.topic_history import judge_topic
 from tests.support.workload import Workload, WorkloadPlan, load
 
 ELECTION_MS = 3_000
+_LONG_SECONDS = 5_400
 
 
 @dataclass(slots=True)
@@ -113,8 +114,8 @@ def replica_set() -> Iterator[MongoDeployment]:
     ("rounds", "tells"),
     [
         pytest.param(2, None, marks=pytest.mark.proof, id="2"),
-        pytest.param(30, False, id="30"),
-        pytest.param(30, True, id="30-topics"),
+        pytest.param(30, False, marks=pytest.mark.timeout(_LONG_SECONDS), id="30"),
+        pytest.param(30, True, marks=pytest.mark.timeout(_LONG_SECONDS), id="30-topics"),
     ],
 )
 def test_round_after_round_tables_are_what_collections_were(
