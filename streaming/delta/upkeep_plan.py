@@ -61,12 +61,14 @@ class FileFacts:
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """When upkeep is due: ``files``, that many small ones of about one size; ``file_bytes``, what a file aims at;
-    ``marked_percent``, that part of a file's rows. ``retention_hours``: removed files stay so long; 0 is for ever."""
+    ``marked_percent``, that part of a file's rows. ``retention_hours``: removed files stay so long, 0 is for ever;
+    ``retention_checked``: less than Delta takes for safe is refused."""
 
     files: int = 32
     file_bytes: int = 128 << 20
     marked_percent: int = 30
     retention_hours: int = 168
+    retention_checked: bool = True
 
     @property
     def small_bytes(self) -> int:
