@@ -190,6 +190,13 @@ class TableLog:
         """Where the table lies on this machine's disks; None where it lies elsewhere."""
         return local_folder(self._delta_log())
 
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version, and let go of what is older than the log is to be, as Delta does
+        behind a commit."""
+        none = singleton(self._jvm.scala, "None")
+        log = self._delta_log()
+        log.checkpointAndCleanUpDeltaLog(log.update(False, none, none), none)
+
     def oldest_kept(self, before_ms: int) -> int:
         """The oldest version that can be read once files are removed that no version has had since ``before_ms``
         (milliseconds since 1970). Lists the log."""

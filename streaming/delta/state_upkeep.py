@@ -6,7 +6,7 @@ clustered table of less than 100 GB whole each time, and aborts beside a table t
 Invariants: a commit of upkeep changes no data (each of its actions says so), holds as many rows as it takes out,
 records no batch and carries no landing's mark, so that neither a landing, nor the look at what others have done, nor
 whoever streams from the table takes it for one. It says which engine made it. What it does to the files is known to the
-next landing. Whoever calls `look`, `rewrite` or `retain` holds the table's lock.
+next landing. Whoever calls `look`, `rewrite`, `retain` or `own_checkpoints` holds the table's lock.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
+from streaming.delta.state_merge import landing_session
 from streaming.delta.table_files import FILES_MAX, DataFile, TableFiles
 from streaming.delta.transaction import Rewritten, Transaction, unsupported
 from streaming.delta.upkeep_plan import FileFacts, Step, Thresholds
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 REMEMBERED_HOURS = 168
 """So long Delta remembers that a file was removed, unless the table says otherwise."""
 REMEMBERS = "delta.deletedFileRetentionDuration"
+INTERVAL = "delta.checkpointInterval"
+COMMITS, COMMITS_MAX = 10, 100
+"""Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
 _HOUR_MS = 3_600_000
 # A file is removed a moment before the version without it is committed.
 _MARGIN_MS = 60_000
@@ -42,6 +46,8 @@ _OF_VACUUM = {
     # In jobs, which can be cancelled where an engine stops.
     "spark.databricks.delta.vacuum.parallelDelete.enabled": "true",
 }
+# Delta lists a table's folder in as many tasks as this, which by default are 10,000.
+_PARALLEL = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -135,13 +141,30 @@ class StateUpkeep:
                 wanted = {REMEMBERS: f"interval {hours} hours"}
                 self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
 
+    def own_checkpoints(self) -> None:
+        """See to it that landings write no checkpoint of the log, each of which takes longer than they do, where there
+        are enough commits for one. Whoever has said how often there is to be one is not overruled. Raises what
+        `TableGuard.admit` does."""
+        with active(self._session):
+            table = self._log.newest()
+            if table is None or table.commits < COMMITS or table.table_property(INTERVAL) is not None:
+                return
+            self._guard.admit(table)
+            wanted = {INTERVAL: str(COMMITS_MAX)}
+            self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the log. Needs no lock: it is of a version that is there."""
+        with active(self._session):
+            self._log.checkpoint()
+
     def vacuum(self, hours: int, *, check: bool = True) -> int | None:
         """Remove files that no version of the last ``hours`` has; the oldest version that can be read then, None
         without a table. With ``check`` Delta refuses less than it takes for safe. Needs no lock: nothing is committed,
         and what is in flight is younger."""
-        session = self._session.newSession()
-        for name, value in {**_OF_VACUUM, _CHECK: str(check).lower()}.items():
-            session.conf.set(name, value)
+        cores = str(self._session.sparkContext.defaultParallelism)
+        settings = {**_OF_VACUUM, _PARALLEL: cores, _CHECK: str(check).lower()}
+        session = landing_session(self._session, settings)
         with active(session):
             if self._log.newest() is None:
                 return None

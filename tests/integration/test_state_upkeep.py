@@ -17,7 +17,7 @@ from streaming.delta import table_files
 from streaming.delta.landing_errors import TableAltered, TableOwned
 from streaming.delta.row_writer import By, Known
 from streaming.delta.state_table import StateTable
-from streaming.delta.state_upkeep import REMEMBERS, RetentionContradicted, TableLook
+from streaming.delta.state_upkeep import INTERVAL, REMEMBERS, RetentionContradicted, TableLook
 from streaming.delta.table_identity import Owner
 from streaming.delta.transaction import Rewritten, Transaction
 from streaming.delta.upkeep_plan import Kind, Step, Thresholds, due
@@ -301,6 +301,34 @@ def test_few_files_without_marks_take_no_job(kept: Kept) -> None:
     assert found is not None
     assert (found.files, found.count, found.marked) == (None, 1, 0)
     assert found.commits >= 1
+
+
+def test_the_log_gets_its_checkpoints_beside_landings(kept: Kept) -> None:
+    """Once there are enough commits for one, and not in a landing; somebody's own interval stays."""
+
+    def checkpoints() -> int:
+        return len(list((kept.path / "_delta_log").glob("*.checkpoint*.parquet")))
+
+    kept.table.upkeep.own_checkpoints()
+    assert kept.table._existing().table_property(INTERVAL) is None
+    for batch in range(9):
+        kept.land(some(batch, 1))
+    kept.table.upkeep.own_checkpoints()
+    assert kept.table._existing().table_property(INTERVAL) == "100"
+    before = checkpoints()
+    for batch in range(9, 20):
+        kept.land(some(batch, 1))
+    assert checkpoints() == before, "versions 10 and 20 are among them"
+    assert kept.look().commits >= 11
+    kept.table.upkeep.checkpoint()
+    assert checkpoints() == before + 1
+    assert kept.look().commits == 0
+    kept.check()
+    kept.land(some(30, 2))
+    kept.check()
+    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES ('{INTERVAL}' = '7')")
+    kept.table.upkeep.own_checkpoints()
+    assert kept.table._existing().table_property(INTERVAL) == "7"
 
 
 def test_old_files_go_and_those_in_flight_stay(kept: Kept) -> None:
