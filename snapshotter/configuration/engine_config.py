@@ -21,6 +21,7 @@ from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
+from streaming.delta.upkeep_plan import Thresholds
 from streaming.events.envelope import Envelope, JsonSerialization
 from streaming.fields.rules import FieldRules
 from streaming.fields.shape import NO_SHAPE, Shape
@@ -43,7 +44,8 @@ def layout_of(shape: Shape) -> AnyLayout:
 class EngineConfig:
     """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The
     address, there and in ``uri``, is not shown. ``envelope``: how events are told; None where nothing takes them.
-    ``filtered``: what is to be said of changes that are left out of state tables; nothing where none are."""
+    ``filtered``: what is to be said of changes that are left out of state tables; nothing where none are. ``upkeep``:
+    when files of tables need something; None leaves them alone."""
 
     name: str
     uri: str = field(repr=False)
@@ -98,6 +100,7 @@ class EngineConfig:
     channels: ChannelConfig = field(default_factory=ChannelConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     topics: TopicsConfig | None = None
+    upkeep: Thresholds | None = field(default_factory=Thresholds)
 
     @property
     def state_location(self) -> str:

@@ -37,6 +37,7 @@ from snapshotter.configuration.option_values import (
 from snapshotter.configuration.position_options import PositionOptions
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.topic_options import TopicOptions
+from snapshotter.configuration.upkeep_options import UpkeepOptions
 from snapshotter.core.values.watermark_ids import Strategy
 from streaming.fields.rules import OPTIONS as FIELD_OPTIONS
 from streaming.scope.scope import Level
@@ -429,6 +430,7 @@ GROUPS: dict[str, type[Group]] = {
     "failures": FailureOptions,
     "delta": DeltaOptions,
     "deletes": DeletesOptions,
+    "upkeep": UpkeepOptions,
     "topics": TopicOptions,
     "engine": EngineOptions,
 }

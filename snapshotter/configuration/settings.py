@@ -25,6 +25,7 @@ from snapshotter.configuration import (
     notification_checks,
     position_checks,
     topic_checks,
+    upkeep_options,
 )
 from snapshotter.configuration import settings_checks as checks
 from snapshotter.configuration.config_files import DEBEZIUM_SERVER_PREFIX, as_text, read_file
@@ -58,6 +59,7 @@ from snapshotter.configuration.settings_reading import read_group, shown, sorted
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.configuration.unwrap import Unwrap, unwrap_of
+from snapshotter.configuration.upkeep_options import UpkeepOptions
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.errors import MASK, ConfigurationError, Problem, redact
@@ -100,6 +102,7 @@ class Settings(BaseModel):
     failures: FailureOptions
     delta: DeltaOptions
     deletes: DeletesOptions
+    upkeep: UpkeepOptions
     topics: TopicOptions
     engine: EngineOptions
     spark: dict[str, str]
@@ -311,6 +314,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["events"]:
         case EventOptions() as events:
             yield from event_checks.check(events)
+    match groups["upkeep"]:
+        case UpkeepOptions() as upkeep:
+            yield from upkeep_options.check(upkeep)
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)

@@ -97,6 +97,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         channels=channel_config(settings.signal, settings.topic_prefix),
         metrics=metrics_config(settings),
         topics=settings.topics_config(),
+        upkeep=settings.upkeep.thresholds,
     )
 
 

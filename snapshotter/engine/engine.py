@@ -53,6 +53,7 @@ from snapshotter.engine.starting import Starts
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.tables_ahead import made_ahead
 from snapshotter.engine.topics import Topics
+from snapshotter.engine.upkeep import TableUpkeep
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import DefiniteError, describe
 from snapshotter.failures import Fault
@@ -125,7 +126,7 @@ class Engine:
         self._oplog = OplogWatch(self.client, config.oplog_warning_hours)
         self.topics = Topics(config, self.storage, lambda: self.spark)
         self._dead = DeadLetterWatch(lambda: self.spark, config, self.notifier.dead_letters)
-        told = self._oplog.told, self.topics.told, self._dead.told
+        told = [self._oplog.told, self.topics.told, self._dead.told]
         self.status = status_writer(config, self.storage, self.client, view or SilentView(), told)
         self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
@@ -141,17 +142,15 @@ class Engine:
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept, self._stop = KeptLock(self._lock), threading.Event()
         self.tables: Tables
+        moment = lambda: self.spark, lambda: self.tables
+        self._upkeep = TableUpkeep(config, *moment, self._kept.check, self.tally)
+        told.append(self._upkeep.told)
         self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, self._skipped)
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
         announce = partial(self.notifier.engine_health, config.name)
         self.recovery = Recovery(config.restart_policy, self.storage, announce, former=self.status.former)
-        looks = (
-            self._signals.interrupting,
-            self._kept.keep,
-            self._look_at_channels,
-            lambda: self.config.poll_ms / 1000,
-        )
-        self._idling = Idling(self._stop, *looks)
+        looks = self._signals.interrupting, self._kept.keep, self._look_at_channels
+        self._idling = Idling(self._stop, *looks, lambda: self.config.poll_ms / 1000)
         self._starts = Starts(self.recovery, self._kept, self._stop, self._report, self.endpoint.close)
         self._say = None if view is None else view.message
         self._prepared = self.rests = False
@@ -218,7 +217,7 @@ class Engine:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))
             self.outcomes.open()
-            with self._catalogue, self._oplog, self._dead, self.topics:
+            with self._catalogue, self._oplog, self._dead, self.topics, self._upkeep:
                 self.recovery.keep_going(partial(self._live, once), self._idling, self._report)
             self._report(EngineState.STOPPED)
         except BaseException as error:

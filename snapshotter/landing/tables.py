@@ -168,12 +168,15 @@ class Tables:
         with self._lock:
             self._open.pop(namespace, None)
 
+    def opened(self) -> dict[Namespace, OpenTable]:
+        """Those that have been asked for."""
+        with self._lock:
+            return dict(self._open)
+
     def written_by(self) -> dict[Namespace, Choice]:
         """How the newest landing of each table was written, and why so; only of tables that something has landed in
         since they were opened."""
-        with self._lock:
-            opened = dict(self._open)
-        written = {namespace: table.table.written_by for namespace, table in opened.items()}
+        written = {namespace: table.table.written_by for namespace, table in self.opened().items()}
         return {namespace: choice for namespace, choice in written.items() if choice is not None}
 
     def plan(self, namespace: Namespace) -> TablePlan:

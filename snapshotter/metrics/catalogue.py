@@ -362,6 +362,8 @@ _ENGINE = (
     ),
     ours("changelog_events_total", "Events put into a changelog.", Parts("changelog_events"), "collection"),
     ours("changelog_reads_total", "READs put into a changelog.", Parts("changelog_reads"), "collection"),
+    ours("upkeep_total", "What was done to files of tables, and what failed.", Parts("upkeep"), "what"),
+    ours("upkeep_bytes_total", "Bytes of files that upkeep has written.", Counted("upkeep_bytes")),
     ours("windows_in_flight", "Snapshot windows that are open.", _windows, "state"),
     ours(
         "windows_total",

@@ -226,7 +226,13 @@ def render(status: Status) -> Group:
         lines += [] if report.restored_by else [Text(f"next: {report.next_step}")]
     lines += [
         Text(text, style="yellow")
-        for text in [*_gap_texts(status), *_dead_texts(status), *_channel_texts(status), *status.warnings]
+        for text in [
+            *_gap_texts(status),
+            *_dead_texts(status),
+            *_channel_texts(status),
+            *_upkeep_texts(status),
+            *status.warnings,
+        ]
     ]
     if error := _error_text(status):
         lines.append(Text(error, style="red" if status.error else "yellow"))
@@ -320,6 +326,11 @@ def _table_texts(status: Status) -> list[str]:
         for t in status.tables
         if t.slower
     ]
+
+
+def _upkeep_texts(status: Status) -> list[str]:
+    """Tables whose files are not kept in order, because of an error."""
+    return [f"files of {u.collection} are not kept in order: {u.error}" for u in status.upkeep if u.error]
 
 
 def _changelog_texts(status: Status) -> list[str]:

@@ -190,6 +190,30 @@ class TableReport(_Report):
     slower: bool = False
 
 
+class UpkeepReport(_Report):
+    """The files of a collection's table: how many, of how many bytes, how many are small, how many rows are marked as
+    gone, and how many commits there are in the ``log`` behind its newest checkpoint; None where that is not known. What
+    was done in this life of the engine: how many ``rewrites``, when the newest step was ``done_at``, when old files
+    were removed (``vacuumed_at``), and the oldest version that could be read then. ``due``: what is to be done next,
+    not before ``next_at``, when it is looked at again. ``lacks``: why its files are left as they are. ``error``: what
+    went wrong."""
+
+    collection: str
+    files: int | None = None
+    size_bytes: int | None = None
+    small_files: int | None = None
+    marked_rows: int | None = None
+    log: int | None = None
+    rewrites: int = 0
+    done_at: datetime | None = None
+    vacuumed_at: datetime | None = None
+    oldest_version: int | None = None
+    due: str | None = None
+    next_at: datetime | None = None
+    lacks: str | None = None
+    error: str | None = None
+
+
 class ChangelogReport(_Report):
     """The changelog table of a collection: how many ``events`` and how many ``reads`` of documents were appended to it
     in this life of the engine."""
@@ -289,6 +313,7 @@ class Status(_Report):
     gaps: tuple[GapReport, ...] = ()
     dead_letters: DeadLettersReport | None = None
     tables: tuple[TableReport, ...] = ()
+    upkeep: tuple[UpkeepReport, ...] = ()
     changelogs: tuple[ChangelogReport, ...] = ()
     warnings: tuple[str, ...] = ()
     channels: tuple[ChannelReport, ...] = ()

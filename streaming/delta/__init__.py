@@ -14,6 +14,8 @@ __all__ = [
     "row_writer",
     "state_merge",
     "state_table",
+    "state_upkeep",
     "table_identity",
     "table_paths",
+    "upkeep_plan",
 ]

@@ -62,6 +62,11 @@ _METRICS = (
 )
 OF_APPEND = ("numFiles", "numOutputRows", "numOutputBytes")
 """The metrics that an append has."""
+OF_OPTIMIZE = (
+    *("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numDeletionVectorsRemoved"),
+    *("numTableColumns", "numTableColumnsWithStats", "totalScheduledTasks", "numFilesSkippedWithoutStats"),
+)
+"""The metrics that an OPTIMIZE has here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,30 @@ class Snapshot:
 
     def data_files(self) -> list[Any]:
         """The version's data files, as Delta's own objects with their statistics. A Spark job."""
-        found = self._snapshot.allFiles().collect()
-        return [found[at] for at in range(len(found))]
+        return list(self._snapshot.allFiles().collect())
+
+    def files_where(self, condition: str, at_most: int) -> list[Any]:
+        """The same of files of which ``condition`` holds, an expression of SQL on what Delta tells of a file; of more
+        than ``at_most`` some."""
+        found = self._snapshot.allFiles().where(condition).limit(at_most)
+        return list(found.collect())
+
+    @property
+    def marked_rows(self) -> int | None:
+        """How many rows are marked in deletion vectors; None where that takes a Spark job to find out."""
+        checksum = _option(self._snapshot.checksumOpt())
+        counted = None if checksum is None else _option(checksum.numDeletedRecordsOpt())
+        return None if counted is None else int(counted)
+
+    @property
+    def commits(self) -> int:
+        """How many commits a reader has to go through behind the newest checkpoint of the log."""
+        return int(self._snapshot.logSegment().deltas().size())
+
+    @property
+    def remembers_ms(self) -> int:
+        """For how long the table remembers that a file was removed."""
+        return int(self._snapshot.deltaLog().tombstoneRetentionMillis(self._snapshot.metadata()))
 
     def paths(self, session: SparkSession) -> set[str]:
         """The paths of its data files, and of those that it remembers to be removed. Two Spark jobs."""
@@ -162,6 +189,19 @@ class TableLog:
     def local_folder(self) -> str | None:
         """Where the table lies on this machine's disks; None where it lies elsewhere."""
         return local_folder(self._delta_log())
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version, and let go of what is older than the log is to be, as Delta does
+        behind a commit."""
+        none = singleton(self._jvm.scala, "None")
+        log = self._delta_log()
+        log.checkpointAndCleanUpDeltaLog(log.update(False, none, none), none)
+
+    def oldest_kept(self, before_ms: int) -> int:
+        """The oldest version that can be read once files are removed that no version has had since ``before_ms``
+        (milliseconds since 1970). Lists the log."""
+        none, at = singleton(self._jvm.scala, "None"), self._jvm.java.sql.Timestamp(before_ms)
+        return int(self._delta_log().history().getActiveCommitAtTime(at, none, True, True, True).version())
 
     def commits_down(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         """The commits ``newest``, ``newest - 1``, … down to ``oldest``, as far as the log still has them."""
@@ -308,6 +348,14 @@ def merge_operation(session: SparkSession) -> Any:
     new = [clause(jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
     clauses = (utils.toSeq(part) for part in (matched, new, []))
     return getattr(delta, "DeltaOperations$Merge")(none, none, none, none, *clauses)
+
+
+def optimize_operation(session: SparkSession) -> Any:
+    """An OPTIMIZE, as a table's history shows it."""
+    jvm, utils = packages(session), python_utils(session)
+    none = singleton(jvm.scala, "None")
+    made = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Optimize")
+    return made(utils.toSeq([]), utils.toSeq([]), False, none, False)
 
 
 def metadata_text(said: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ from streaming.delta.new_files import NewFile, discard_files, leftovers
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
+from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.state_writing import SMALL_BYTES, Landing, Writing
 from streaming.delta.table_guard import TableGuard
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
@@ -92,8 +93,8 @@ class StateTable:
     settings of this table's landings. A table of up to ``small_bytes`` has its files written anew where rows change; a
     larger one gets deletion vectors.
     ``owner``: the engine that it is written for; None asks nobody. ``further``: the columns that it is to have beside
-    its plan's, and whether rows of deleted documents stay. Not for use by several threads at once; different tables may
-    be landed side by side.
+    its plan's, and whether rows of deleted documents stay. ``upkeep``: what is done to its files between landings. Not
+    for use by several threads at once; different tables may be landed side by side.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class StateTable:
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._writing = Writing(self._session, path, self._guard, small_bytes)
+        self.upkeep = StateUpkeep(self._session, path, self._log, self._guard, self._writing)
         self._evolution = Evolution(layout, lambda: self._existing().schema, self._alter, self._rewrite_plan)
 
     @property

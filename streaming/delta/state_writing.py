@@ -62,7 +62,7 @@ class Writing:
 
     ``guard`` is asked about each version that our own writer begins at. A table of up to ``small_bytes`` has its files
     written anew where rows change. ``files``: the table's, as of some version, if they are known; ``chosen``: how the
-    newest landing was written.
+    newest landing was written. ``off``: the Spark setting that switches our own writer off, if one does.
     """
 
     def __init__(self, session: SparkSession, path: str, guard: TableGuard, small_bytes: int) -> None:
@@ -72,8 +72,8 @@ class Writing:
         self._small_bytes = small_bytes
         # What an upsert has written it counts by the files' statistics.
         switches = state_merge.DELETION_VECTORS, state_merge.STATISTICS
-        self._off = next((s for s in switches if not state_merge.switched_on(session, s)), None)
-        self._vectors = self._off != state_merge.DELETION_VECTORS
+        self.off = next((s for s in switches if not state_merge.switched_on(session, s)), None)
+        self._vectors = self.off != state_merge.DELETION_VECTORS
         self.files: TableFiles | None = None
         self.chosen: Choice | None = None
 
@@ -91,7 +91,7 @@ class Writing:
         facts = TableFacts(
             lambda: table.files, lambda: table.size, self._small_bytes, lambda: unsupported(table)
         )
-        return choose(how, known, facts, self._off, adds=adds, heals=heals, compares=compares)
+        return choose(how, known, facts, self.off, adds=adds, heals=heals, compares=compares)
 
     def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> Found:
         """Write ``landing``, whose rows fit the columns of ``table``; what its READs have found there. ``tried``:
@@ -111,7 +111,7 @@ class Writing:
 
     def _by_ourselves(self, landing: Landing) -> Found | None:
         """Done, where the table is one for transactions of our own; else None."""
-        if self._off is not None:
+        if self.off is not None:
             return None
         beside = landing.added, landing.soft, landing.new
         upsert = Upsert(self._session, self._path, self._guard, self.files, *beside)

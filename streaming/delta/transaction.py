@@ -22,11 +22,13 @@ from pyspark.sql import functions as F
 from streaming.column_names import KEY
 from streaming.delta.delta_log import (
     OF_APPEND,
+    OF_OPTIMIZE,
     Snapshot,
     configured,
     local_folder,
     measured,
     merge_operation,
+    optimize_operation,
     singleton,
 )
 from streaming.delta.new_files import FileGone, NewFile, size_in
@@ -46,6 +48,7 @@ _CONSTRAINT = "delta.constraints."
 # With few rows nothing is left to find out: sizes seen on the way would change nothing, and planning anew after each
 # stage takes a sixth of the time.
 _FEW = {"spark.sql.autoBroadcastJoinThreshold": "10m", "spark.sql.adaptive.enabled": "false"}
+_ADD_FILE_FIELDS, _DATA_CHANGE = 13, 4
 PLACE = _PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
 """Of a row: its file, and its number there."""
 
@@ -87,8 +90,21 @@ class Removed:
     deletes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """How many ``files`` of ``size_bytes`` became how many others (``made``, ``made_bytes``), and how many rows that
+    were marked are gone (``purged``)."""
+
+    files: int
+    size_bytes: int
+    made: int
+    made_bytes: int
+    purged: int
+
+
 class Transaction:
-    """One transaction on the table at ``path``, in ``session``, as application ``app_id``. Not for several threads.
+    """One transaction on the table at ``path``, in ``session``, as application ``app_id`` (None: it lands nothing, and
+    records no batch). Not for several threads.
 
     ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
     those of the version that it made, if that is known. ``begins``: the version that it reads.
@@ -97,7 +113,7 @@ class Transaction:
     """
 
     def __init__(
-        self, session: SparkSession, path: str, app_id: str, known: TableFiles | None = None
+        self, session: SparkSession, path: str, app_id: str | None, known: TableFiles | None = None
     ) -> None:
         self._session = session
         self._jvm = packages(session)
@@ -110,8 +126,9 @@ class Transaction:
         self.begins = Snapshot(self._snapshot)
         if (reason := unsupported(self.begins)) is not None:
             raise Unsupported(f"no transaction of ours on the table at {path}: {reason}")
-        # A commit under this id meanwhile is a conflict too, not only one that changes what was read.
-        self._transaction.readTxn().addOne(app_id)
+        if app_id is not None:
+            # A commit under this id meanwhile is a conflict too, not only one that changes what was read.
+            self._transaction.readTxn().addOne(app_id)
         self._app_id = app_id
         self._actions: list[Any] = []
         self._came: list[Any] = []
@@ -122,7 +139,7 @@ class Transaction:
 
     def recorded(self) -> int | None:
         """The newest batch that the application has committed, as of the transaction's beginning."""
-        return self.begins.recorded(self._app_id)
+        return None if self._app_id is None else self.begins.recorded(self._app_id)
 
     def files(self, ranges: Sequence[Range] | None) -> Any:
         """The files that may hold keys of these ranges (None: all files), as Delta's list of them."""
@@ -231,6 +248,29 @@ class Transaction:
         self._new += files
         return len(files), sum(file.visible for file in files)
 
+    def rewrite(self, files: Sequence[Any], outputs: int) -> Rewritten:
+        """Write the rows of these files (Delta's ``AddFile`` objects), but for those that are marked, into so many
+        (``outputs``) others, sorted by key. To readers nothing changes.
+
+        Raises RuntimeError where the files that were written have not as many rows."""
+        whole = self._seq(files)
+        self._transaction.trackFilesRead(whole)
+        rows = self._rows(whole)
+        rows = rows.coalesce(1) if outputs == 1 else rows.repartitionByRange(outputs, KEY)
+        sorted_rows = rows.sortWithinPartitions(KEY)
+        written = self._transaction.writeFiles(sorted_rows._jdf, self._none, True, self._seq([]))
+        made = [_without_change(written.apply(at)) for at in range(written.size())]
+        left = sum(int(file.numLogicalRecords().get()) for file in files)
+        if (found := sum(int(file.numPhysicalRecords().get()) for file in made)) != left:
+            raise RuntimeError(f"of {left} rows in {len(files)} files {found} were written anew")
+        now = int(time.time() * 1_000)
+        self._actions += [*made, *(file.removeWithTimestamp(now, False) for file in files)]
+        self._came += made
+        self._gone += [file.path() for file in files]
+        sizes = (sum(int(file.size()) for file in some) for some in (files, made))
+        purged = sum(int(file.numDeletedRecords()) for file in files)
+        return Rewritten(len(files), next(sizes), len(made), next(sizes), purged)
+
     def _vector(self, rows: Sequence[int]) -> Any:
         """A deletion vector of these rows that lies in the log itself."""
         vectors = self._delta.deletionvectors
@@ -258,9 +298,18 @@ class Transaction:
         write = getattr(self._delta, "DeltaOperations$Write")
         self._commit(version, write(mode, *[self._none] * 8))
 
-    def _commit(self, version: int, operation: Any) -> None:
-        at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
-        mark = self._delta.actions.SetTransaction(self._app_id, version, at)
+    def commit_rewrite(self, done: Rewritten) -> None:
+        """The same of a rewrite, as an OPTIMIZE; it records no batch."""
+        names = "numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes"
+        counts = done.made, done.files, done.made_bytes, done.size_bytes
+        measured(self._session, self._transaction, dict(zip(names, counts, strict=True)), OF_OPTIMIZE)
+        self._commit(None, optimize_operation(self._session))
+
+    def _commit(self, version: int | None, operation: Any) -> None:
+        actions = list(self._actions)
+        if version is not None:
+            at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
+            actions.append(self._delta.actions.SetTransaction(self._app_id, version, at))
         # Last of all: nobody looks into them any more.
         folder = local_folder(self._log) if self._new else None
         for file in self._new:
@@ -269,7 +318,7 @@ class Transaction:
         # If the commit fails, or comes after somebody else's, what is known of the files no longer holds.
         before = self.known
         self.known = None
-        made = int(self._transaction.commit(self._seq([*self._actions, mark]), operation))
+        made = int(self._transaction.commit(self._seq(actions), operation))
         if before is not None and made == before.version + 1:
             self.known = before.after(made, self._came, self._gone)
 
@@ -281,3 +330,10 @@ class Transaction:
 
     def _seq(self, values: Sequence[Any]) -> Any:
         return self._utils.toSeq(list(values))
+
+
+def _without_change(add: Any) -> Any:
+    """Delta's ``AddFile`` as one that changes no data."""
+    given = [getattr(add, f"copy$default${number}")() for number in range(1, _ADD_FILE_FIELDS + 1)]
+    given[_DATA_CHANGE] = False
+    return add.copy(*given)

@@ -49,6 +49,8 @@ FOREIGN = {
     "database.collection.path": "a field's name",
     "snapshotter.notification_channels": "entry points",
     "snapshotter.snapshot_modes": "entry points",
+    "delta.checkpointInterval": "a property of Delta's tables",
+    "delta.deletedFileRetentionDuration": "a property of Delta's tables",
     "snapshotter.plan": "a property of tables",
     "snapshotter.owner": "a property of tables",
     "snapshotter.namespace": "a property of tables",

@@ -164,6 +164,12 @@ unit/test_settings.py::test_one_problem
     delta.table.layout
 integration/test_engine_soft_deletes.py::test_a_table_that_is_switched_there_and_back
     delta.deletes.mode
+integration/test_engine_upkeep.py::test_an_engine_that_leaves_files_alone
+    engine.upkeep.enabled
+unit/test_upkeep_options.py::test_when_something_is_due
+    engine.upkeep.small.files engine.upkeep.file.bytes engine.upkeep.marked.percent
+unit/test_upkeep_options.py::test_how_long_files_stay
+    delta.retention.hours delta.retention.check
 integration/test_change_stream_spark.py::test_a_backlog_in_small_batches
     engine.batch.max.events
 integration/test_change_stream_spark.py::test_a_backlog_of_large_documents_in_small_batches

@@ -30,6 +30,7 @@ from snapshotter.reporting.status import (
     RestartReport,
     Status,
     TableReport,
+    UpkeepReport,
     WindowReport,
 )
 
@@ -99,6 +100,15 @@ def test_a_table_that_is_written_the_slower_way_is_shown() -> None:
     text = drawn(RUNNING.model_copy(update={"tables": (quick, slow)}))
     assert "shop.feed is written by Delta's MERGE, the slower way: it has a feed" in text
     assert "the table is large" not in text
+
+
+def test_files_that_are_not_kept_in_order_are_named() -> None:
+    """With the error; those of a sound table are not."""
+    sound = UpkeepReport(collection="shop.orders", files=3)
+    failing = UpkeepReport(collection="shop.items", error="a file is gone")
+    text = drawn(RUNNING.model_copy(update={"upkeep": (sound, failing)}))
+    assert "files of shop.items are not kept in order: a file is gone" in text
+    assert "files of shop.orders" not in text
 
 
 def test_what_changelogs_were_given_is_shown() -> None:

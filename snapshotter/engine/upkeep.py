@@ -1,0 +1,229 @@
+"""The upkeep of an engine's state tables: one step at a time, of one table at a time, between its landings.
+
+A thread of its own looks at each table that the engine has opened twice a minute, and does what is due
+(`streaming.delta.upkeep_plan`) under that table's lock, so a landing of it waits for one step at most. A step takes
+some seconds, and nine times as long nothing is done. Old files are removed without the lock: no commit is made.
+
+Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
+landing nor the engine ends by it.
+
+Invariant: nothing is written unless the engine has its lock.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+
+import structlog
+from pyspark.sql import SparkSession
+
+from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.engine.recurring_look import RecurringLook
+from snapshotter.landing.tables import OpenTable, Tables
+from snapshotter.log import warn_of
+from snapshotter.metrics.tally import Tally
+from snapshotter.reporting.status import Status, UpkeepReport
+from streaming.delta.delta_log import CONFLICTS
+from streaming.delta.state_upkeep import COMMITS, RetentionContradicted, TableLook
+from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, due
+from streaming.namespaces import Namespace
+
+_log = structlog.get_logger("snapshotter.upkeep")
+SECONDS = 1.0
+LOOK_SECONDS = 30.0
+"""A table is looked at as often as this; what a look finds to be sound costs some calls into the JVM."""
+_RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Of one table: the newest ``look``, what was ``due`` then and is not done, when it is looked at ``next``, what was
+    done in this life of the engine, and what went wrong; ``refused``: why its old files are not removed."""
+
+    look: TableLook | None = None
+    small: int | None = None
+    due: Step | None = None
+    next: float = 0.0
+    vacuumed: float | None = None
+    oldest: int | None = None
+    rewrites: int = 0
+    done_at: datetime | None = None
+    failures: int = 0
+    error: str | None = None
+    refused: str | None = None
+
+
+class TableUpkeep(RecurringLook):
+    """Of the tables of the engine of this ``config``. ``spark`` and ``tables`` give the session and the tables of the
+    moment; ``check`` raises where the engine has lost its lock; what is done is counted in ``tally``. It wakes
+    ``every`` so many seconds."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        spark: Callable[[], SparkSession],
+        tables: Callable[[], Tables],
+        check: Callable[[], object],
+        tally: Tally,
+        every: float = SECONDS,
+    ) -> None:
+        super().__init__("upkeep", every)
+        self._enabled, self._limits = config.upkeep is not None, config.upkeep or Thresholds()
+        self._spark, self._tables, self._check, self._tally = spark, tables, check, tally
+        self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
+        self._pace = Pace()
+        self._rests = 0.0
+        self._kept: dict[Namespace, _Kept] = {}
+
+    def told(self, status: Status) -> Status:
+        """The status with what is known of each table's files."""
+        kept = sorted(dict(self._kept).items())
+        return status.model_copy(update={"upkeep": tuple(self._report(name, one) for name, one in kept)})
+
+    def _look(self) -> None:
+        """Nothing at the start, which has more urgent things to do."""
+
+    def _look_again(self) -> bool:
+        if not self._enabled:
+            return False
+        if time.monotonic() < self._rests:
+            return True
+        for namespace, opened in self._in_turn():
+            if self._stopped.is_set():
+                return False
+            if self._kept_in_order(namespace, opened):
+                break
+        return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        if self._enabled and self._kept:
+            with suppress(Exception):  # Spark may be gone, and with it what is broken off here
+                self._spark().sparkContext.cancelJobGroup(self._group)
+        super().__exit__(kind, error, trace)
+
+    def _in_turn(self) -> Iterator[tuple[Namespace, OpenTable]]:
+        """Tables that may be looked at now: that first which has waited longest."""
+        opened = self._tables().opened()
+        self._kept = {n: kept for n, kept in self._kept.items() if n in opened}
+        now = time.monotonic()
+        for namespace in opened:
+            self._kept.setdefault(namespace, _Kept(next=now + LOOK_SECONDS))
+        for namespace in sorted(opened, key=lambda n: (self._kept[n].next, n)):
+            if self._kept[namespace].next <= now:
+                yield namespace, opened[namespace]
+
+    def _kept_in_order(self, namespace: Namespace, opened: OpenTable) -> bool:
+        """Look at a table, and do what is due; whether anything was. Raises nothing."""
+        kept, now = self._kept[namespace], time.monotonic()
+        kept.next = now + LOOK_SECONDS
+        try:
+            self._check()
+            context = self._spark().sparkContext
+            context.setJobGroup(self._group, "upkeep of tables", interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", "upkeep")
+            step = self._step(kept, opened)
+        except Exception as error:  # noqa: BLE001 - a table is landed all the same, and this is tried again
+            if not self._stopped.is_set():
+                self._failed(namespace, kept, error)
+            return False
+        kept.failures, kept.error = 0, None
+        if step is not None:
+            _log.info("upkeep of a table", collection=str(namespace), done=step.kind.value, why=step.reason)
+        return step is not None
+
+    def _failed(self, namespace: Namespace, kept: _Kept, error: Exception) -> None:
+        kept.failures += 1
+        wait = min(_RETRY_SECONDS * 2 ** (kept.failures - 1), _RETRY_SECONDS_MAX)
+        kept.next, kept.error = time.monotonic() + wait, (str(error).splitlines() or [""])[0][:300]
+        self._tally.add("upkeep", part="failed")
+        if isinstance(error, CONFLICTS):
+            _log.info("another writer was quicker than the upkeep of a table", collection=str(namespace))
+            return
+        named = {"collection": str(namespace), "again_in_seconds": wait}
+        warn_of(_log, "the upkeep of a table failed, and is tried again", error, **named)
+
+    def _step(self, kept: _Kept, opened: OpenTable) -> Step | None:
+        """What was done; None for nothing."""
+        upkeep, limits, done = opened.table.upkeep, self._limits, None
+        with opened.lock:
+            upkeep.own_checkpoints()
+            kept.look = found = upkeep.look(limits)
+            if found is None:
+                return None
+            files = found.files or ()
+            kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
+            ago = None if kept.vacuumed is None else time.monotonic() - kept.vacuumed
+            kept.due = step = due(files, limits, self._pace.bytes_max, ago)
+            if step is not None and step.kind is not Kind.VACUUM:
+                done = self._rewrite(kept, opened, step)
+        if found.commits >= COMMITS:
+            upkeep.checkpoint()
+            self._tally.add("upkeep", part="checkpoint")
+        return self._vacuum(kept, opened, step) if step is not None and step.kind is Kind.VACUUM else done
+
+    def _rewrite(self, kept: _Kept, opened: OpenTable, step: Step) -> Step | None:
+        began = time.monotonic()
+        done = opened.table.upkeep.rewrite(step)
+        if done is None:
+            return None
+        self._pace = self._pace.after(done.size_bytes, time.monotonic() - began)
+        self._tally.add("upkeep_bytes", done.made_bytes)
+        kept.rewrites += 1
+        self._done(kept, step, began)
+        kept.next = time.monotonic()  # there may be more to do
+        return step
+
+    def _vacuum(self, kept: _Kept, opened: OpenTable, step: Step) -> Step | None:
+        # Whatever becomes of it, it is not tried again before it is due again: nothing depends on it.
+        kept.vacuumed, kept.due, kept.refused = time.monotonic(), None, None
+        upkeep, hours = opened.table.upkeep, self._limits.retention_hours
+        try:
+            with opened.lock:
+                upkeep.retain(hours)
+        except RetentionContradicted as why:
+            kept.refused = str(why)
+            _log.warning("files that a table no longer has are not removed", why=kept.refused)
+            return None
+        began = time.monotonic()
+        kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
+        self._done(kept, step, began)
+        return step
+
+    def _done(self, kept: _Kept, step: Step, began: float) -> None:
+        self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
+        kept.due, kept.done_at = None, datetime.now(UTC)
+        self._tally.add("upkeep", part=step.kind.value)
+
+    def _report(self, namespace: Namespace, kept: _Kept) -> UpkeepReport:
+        look = kept.look
+        known = (
+            {} if look is None else {"files": look.count, "size_bytes": look.size_bytes, "log": look.commits}
+        )
+        return UpkeepReport(
+            collection=str(namespace),
+            **known,
+            small_files=kept.small,
+            marked_rows=None if look is None else look.marked,
+            rewrites=kept.rewrites,
+            done_at=kept.done_at,
+            vacuumed_at=None if kept.vacuumed is None else _date(kept.vacuumed),
+            oldest_version=kept.oldest,
+            due=None if kept.due is None else kept.due.reason,
+            next_at=_date(max(kept.next, self._rests)),
+            lacks=None if look is None else look.lacks,
+            error=kept.error or kept.refused,
+        )
+
+
+def _date(at: float) -> datetime:
+    """A moment of the clock that only grows, as a date."""
+    return datetime.now(UTC) + timedelta(seconds=at - time.monotonic())

@@ -1,0 +1,197 @@
+"""Keeps the files of one state table in order, between its landings: `streaming.delta.upkeep_plan` says what is due.
+
+Small files and files of many marked rows are written anew by a transaction of our own. Delta's OPTIMIZE would write a
+clustered table of less than 100 GB whole each time, and aborts beside a table that is written every few seconds.
+
+Invariants: a commit of upkeep changes no data (each of its actions says so), holds as many rows as it takes out,
+records no batch and carries no landing's mark, so that neither a landing, nor the look at what others have done, nor
+whoever streams from the table takes it for one. It says which engine made it. What it does to the files is known to the
+next landing. Whoever calls `look`, `rewrite`, `retain` or `own_checkpoints` holds the table's lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+
+from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
+from streaming.delta.state_merge import landing_session
+from streaming.delta.table_files import FILES_MAX, DataFile, TableFiles
+from streaming.delta.transaction import Rewritten, Transaction, unsupported
+from streaming.delta.upkeep_plan import FileFacts, Step, Thresholds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streaming.delta.delta_log import Snapshot
+    from streaming.delta.state_writing import Writing
+    from streaming.delta.table_guard import TableGuard
+
+REMEMBERED_HOURS = 168
+"""So long Delta remembers that a file was removed, unless the table says otherwise."""
+REMEMBERS = "delta.deletedFileRetentionDuration"
+INTERVAL = "delta.checkpointInterval"
+COMMITS, COMMITS_MAX = 10, 100
+"""Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
+_HOUR_MS = 3_600_000
+# A file is removed a moment before the version without it is committed.
+_MARGIN_MS = 60_000
+_OF_VACUUM = {
+    # Two commits that change nothing, each of which would make the next landing ask for its files again.
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
+    # In jobs, which can be cancelled where an engine stops.
+    "spark.databricks.delta.vacuum.parallelDelete.enabled": "true",
+}
+# Delta lists a table's folder in as many tasks as this, which by default are 10,000.
+_PARALLEL = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+class RetentionContradicted(Exception):
+    """The table says for how long its removed files stay, and the engine was told otherwise. Nothing was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLook:
+    """A table's newest ``version``: how many files it has, of how many bytes, and how many ``commits`` a reader has to
+    go through behind the log's newest checkpoint. ``files``: those that may need something; None where it was found
+    without their list that none does. ``marked``: how many rows are marked, None where that is not known. ``lacks``:
+    why its files are left as they are."""
+
+    version: int
+    count: int
+    size_bytes: int
+    commits: int
+    files: tuple[FileFacts, ...] | None = None
+    marked: int | None = None
+    lacks: str | None = None
+
+
+class StateUpkeep:
+    """Of the table at ``path``, in the ``session`` of its landings. ``log`` and ``guard`` are that table's, ``writing``
+    is how it is landed. Not for use by several threads at once."""
+
+    def __init__(
+        self, session: SparkSession, path: str, log: TableLog, guard: TableGuard, writing: Writing
+    ) -> None:
+        self._session = session
+        self._path = path
+        self._log = log
+        self._guard = guard
+        self._writing = writing
+        self._looked = -1
+        self._adds: dict[str, tuple[Any, FileFacts]] = {}
+
+    def look(self, limits: Thresholds) -> TableLook | None:
+        """The table as it is, with the files of which ``limits`` may want something; None without a table."""
+        with active(self._session):
+            table = self._log.newest()
+            if table is None:
+                return None
+            self._looked = table.version
+            known = table.version, table.files, table.size, table.commits
+            if (lacks := self._writing.off or unsupported(table)) is not None:
+                self._adds = {}
+                return TableLook(*known, lacks=lacks)
+            marked = table.marked_rows
+            if marked == 0 and table.files < limits.files:
+                return TableLook(*known, marked=0)
+            files = self._facts(self._files(table, limits))
+            counted = sum(file.marked for file in files) if len(files) == table.files else marked
+            return TableLook(*known, files, counted)
+
+    def rewrite(self, step: Step) -> Rewritten | None:
+        """Carry out a rewrite of files of the newest `look`, in one commit; None where somebody has committed since, or
+        the table is not one for our transactions any more. Raises the conflicts of `delta_log.CONFLICTS`, and what
+        `TableGuard.admit` does."""
+        with active(self._session):
+            transaction = Transaction(self._session, self._path, None, self._writing.files)
+            self._guard.admit(transaction.begins)
+            if transaction.begins.version != self._looked:
+                return None
+            adds = [self._adds[file.path][0] for file in step.files]
+            text = metadata_text({**self._guard.mark(), "upkeep": step.kind.value})
+            done = transaction.rewrite(adds, step.outputs)
+            with configured(self._session, {USER_METADATA: text}):
+                transaction.commit_rewrite(done)
+            self._writing.files = transaction.known
+            # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading old files.
+            self._session.catalog.refreshByPath(self._path)
+            return done
+
+    def retain(self, hours: int) -> None:
+        """See to it that the table remembers its removed files for so many ``hours`` at least, for else they would be
+        taken for such that never were the table's. Raises `RetentionContradicted`, and what `TableGuard.admit` does."""
+        with active(self._session):
+            table = self._log.newest()
+            if table is None:
+                return
+            self._guard.admit(table)
+            said = table.table_property(REMEMBERS)
+            if said is not None and table.remembers_ms != hours * _HOUR_MS:
+                raise RetentionContradicted(
+                    f"the table at {self._path} says {REMEMBERS} = {said!r}, and delta.retention.hours is {hours}: "
+                    "let the two say the same"
+                )
+            if said is None and hours > REMEMBERED_HOURS:
+                wanted = {REMEMBERS: f"interval {hours} hours"}
+                self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
+
+    def own_checkpoints(self) -> None:
+        """See to it that landings write no checkpoint of the log, each of which takes longer than they do, where there
+        are enough commits for one. Whoever has said how often there is to be one is not overruled. Raises what
+        `TableGuard.admit` does."""
+        with active(self._session):
+            table = self._log.newest()
+            if table is None or table.commits < COMMITS or table.table_property(INTERVAL) is not None:
+                return
+            self._guard.admit(table)
+            wanted = {INTERVAL: str(COMMITS_MAX)}
+            self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the log. Needs no lock: it is of a version that is there."""
+        with active(self._session):
+            self._log.checkpoint()
+
+    def vacuum(self, hours: int, *, check: bool = True) -> int | None:
+        """Remove files that no version of the last ``hours`` has; the oldest version that can be read then, None
+        without a table. With ``check`` Delta refuses less than it takes for safe. Needs no lock: nothing is committed,
+        and what is in flight is younger."""
+        cores = str(self._session.sparkContext.defaultParallelism)
+        settings = {**_OF_VACUUM, _PARALLEL: cores, _CHECK: str(check).lower()}
+        session = landing_session(self._session, settings)
+        with active(session):
+            if self._log.newest() is None:
+                return None
+            before = int(time.time() * 1_000) - hours * _HOUR_MS
+            DeltaTable.forPath(session, self._path).vacuum(hours)
+            return self._log.oldest_kept(before + _MARGIN_MS)
+
+    def _files(self, table: Snapshot, limits: Thresholds) -> Sequence[DataFile]:
+        """The table's files; of too many some of those that are small or marked."""
+        known = self._writing.files
+        if known is None or not known.of_version(table):
+            known = self._writing.files = TableFiles.of(table)
+        if known is not None:
+            return list(known.files.values())
+        wanted = f"size < {limits.small_bytes} OR deletionVector IS NOT NULL"
+        found = [DataFile.of(add) for add in table.files_where(wanted, FILES_MAX)]
+        return [file for file in found if file.rows is not None]
+
+    def _facts(self, files: Sequence[DataFile]) -> tuple[FileFacts, ...]:
+        """What is known of each: asked once of each of Delta's objects."""
+        before, self._adds = self._adds, {}
+        for file in files:
+            path = file.add.path()
+            known = before.get(path)
+            if known is None or known[0] is not file.add:
+                marked, written = int(file.add.numDeletedRecords()), int(file.add.modificationTime())
+                facts = FileFacts(path, int(file.add.size()), file.rows or 0, marked, written)
+                known = file.add, facts
+            self._adds[path] = known
+        return tuple(facts for _, facts in self._adds.values())

@@ -1,0 +1,217 @@
+"""What a table's files need: which of them are to be written together, and whether old files may be removed.
+
+Each landing adds a file, however little it holds, and marks old rows in others. Files are put together in tiers, so
+that a row is written anew only a few times however small its file was: a tier holds files of about one size, and is due
+once there are many of them. What they become is a file of a higher tier. Files that have their full size are left alone
+until many of their rows are marked.
+
+    compact   many small files of one tier: the oldest of them, which change least, become few, sorted by key
+    purge     files of which many rows are marked: written anew without these rows, once that frees enough
+    vacuum    files that no version of the last hours needs are removed
+
+One step is bounded by bytes, for landings of the table wait for it. With what a step took, `Pace` says how many bytes
+the next may have, and how long nothing is done before it.
+
+Invariants: a rewrite takes at least two files, or such of which rows are marked, and no file twice; it never takes more
+than was allowed, unless it is a single file, or the two that are the least there is to put together.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+_TIER = 16
+"""How many times larger files of the next tier may be."""
+_FILES_MAX = 500
+"""More are not put together at once, however small they are: each costs the driver calls into the JVM."""
+_VACUUM_SECONDS = 86_400.0
+_STEP_SECONDS = 5.0
+_PAUSE = 9
+_DEAD_PART = 10
+"""Marked rows of less than this part of a table are not worth a commit."""
+_BYTES_FIRST, _BYTES_LEAST = 32 << 20, 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file of a table: its name, its size, how many ``rows`` it has, how many of these are ``marked`` as gone, and
+    when it was written, in any unit that grows."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    marked: int = 0
+    written: int = 0
+
+    @property
+    def live_bytes(self) -> int:
+        """About so many bytes are of rows that are there."""
+        return self.size_bytes * (self.rows - self.marked) // max(1, self.rows)
+
+    @property
+    def dead_bytes(self) -> int:
+        """About so many bytes are of rows that are marked."""
+        return self.size_bytes * self.marked // max(1, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """When upkeep is due: ``files``, that many small ones of about one size; ``file_bytes``, what a file aims at;
+    ``marked_percent``, that part of a file's rows. ``retention_hours``: removed files stay so long, 0 is for ever;
+    ``retention_checked``: less than Delta takes for safe is refused."""
+
+    files: int = 32
+    file_bytes: int = 128 << 20
+    marked_percent: int = 30
+    retention_hours: int = 168
+    retention_checked: bool = True
+
+    @property
+    def small_bytes(self) -> int:
+        """A file below this is small."""
+        return self.file_bytes // 2
+
+    def worth_purging(self, table_bytes: int) -> int:
+        """Marked rows of so many bytes are worth a commit."""
+        return min(self.small_bytes // _TIER, table_bytes // _DEAD_PART)
+
+    def is_small(self, file: FileFacts) -> bool:
+        return file.live_bytes < self.small_bytes
+
+    def is_marked(self, file: FileFacts) -> bool:
+        """Whether enough of its rows are marked."""
+        return file.marked > 0 and 100 * file.marked >= self.marked_percent * file.rows
+
+
+class Kind(StrEnum):
+    """What is done to a table."""
+
+    COMPACT = "compact"
+    PURGE = "purge"
+    VACUUM = "vacuum"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is due, and why, as a clause for people. A rewrite: these ``files`` become so many (``outputs``)."""
+
+    kind: Kind
+    reason: str
+    files: tuple[FileFacts, ...] = ()
+    outputs: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+def due(
+    files: Sequence[FileFacts], limits: Thresholds, bytes_max: int, vacuumed_seconds_ago: float | None
+) -> Step | None:
+    """What the table needs first; None for nothing.
+
+    ``files``: those of its newest version, or as many of them as may need something. ``limits``: when it needs that.
+    ``bytes_max``: a rewrite reads no more. ``vacuumed_seconds_ago``: when its old files were last removed; None where
+    that is not known.
+    """
+    return (
+        _compact(files, limits, bytes_max)
+        or _purge(files, limits, bytes_max)
+        or _vacuum(limits, vacuumed_seconds_ago)
+    )
+
+
+def _compact(files: Iterable[FileFacts], limits: Thresholds, bytes_max: int) -> Step | None:
+    tiers: dict[int, list[FileFacts]] = {}
+    for file in files:
+        if limits.is_small(file):
+            tiers.setdefault(_tier(file, limits), []).append(file)
+    for tier, found in sorted(
+        tiers.items(), reverse=True
+    ):  # the smallest ones first: most files for the fewest bytes
+        if len(found) >= limits.files:
+            chosen = _within(sorted(found, key=_age), bytes_max, least=2)
+            reason = f"{len(found)} files of less than {_size(limits.small_bytes // _TIER**tier)}"
+            return _rewrite(Kind.COMPACT, reason, chosen, limits)
+    return None
+
+
+def _purge(files: Sequence[FileFacts], limits: Thresholds, bytes_max: int) -> Step | None:
+    found = [file for file in files if limits.is_marked(file)]
+    dead, size = sum(file.dead_bytes for file in found), sum(file.size_bytes for file in files)
+    if not found or dead < limits.worth_purging(size):
+        return None
+    # Those that give most for what is written.
+    ordered = sorted(found, key=lambda file: (-file.marked / file.rows, *_age(file)))
+    marked, rows = sum(file.marked for file in found), sum(file.rows for file in found)
+    reason = f"{marked:,} of {rows:,} rows in {len(found)} files are marked as gone"
+    return _rewrite(Kind.PURGE, reason, _within(ordered, bytes_max, least=1), limits)
+
+
+def _vacuum(limits: Thresholds, ago: float | None) -> Step | None:
+    if not limits.retention_hours:
+        return None
+    every = min(_VACUUM_SECONDS, 3_600.0 * limits.retention_hours)
+    if ago is not None and ago < every:
+        return None
+    return Step(
+        Kind.VACUUM, f"files that were removed more than {limits.retention_hours} hours ago are to go"
+    )
+
+
+def _rewrite(kind: Kind, reason: str, files: Sequence[FileFacts], limits: Thresholds) -> Step:
+    live = sum(file.live_bytes for file in files)
+    return Step(kind, reason, tuple(files), max(1, round(live / limits.file_bytes)))
+
+
+def _within(files: Sequence[FileFacts], bytes_max: int, *, least: int) -> list[FileFacts]:
+    """The first of them, up to so many bytes, but no fewer than ``least``."""
+    chosen: list[FileFacts] = []
+    size = 0
+    for file in files[:_FILES_MAX]:
+        size += file.size_bytes
+        if len(chosen) >= least and size > bytes_max:
+            break
+        chosen.append(file)
+    return chosen
+
+
+def _tier(file: FileFacts, limits: Thresholds) -> int:
+    """0 for files of nearly full size, and one more for each factor that they are smaller."""
+    tier, size = 0, limits.small_bytes // _TIER
+    while size > 0 and file.live_bytes < size:
+        tier, size = tier + 1, size // _TIER
+    return tier
+
+
+def _age(file: FileFacts) -> tuple[int, str]:
+    return file.written, file.path
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.3g} MB"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is done at a time: ``bytes_max`` of the next rewrite. A step takes some seconds, for landings wait that
+    long, and for nine times as long as it took nothing is done."""
+
+    bytes_max: int = _BYTES_FIRST
+
+    def after(self, size_bytes: int, seconds: float) -> Pace:
+        """The pace once a rewrite of ``size_bytes`` took so many ``seconds``. One of few bytes says nothing: it took
+        what every commit takes."""
+        if size_bytes < _BYTES_LEAST:
+            return self
+        fits = int(size_bytes * _STEP_SECONDS / max(seconds, 0.001))
+        return Pace(max(_BYTES_LEAST, min(fits, 2 * self.bytes_max)))
+
+    @staticmethod
+    def pause(seconds: float) -> float:
+        """How long nothing is done behind a step that took so many ``seconds``."""
+        return _PAUSE * seconds

@@ -1,0 +1,254 @@
+"""Upkeep by the engine itself, between landings: of one table at a time, and nobody's condition."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
+
+from snapshotter.api import Snapshotter
+from snapshotter.engine import upkeep
+from snapshotter.engine.upkeep import TableUpkeep
+from snapshotter.landing.tables import OpenTable, Tables
+from snapshotter.metrics.tally import Tally
+from snapshotter.reporting.status import Status, UpkeepReport
+from snapshotter.state.lock import LockLostError
+from streaming.delta.state_upkeep import REMEMBERS
+from streaming.delta.upkeep_plan import Pace, Thresholds
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.observe import observe
+from streaming.namespaces import Namespace
+from tests.support import tables as delta_rs
+from tests.support.engines import SECONDS, Lab, lab, limits
+from tests.support.state_tables import state_schema
+
+__all__ = ["lab"]
+
+ORDERS, ITEMS = Namespace("shop", "orders"), Namespace("shop", "items")
+PLAN = observe(bson.encode({"_id": 1, "v": 1}))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks and pauses as short as can be: what is tested is that there are any, and what follows from them."""
+    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(Pace, "pause", staticmethod(lambda seconds: 0.0))
+
+
+def operations(path: Path) -> list[str]:
+    """Of the table's commits, the oldest first."""
+    return [commit["operation"] for commit in reversed(DeltaTable(str(path)).history())]
+
+
+class Kept:
+    """Two tables, and their upkeep, which is asked to look by hand."""
+
+    def __init__(self, spark: SparkSession, lab: Lab, folder: Path, **options: Any) -> None:
+        self.folder, self.spark, self.tally = folder, spark, Tally()
+        self.tables = Tables(spark, str(folder), lambda: "snapshotter:test:1", COLUMNS, lambda _: PLAN)
+        self.locked = True
+        wanted = Thresholds(files=3, retention_hours=options.pop("retention_hours", 0))
+        config = replace(lab.engine().engine.config, upkeep=wanted, **options)
+        self.upkeep = TableUpkeep(config, lambda: spark, lambda: self.tables, self.check, self.tally)
+
+    def check(self) -> None:
+        if not self.locked:
+            raise LockLostError("another engine has taken over")
+
+    def path(self, namespace: Namespace) -> Path:
+        return Path(self.tables.of(namespace).table.path)
+
+    def land(self, namespace: Namespace, batch: int) -> None:
+        """A row in a file of its own."""
+        rows = [(f"k{batch}", batch, batch, None, batch, None, "c")]
+        with self.tables.landing(namespace) as opened:
+            source = self.spark.createDataFrame(rows, state_schema(PLAN)).coalesce(1)
+            opened.table.land(source, batch_id=batch, metadata={}, how="append", key_ranges=None)
+
+    def keys(self, namespace: Namespace) -> list[str]:
+        return sorted(row["_key"] for row in delta_rs.rows(self.path(namespace), "_key"))
+
+    def looks(self, times: int = 4) -> None:
+        """So many looks, the first of which only makes the acquaintance of tables."""
+        for _ in range(times):
+            assert self.upkeep._look_again()
+
+    def report(self, namespace: Namespace) -> UpkeepReport:
+        told = self.upkeep.told(Status.model_construct(name="e"))
+        (found,) = (report for report in told.upkeep if report.collection == str(namespace))
+        return found
+
+    def counted(self) -> dict[str, Any]:
+        return self.tally.counts()["upkeep"]
+
+
+def test_each_table_in_its_turn_and_under_its_lock(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+    """Both get what they need, one step a look; a table that is being landed is waited for, and nothing is committed
+    meanwhile. What was done is in the status and counted."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+        kept.land(ITEMS, batch)
+    with ThreadPoolExecutor(1) as thread:
+        with kept.tables.landing(ORDERS) as opened, kept.tables.landing(ITEMS):
+            looking = thread.submit(kept.looks)
+            opened.table.version()
+            assert not looking.done()
+            assert "OPTIMIZE" not in operations(kept.path(ORDERS))
+        looking.result(SECONDS)
+    for namespace in (ORDERS, ITEMS):
+        assert operations(kept.path(namespace))[-1] == "OPTIMIZE"
+        assert kept.keys(namespace) == ["k0", "k1", "k2", "k3"]
+        report = kept.report(namespace)
+        assert (report.rewrites, report.error, report.due) == (1, None, None)
+        assert report.files == 1, "as of the last look, behind the rewrite"
+    assert kept.counted() == {"compact": 2}
+    kept.land(ORDERS, 4)
+    assert kept.keys(ORDERS) == ["k0", "k1", "k2", "k3", "k4"]
+
+
+def test_a_failure_is_logged_counted_and_tried_again(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one table, whose file is gone for a while: the other table gets its upkeep, and landings go on. It is not
+    tried again before its time."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+        kept.land(ITEMS, batch)
+    file, aside = Path(DeltaTable(str(kept.path(ORDERS))).file_uris()[0]), tmp_path / "aside"
+    shutil.move(file, aside)
+    with capture_logs() as logs:
+        kept.looks()
+    (entry,) = (line for line in logs if line["log_level"] == "warning")
+    assert entry["event"] == "the upkeep of a table failed, and is tried again"
+    assert (entry["collection"], entry["again_in_seconds"]) == ("shop.orders", 60.0)
+    assert kept.counted() == {"compact": 1, "failed": 1}
+    assert kept.report(ORDERS).error
+    assert kept.report(ITEMS).error is None
+    kept.land(ORDERS, 4)
+    kept.looks()
+    assert kept.counted()["failed"] == 1, "not before the time"
+    monkeypatch.setattr(upkeep, "_RETRY_SECONDS", 0.0)
+    kept.upkeep._kept[ORDERS].next = 0.0
+    kept.looks(1)
+    assert kept.upkeep._kept[ORDERS].failures == 2
+    shutil.move(aside, file)
+    kept.looks()
+    assert (kept.report(ORDERS).error, kept.report(ORDERS).files) == (None, 1)
+    assert kept.keys(ORDERS) == ["k0", "k1", "k2", "k3", "k4"]
+
+
+def test_nothing_is_written_without_the_engines_lock(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+    """Another engine has it: the tables are that one's."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+    kept.locked = False
+    before = kept.tables.of(ORDERS).table.version()
+    kept.looks()
+    assert kept.tables.of(ORDERS).table.version() == before
+
+
+def test_old_files_are_removed_unless_the_table_says_otherwise(
+    spark: SparkSession, lab: Lab, tmp_path: Path
+) -> None:
+    """Once a day, behind all else; the status names the oldest version that can be read. A table whose property
+    contradicts the option keeps its files, and the status says why."""
+    kept = Kept(spark, lab, tmp_path, retention_hours=168)
+    kept.land(ORDERS, 0)
+    kept.land(ITEMS, 0)
+    where = f"delta.`{kept.path(ITEMS)}`"
+    spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('{REMEMBERS}' = 'interval 30 days')")
+    with capture_logs() as logs:
+        kept.looks()
+    report = kept.report(ORDERS)
+    assert (report.oldest_version, report.error) == (0, None)
+    assert report.vacuumed_at is not None
+    refused = kept.report(ITEMS)
+    assert "30 days" in (refused.error or "")
+    assert "let the two say the same" in (refused.error or "")
+    assert sum("not removed" in line["event"] for line in logs) == 1
+    assert kept.counted() == {"vacuum": 1}
+
+
+def insert(lab: Lab, engine: Snapshotter, first: int, count: int) -> None:
+    """Documents, each in a batch of its own."""
+    for number in range(first, first + count):
+        lab.collection("orders").insert_one({"_id": number, "v": number})
+        engine.catch_up(SECONDS)
+
+
+def opened(lab: Lab, engine: Snapshotter) -> OpenTable:
+    return engine.engine.tables.of(lab.namespace("orders"))
+
+
+def test_an_engine_keeps_its_tables_in_order(lab: Lab) -> None:
+    """While it streams: the files of its landings are put together, landings go on, and the table stays equal to its
+    collection. `status` says what there is."""
+    lab.with_options("cluster_time", snapshot__mode="no_data", engine__upkeep__small__files=4)
+    with lab.running() as engine:
+        insert(lab, engine, 0, 4)
+        engine.until(
+            "the files to be put together", lambda: "OPTIMIZE" in operations(lab.table("orders")), SECONDS
+        )
+        insert(lab, engine, 4, 2)
+        lab.collection("orders").update_one({"_id": 1}, {"$set": {"v": 9}})
+        lab.collection("orders").delete_one({"_id": 2})
+        engine.catch_up(SECONDS)
+        lab.assert_equal("orders")
+        engine.until("the status to say so", lambda: any(u.rewrites for u in lab.status().upkeep), SECONDS)
+    (report,) = lab.status().upkeep
+    assert (report.collection, report.error, report.lacks) == (lab.name("orders"), None, None)
+    lab.assert_equal("orders")
+    lab.assert_one_commit_a_batch("orders")
+    with lab.running() as engine:
+        insert(lab, engine, 10, 1)
+    lab.assert_equal("orders")
+    assert not lab.status().suspended
+
+
+def test_others_beside_a_backfill_and_a_stream(lab: Lab, spark: SparkSession) -> None:
+    """Somebody's OPTIMIZE, VACUUM and new columns, again and again while chunks are read and changes stream, and the
+    engine's own upkeep among them: the table is the collection, nothing is suspended, and no batch lands twice."""
+    lab.with_options("insert_insert", snapshot__mode="initial", engine__upkeep__small__files=2)
+    lab.tune = limits(chunk_docs=40, windows=2)
+    orders, where = lab.collection("orders"), f"delta.`{lab.table('orders')}`"
+    orders.insert_many([{"_id": number, "v": number} for number in range(400)])
+    with lab.running() as engine:
+        engine.until("the table", (lab.table("orders") / "_delta_log").exists, SECONDS)
+        for turn in range(4):
+            orders.update_many({"_id": {"$mod": [7, turn]}}, {"$inc": {"v": 1_000}})
+            orders.delete_one({"_id": 50 * turn + 3})
+            spark.sql(f"OPTIMIZE {where} FULL")
+            spark.sql(f"ALTER TABLE {where} ADD COLUMNS (theirs_{turn} STRING)")
+            spark.sql(f"VACUUM {where}")
+            engine.catch_up(SECONDS)
+        engine.wait("initial", SECONDS)
+        engine.catch_up(SECONDS)
+        lab.assert_equal("orders")
+        assert not lab.status().suspended
+        engine.until("upkeep", lambda: any(u.rewrites for u in lab.status().upkeep), SECONDS)
+        orders.update_many({"_id": {"$lt": 20}}, {"$inc": {"v": 1}})
+        engine.catch_up(SECONDS)
+    lab.assert_equal("orders")
+    lab.assert_one_commit_a_batch("orders")
+
+
+def test_an_engine_that_leaves_files_alone(lab: Lab) -> None:
+    """With engine.upkeep.enabled=false nobody looks at them."""
+    options = {"engine__upkeep__small__files": 2, "engine__upkeep__enabled": False}
+    lab.with_options("cluster_time", snapshot__mode="no_data", **options)
+    with lab.running() as engine:
+        insert(lab, engine, 0, 4)
+        assert opened(lab, engine).plan is not None
+    assert "OPTIMIZE" not in operations(lab.table("orders"))
+    assert lab.status().upkeep == ()

@@ -1,0 +1,97 @@
+"""`streaming.delta.upkeep_plan`: what a table's files need, decided from values."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.delta.upkeep_plan import FileFacts, Kind, Pace, Thresholds, due
+
+KB, MB = 1 << 10, 1 << 20
+PLENTY = 1 << 40
+LIMITS = Thresholds(files=4, file_bytes=128 * MB, marked_percent=30)
+
+
+def some(count: int, size: int, first: int = 0) -> list[FileFacts]:
+    """So many files of a size, the first of them the oldest."""
+    return [FileFacts(f"f{n:04}", size, rows=10, written=n) for n in range(first, first + count)]
+
+
+def test_a_sound_table_needs_nothing() -> None:
+    """Few small files, files of their full size however many, a few marked rows; vacuumed lately."""
+    files = [*some(3, 20 * KB), *some(50, 100 * MB, 100), FileFacts("m", 100 * MB, 100, marked=29)]
+    assert due(files, LIMITS, PLENTY, 60.0) is None
+    assert due([], LIMITS, PLENTY, 60.0) is None
+
+
+def test_small_files_of_one_size_are_put_together() -> None:
+    """Not with those of another size: a file of 40 MB is not written again for the sake of a few KB."""
+    files = [*some(4, 20 * KB), *some(3, 40 * MB, 100)]
+    step = due(files, LIMITS, PLENTY, 0.0)
+    assert step is not None
+    assert (step.kind, {file.size_bytes for file in step.files}, step.outputs) == (Kind.COMPACT, {20 * KB}, 1)
+    assert "4 files" in step.reason
+
+
+def test_the_oldest_files_come_first_and_a_step_is_bounded() -> None:
+    """What is older changes less: the newest files are still to be marked."""
+    files = some(8, 20 * MB)[::-1]
+    step = due(files, LIMITS, 45 * MB, 0.0)
+    assert step is not None
+    assert [file.path for file in step.files] == ["f0000", "f0001"]
+    step = due(files, LIMITS, PLENTY, 0.0)
+    assert step is not None
+    assert (len(step.files), step.outputs) == (8, 1)
+    step = due(files, LIMITS, 1, 0.0)
+    assert step is not None
+    assert len(step.files) == 2, "the least there is to put together"
+
+
+def test_files_of_many_marked_rows_are_purged() -> None:
+    """The fullest of marks first; one file alone is enough, whatever its size. Compaction goes before."""
+    files = [
+        FileFacts("a", 100 * MB, 100, marked=30),
+        FileFacts("b", 100 * MB, 100, marked=90),
+        FileFacts("c", 100 * MB, 100, marked=29),
+        FileFacts("d", 100 * MB, 0),
+    ]
+    step = due(files, LIMITS, 1, 0.0)
+    assert step is not None
+    assert (step.kind, [file.path for file in step.files], step.outputs) == (Kind.PURGE, ["b"], 1)
+    assert "120 of 200 rows in 2 files" in step.reason
+    step = due([*files, *some(4, KB)], LIMITS, PLENTY, 0.0)
+    assert step is not None
+    assert step.kind is Kind.COMPACT
+
+
+def test_a_few_marked_rows_are_not_worth_a_commit() -> None:
+    """However many they are of their file: those of small files go when these are put together."""
+    small = FileFacts("s", 100 * KB, 100, marked=90)
+    assert due([small, FileFacts("a", 100 * MB, 100)], LIMITS, PLENTY, 0.0) is None
+    step = due([small, FileFacts("a", 500 * KB, 100)], LIMITS, PLENTY, 0.0)
+    assert step is not None, "of a small table it is much"
+
+
+@pytest.mark.parametrize(
+    ("hours", "ago", "is_due"),
+    [
+        (168, None, True),  # nobody knows when
+        (168, 86_401.0, True),
+        (168, 86_399.0, False),
+        (1, 3_601.0, True),  # never less often than files may go
+        (0, None, False),
+    ],
+)
+def test_when_old_files_are_removed(hours: int, ago: float | None, is_due: bool) -> None:
+    """Once a day, and not at all where they are to stay."""
+    step = due([], Thresholds(retention_hours=hours), PLENTY, ago)
+    assert (step is not None and step.kind is Kind.VACUUM) == is_due
+
+
+def test_a_step_takes_some_seconds_and_a_tenth_of_the_time() -> None:
+    """Bytes follow what the last rewrite took; a small one says nothing, and one step does not do too much of it."""
+    pace = Pace()
+    assert pace.after(KB, 3.0) == pace
+    assert pace.after(32 * MB, 10.0).bytes_max == 16 * MB
+    assert pace.after(32 * MB, 0.1).bytes_max == 64 * MB
+    assert pace.after(32 * MB, 1_000.0).bytes_max == 8 * MB
+    assert Pace.pause(2.0) == 18.0
