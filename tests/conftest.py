@@ -8,8 +8,10 @@ own examples of a run of seed 1, those of the seed in any other. What it finds i
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+import sys
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -67,6 +69,16 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: {config.stash[_SEED]} (replay with --seed {config.stash[_SEED]})"
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """A command that a test runs in this process sets logging up as its own; the next test begins without that."""
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+    if (structlog := sys.modules.get("structlog")) is not None:
+        structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def commands(lab: Lab) -> list[list[str]]:
 @pytest.fixture
 def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], Result]:
     """A command in this process, on the session that all tests share; it has to go well."""
-    monkeypatch.setattr(assembly, "spark_session", lambda settings: shared(spark))
+    monkeypatch.setattr(assembly, "spark_session", lambda settings, **_: shared(spark))
 
     def invoke(command: list[str]) -> Result:
         result = CliRunner().invoke(app, command)

@@ -30,7 +30,7 @@ Command = Callable[..., Result]
 @pytest.fixture
 def command(lab: Lab, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run a command with the lab's configuration."""
-    monkeypatch.setattr(assembly, "spark_session", lambda settings: shared(spark))
+    monkeypatch.setattr(assembly, "spark_session", lambda settings, **_: shared(spark))
 
     def invoke(name: str, *arguments: str) -> Result:
         result = CliRunner().invoke(app, [name, "-c", str(lab.config_file()), *arguments])

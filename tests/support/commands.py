@@ -13,7 +13,7 @@ from tests.support.engines import Lab, shared
 
 def share(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have commands use this session."""
-    monkeypatch.setattr(assembly, "spark_session", lambda settings: shared(spark))
+    monkeypatch.setattr(assembly, "spark_session", lambda settings, **_: shared(spark))
 
 
 def run(lab: Lab, name: str, *arguments: str) -> Result:
