@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from snapshotter.landing.tables import OpenTable, Tables
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.state.lock import LockLostError
+from streaming.delta.attempts import attempts
+from streaming.delta.state_merge import landing_session
 from streaming.delta.state_upkeep import REMEMBERS
 from streaming.delta.upkeep_plan import Pace, Thresholds
 from streaming.layouts.columns.layout import COLUMNS
@@ -222,23 +225,23 @@ def test_others_beside_a_backfill_and_a_stream(lab: Lab, spark: SparkSession) ->
     lab.with_options("insert_insert", snapshot__mode="initial", engine__upkeep__small__files=2)
     lab.tune = limits(chunk_docs=40, windows=2)
     orders, where = lab.collection("orders"), f"delta.`{lab.table('orders')}`"
-    orders.insert_many([{"_id": number, "v": number} for number in range(400)])
+    theirs = landing_session(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "2"})
+    orders.insert_many([{"_id": number, "v": number} for number in range(200)])
     with lab.running() as engine:
         engine.until("the table", (lab.table("orders") / "_delta_log").exists, SECONDS)
-        for turn in range(4):
+        for turn in range(2):
             orders.update_many({"_id": {"$mod": [7, turn]}}, {"$inc": {"v": 1_000}})
             orders.delete_one({"_id": 50 * turn + 3})
-            spark.sql(f"OPTIMIZE {where} FULL")
-            spark.sql(f"ALTER TABLE {where} ADD COLUMNS (theirs_{turn} STRING)")
-            spark.sql(f"VACUUM {where}")
+            new = f"ALTER TABLE {where} ADD COLUMNS (theirs_{turn} STRING)"
+            for command in (f"OPTIMIZE {where} FULL", new, f"VACUUM {where}"):
+                attempts(partial(theirs.sql, command))  # Delta aborts theirs where ours was quicker
             engine.catch_up(SECONDS)
         engine.wait("initial", SECONDS)
-        engine.catch_up(SECONDS)
-        lab.assert_equal("orders")
-        assert not lab.status().suspended
+        insert(lab, engine, 500, 3)  # each adds a file
         engine.until("upkeep", lambda: any(u.rewrites for u in lab.status().upkeep), SECONDS)
         orders.update_many({"_id": {"$lt": 20}}, {"$inc": {"v": 1}})
         engine.catch_up(SECONDS)
+        assert not lab.status().suspended
     lab.assert_equal("orders")
     lab.assert_one_commit_a_batch("orders")
 
