@@ -51,9 +51,13 @@ def judge_topic(messages: Iterable[Raw], changes: Sequence[Change], held: State,
     found: dict[int, list[int | None]] = {}
     newest: State = {}
     state: State = {}
-    reads = 0
+    reads, unread = 0, set()
     for record in records:
-        k = numbers[record.key["id"]]
+        k = numbers.get(record.key["id"])
+        if k is None:
+            assert record.op in ("d", None), f"{record} tells no document"
+            unread.add(record.key["id"])
+            continue
         if record.op is None:
             assert k not in state, f"a tombstone of {k}, which is there"
             continue
@@ -75,12 +79,16 @@ def judge_topic(messages: Iterable[Raw], changes: Sequence[Change], held: State,
         missing = len(happened) - len(told)
         assert [v for v, _ in happened[missing:]] == told, f"{k}: {happened} happened, told are {told}"
         assert all(time <= loaded for _, time in happened[:missing]), f"{k}: {happened}, told are {told}"
+    untold = [k for k, happened in wanted.items() if k not in found and None in [v for v, _ in happened]]
+    assert len(unread) <= len(untold), (
+        f"{unread} are deleted, and at most {untold} were before they were read"
+    )
     assert state == held
     return reads
 
 
 def _numbers(records: Sequence[Record]) -> dict[str, int]:
-    """The number of each document, by its key; one that is only deleted is told by no record, and fails."""
+    """The number of each document, by its key; none for one that was deleted before anybody read it."""
     numbers: dict[str, int] = {}
     for record in records:
         if record.op in ("c", "u", "r"):

@@ -52,6 +52,15 @@ def test_a_sound_topic_passes() -> None:
     assert judged(TOLD[:6] + TOLD[3:6] + TOLD[2:] + TOLD[5:]) == 3
 
 
+def test_what_was_deleted_before_it_was_read_is_only_deleted() -> None:
+    """Nobody tells its number. One that nobody has deleted is no such document."""
+    changes = [change(6, 3, None), *CHANGES]
+    told = [TOLD[0], record("d", 3, None), tombstone(3), *TOLD[1:]]
+    assert judge_topic(told, changes, {2: 2}, LOADED) == 3
+    with pytest.raises(AssertionError, match="before they were read"):
+        judged(told)
+
+
 @pytest.mark.parametrize(
     ("planted", "message"),
     [
