@@ -1,7 +1,7 @@
 """Keeps the files of one state table in order, between its landings: `streaming.delta.upkeep_plan` says what is due.
 
 Small files and files of many marked rows are written anew by a transaction of our own. Delta's OPTIMIZE would write a
-clustered table of less than 100 GB whole each time, and aborts beside a table that is written every few seconds.
+clustered table whole for a few new rows.
 
 Invariants: a commit of upkeep changes no data (each of its actions says so), holds as many rows as it takes out,
 records no batch and carries no landing's mark, so that neither a landing, nor the look at what others have done, nor
