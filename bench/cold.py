@@ -2,9 +2,8 @@
 
     python -m bench.cold [--documents 2000] [--rounds 5] [--beside FOLDER]
 
-Each round is a process of its own (`run --once`, a fresh warehouse), as somebody types it; the user's cache is empty
-before the first. `--beside` names another checkout, whose rounds take turns with this one's: a machine that is busy
-meanwhile is so for both. What is timed:
+Each round is a process of its own (`run --once`, a fresh warehouse), as somebody types it. `--beside` names another
+checkout, whose rounds take turns with this one's: a machine that is busy meanwhile is so for both. What is timed:
 
     first row   the command given -> a version of the table that has a row
     once        the command given -> the process has ended: the load landed, the engine stopped
@@ -44,19 +43,18 @@ def main() -> None:
     asked = parser.parse_args()
     checkouts = [HERE, *([asked.beside.resolve()] if asked.beside else [])]
     found: dict[Path, list[tuple[float, float]]] = {checkout: [] for checkout in checkouts}
-    with start_mongodb() as mongo, _folder() as caches:
+    with start_mongodb() as mongo:
         load_orders(mongo.uri, _DB, _ORDERS, asked.documents)
         for _ in range(asked.rounds):
             for checkout in checkouts:
-                cache = caches / str(checkouts.index(checkout))
-                found[checkout].append(once(checkout, mongo.uri, cache))
+                found[checkout].append(once(checkout, mongo.uri))
     names = ["this", "beside"]
     print(json.dumps({name: _summary(found[at]) for name, at in zip(names, checkouts, strict=False)}))
 
 
-def once(checkout: Path, uri: str, cache: Path) -> tuple[float, float]:
-    """Seconds until the first row could be seen, and until the command had ended. ``cache``: the user's. Raises
-    RuntimeError where it fails."""
+def once(checkout: Path, uri: str) -> tuple[float, float]:
+    """Seconds until the first row could be seen, and until the command had ended. Raises RuntimeError where it
+    fails."""
     with _folder() as folder:
         options = {
             "name": "cold",
@@ -67,7 +65,7 @@ def once(checkout: Path, uri: str, cache: Path) -> tuple[float, float]:
         settings = folder / "cold.json"
         settings.write_text(json.dumps(options), encoding="utf-8")
         command = [sys.executable, "-c", _COMMAND, "run", "-c", str(settings), "--once"]
-        paths = {**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": str(cache)}
+        paths = {**os.environ, "PYTHONPATH": str(checkout)}
         log = folder / "warehouse" / "state" / _DB / _ORDERS / "_delta_log"
         first: float | None = None
         begun = time.perf_counter()

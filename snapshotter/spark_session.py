@@ -25,7 +25,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapshotter import class_archive
 from snapshotter.spark_start import memory_named
 
 if TYPE_CHECKING:
@@ -92,14 +91,12 @@ def spark_builder(
     master: str | None = None,
     *,
     kafka: bool = False,
-    brief: bool = False,
 ) -> SparkSession:
     """Build the session with Delta and our defaults, or get the one that runs: settings that need a new JVM then have
     no effect. `app_name` is what Spark shows.
 
     `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the
-    settings, or to the environment (`spark-submit`). `kafka`: with Spark's Kafka connector. `brief`: for a command that
-    soon ends (`class_archive`).
+    settings, or to the environment (`spark-submit`). `kafka`: with Spark's Kafka connector.
     """
     from pyspark.sql import SparkSession  # takes half a second, and `snapshotter --help` does not need it
 
@@ -114,10 +111,6 @@ def spark_builder(
             # Without it Spark looks up the host's name, and warns when that is a loopback address.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     merged = session_settings(given, master, kafka=kafka)
-    if brief:
-        merged[_JAVA_OPTIONS] += (
-            f" {class_archive.java_options(class_archive.folder(), merged[_JAVA_OPTIONS])}"
-        )
     for name, value in merged.items():
         builder = builder.config(name, value)
     with _environment(), memory_named(merged.get("spark.driver.memory")):

@@ -50,9 +50,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis, which reads its options then
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault(
-        "XDG_CACHE_HOME", str(config.rootpath / ".pytest_cache" / "users")
-    )  # not this user's
     given = getattr(config, "workerinput", {}).get("seed") or config.getoption("--seed")
     config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given == "random" else int(given)
     if config.stash[_SEED] != int(_USUAL):

@@ -42,7 +42,7 @@ def verify(
     from streaming.delta.table_paths import state_path, under
     from streaming.fields.rules import FieldRules
 
-    uri, spark = settings.connection_uri(), spark_session(settings, brief=True)
+    uri, spark = settings.connection_uri(), spark_session(settings)
     rules, shape = FieldRules.parse(settings.source_options()), settings.unwrap.shape
     reports: list[dict[str, object]] = []
     try:

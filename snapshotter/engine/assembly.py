@@ -131,12 +131,10 @@ def metrics_config(settings: Settings) -> MetricsConfig:
     return MetricsConfig(given.host, given.port, labels)
 
 
-def spark_session(settings: Settings, *, brief: bool = False) -> SparkSession:
-    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise.
-    ``brief``: for a command that ends by itself."""
+def spark_session(settings: Settings) -> SparkSession:
+    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
     master = None if "spark.master" in settings.spark else "local[*]"
-    name, topics = f"snapshotter {settings.name}", settings.events.topics
-    return spark_builder(name, settings.spark, master, kafka=topics, brief=brief)
+    return spark_builder(f"snapshotter {settings.name}", settings.spark, master, kafka=settings.events.topics)
 
 
 def check(settings: Settings) -> None:

@@ -34,7 +34,7 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
     assembly.check(settings)
     config = assembly.engine_config(settings)
     with stopped_by_signals(_leave):
-        engine = _made(settings, config, view, once=once)
+        engine = _made(settings, config, view)
 
     def ask() -> None:
         engine.stop()
@@ -51,7 +51,7 @@ def run(settings: Settings, *, once: bool, view: View) -> int:
     return EXIT_OK
 
 
-def _made(settings: Settings, config: EngineConfig, view: View, *, once: bool) -> Engine:
+def _made(settings: Settings, config: EngineConfig, view: View) -> Engine:
     """The engine. What keeps it from being made, and may be cured by a restart, is waited for as `engine.starting` does
     what keeps it from starting; nothing can say so in the status yet."""
     before, stop = partial(preflight.check, connect(config.uri), config), threading.Event()
@@ -63,7 +63,7 @@ def _made(settings: Settings, config: EngineConfig, view: View, *, once: bool) -
         # status says so.
         if needs_spark(config.state_location) or not config.restart_policy.enabled:
             reach(before, config.reconnects, stop, view.message)
-        made.append(Engine(partial(assembly.spark_session, settings, brief=once), config, view))
+        made.append(Engine(partial(assembly.spark_session, settings), config, view))
 
     if not early.enabled:
         make()
