@@ -194,6 +194,7 @@ def opened(lab: Lab, engine: Snapshotter) -> OpenTable:
     return engine.engine.tables.of(lab.namespace("orders"))
 
 
+@pytest.mark.guard
 def test_an_engine_keeps_its_tables_in_order(lab: Lab) -> None:
     """While it streams: the files of its landings are put together, landings go on, and the table stays equal to its
     collection. `status` says what there is."""
@@ -219,6 +220,7 @@ def test_an_engine_keeps_its_tables_in_order(lab: Lab) -> None:
     assert not lab.status().suspended
 
 
+@pytest.mark.thorough
 def test_others_beside_a_backfill_and_a_stream(lab: Lab, spark: SparkSession) -> None:
     """Somebody's OPTIMIZE, VACUUM and new columns, again and again while chunks are read and changes stream, and the
     engine's own upkeep among them: the table is the collection, nothing is suspended, and no batch lands twice."""
