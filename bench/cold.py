@@ -13,23 +13,16 @@ Printed as JSON: the median and all rounds of each.
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from bench.command import running
 from bench.workload import load_orders
 from snapshotter.testing.mongodb import start_mongodb
 
 _DB, _ORDERS = "bench_shop", "orders"
 _LOOKS_S = 0.02
-_COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
 HERE = Path(__file__).parents[1]
 
 
@@ -55,30 +48,18 @@ def main() -> None:
 def once(checkout: Path, uri: str) -> tuple[float, float]:
     """Seconds until the first row could be seen, and until the command had ended. Raises RuntimeError where it
     fails."""
-    with _folder() as folder:
-        options = {
-            "name": "cold",
-            "mongodb.connection.string": uri,
-            "collection.include.list": f"{_DB}\\.{_ORDERS}",
-            "delta.warehouse": str(folder / "warehouse"),
-        }
-        settings = folder / "cold.json"
-        settings.write_text(json.dumps(options), encoding="utf-8")
-        command = [sys.executable, "-c", _COMMAND, "run", "-c", str(settings), "--once"]
-        paths = {**os.environ, "PYTHONPATH": str(checkout)}
-        log = folder / "warehouse" / "state" / _DB / _ORDERS / "_delta_log"
-        first: float | None = None
-        begun = time.perf_counter()
-        with (folder / "log").open("wb") as output:
-            process = subprocess.Popen(command, cwd=checkout, env=paths, stdout=output, stderr=output)
-            while process.poll() is None:
-                if first is None and _has_rows(log):
-                    first = time.perf_counter() - begun
-                time.sleep(_LOOKS_S)
+    first: float | None = None
+    begun = time.perf_counter()
+    with running(checkout, uri, _DB, _ORDERS, "--once") as command:
+        while command.process.poll() is None:
+            if first is None and _has_rows(command.table_log):
+                first = time.perf_counter() - begun
+            time.sleep(_LOOKS_S)
         ended = time.perf_counter() - begun
-        if process.returncode or first is None:
-            said = (folder / "log").read_text(encoding="utf-8", errors="replace")
-            raise RuntimeError(f"the engine of {checkout} ended with {process.returncode}:\n{said[-4_000:]}")
+        if command.process.returncode or first is None:
+            said = command.output.read_text(encoding="utf-8", errors="replace")
+            code = command.process.returncode
+            raise RuntimeError(f"the engine of {checkout} ended with {code}:\n{said[-4_000:]}")
         return first, ended
 
 
@@ -93,15 +74,6 @@ def _summary(rounds: list[tuple[float, float]]) -> dict[str, object]:
         name: {"median": round(median(some), 2), "rounds": [round(one, 2) for one in some]}
         for name, some in kinds
     }
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="bench-cold-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,9 @@ version is its own. Printed as JSON lines: percentiles in seconds, commits, and 
 
 import argparse
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,13 +26,14 @@ from typing import Any
 from deltalake import DeltaTable
 from pymongo import MongoClient, UpdateOne
 
+from bench.command import running
 from bench.orders import order_id
 from bench.workload import load_orders
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import wait_until
 
 _DB, _ORDERS = "bench_shop", "orders"
-_COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
+_OPTIONS = {"spark.master": "local[2]"}
 _LOOKS_S = 0.01
 _BULKS_A_SECOND = 100
 _SEED = 1
@@ -92,7 +86,8 @@ def main() -> None:
         for name, checkout in checkouts.items():
             with start_mongodb() as mongo:
                 load_orders(mongo.uri, _DB, _ORDERS, documents)
-                with _engine(checkout, mongo.uri) as log:
+                with running(checkout, mongo.uri, _DB, _ORDERS, options=_OPTIONS) as command:
+                    log = Log(command.table_log)
                     wait_until(partial(_loaded, log, documents), "the load", seconds=_PATIENCE_S)
                     for rate in asked.rates:
                         figures = stretch(mongo.uri, log, documents, rate, asked.seconds)
@@ -168,33 +163,6 @@ def _loaded(log: Log, documents: int) -> bool:
         return False
     files = DeltaTable(str(log.folder.parent)).get_add_actions(flatten=True)
     return sum(files.column("num_records").to_pylist()) >= documents
-
-
-@contextmanager
-def _engine(checkout: Path, uri: str) -> Iterator[Log]:
-    """An engine of that checkout, and the log of its table."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-freshness-"))
-    options = {
-        "name": "fresh",
-        "mongodb.connection.string": uri,
-        "collection.include.list": f"{_DB}\\.{_ORDERS}",
-        "delta.warehouse": str(folder / "warehouse"),
-        "spark.master": "local[2]",
-    }
-    settings = folder / "fresh.json"
-    settings.write_text(json.dumps(options), encoding="utf-8")
-    command = [sys.executable, "-c", _COMMAND, "run", "-c", str(settings)]
-    paths = {**os.environ, "PYTHONPATH": str(checkout)}
-    try:
-        with (folder / "log").open("wb") as output:
-            process = subprocess.Popen(command, cwd=checkout, env=paths, stdout=output, stderr=output)
-            try:
-                yield Log(folder / "warehouse" / "state" / _DB / _ORDERS / "_delta_log")
-            finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait(120)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -45,9 +45,7 @@ def memory_named(heap: str | None) -> Iterator[None]:
 
 def no_memory(heap: str) -> str | None:
     """What Java says of a ``heap`` that it gets no memory for; None where it gets it, or something else is wrong."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None:
+    if (java := java_command()) is None:
         return None
     try:
         asked = [java, f"-Xmx{heap}", "-version"]  # as Spark starts it
@@ -58,3 +56,9 @@ def no_memory(heap: str) -> str | None:
         return str(error) if _NO_MEMORY.search(str(error)) else None
     lines = [*told.stderr.splitlines(), *told.stdout.splitlines()] if told.returncode else []
     return next((line.strip() for line in lines if _NO_MEMORY.search(line)), None)
+
+
+def java_command() -> str | None:
+    """The Java that Spark takes: that of JAVA_HOME, else the one on PATH; None where there is none there."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else shutil.which("java")

@@ -5,7 +5,10 @@ Pure: standard library only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+_LISTED = 20
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -29,3 +32,9 @@ class Namespace:
 
     def __str__(self) -> str:
         return f"{self.database}.{self.collection}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """As many ``names`` of collections as somebody reads, and how many more there are."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return (", ".join(names[:_LISTED]) or "none") + more

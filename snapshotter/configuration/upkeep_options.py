@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from snapshotter.configuration.option_values import Flag, Group, WholeNumber, option
 from snapshotter.errors import Problem
-from streaming.delta.upkeep_plan import Thresholds
+from streaming.delta.upkeep_plan import SAFE_HOURS, Thresholds
 
 RETENTION, RETENTION_CHECK = "delta.retention.hours", "delta.retention.check"
-SAFE_HOURS = 168
+_USUAL = Thresholds()
 
 
 class UpkeepOptions(Group):
@@ -24,28 +24,28 @@ class UpkeepOptions(Group):
     small_files: WholeNumber = option(
         "engine.upkeep.small.files",
         "small files of about one size that a table may have before they are put together",
-        32,
+        _USUAL.files,
         ge=2,
         le=1_000,
     )
     file_bytes: WholeNumber = option(
         "engine.upkeep.file.bytes",
         "bytes that a file which others are put together into aims at; below half of it a file is small",
-        128 << 20,
+        _USUAL.file_bytes,
         ge=1 << 20,
         le=4 << 30,
     )
     marked_percent: WholeNumber = option(
         "engine.upkeep.marked.percent",
         "how much of a file's rows may be marked as gone before it is written anew without them",
-        30,
+        _USUAL.marked_percent,
         ge=1,
         le=100,
     )
     retention_hours: WholeNumber = option(
         RETENTION,
         "how long files stay that a table no longer has, for readers of older versions; 0 is for ever",
-        SAFE_HOURS,
+        _USUAL.retention_hours,
         ge=0,
         le=10 * 365 * 24,
     )

@@ -20,6 +20,7 @@ from snapshotter.engine.privileges import Privilege
 from snapshotter.reading.ranges import bound_of, collation_proof
 from snapshotter.reading.stored_images import OPTION as IMAGES
 from snapshotter.reading.stored_images import command_for
+from streaming.bson import elements
 from streaming.keys.keys import UnkeyableId
 from streaming.mongo.deployment import average_document_bytes
 from streaming.mongo.errors import classify
@@ -31,21 +32,21 @@ _T = TypeVar("_T")
 _TYPE_AT = 4
 _OTHER = "another type"
 _TYPES = {
-    0x01: "number",
-    0x02: "string",
-    0x03: "object",
-    0x05: "binData",
-    0x07: "objectId",
-    0x08: "bool",
-    0x09: "date",
-    0x0A: "null",
-    0x0E: "string",
-    0x10: "number",
-    0x11: "timestamp",
-    0x12: "number",
-    0x13: "number",
-    0x7F: "maxKey",
-    0xFF: "minKey",
+    elements.DOUBLE: "number",
+    elements.STRING: "string",
+    elements.DOCUMENT: "object",
+    elements.BINARY: "binData",
+    elements.OBJECT_ID: "objectId",
+    elements.BOOL: "bool",
+    elements.DATE: "date",
+    elements.NULL: "null",
+    elements.SYMBOL: "string",
+    elements.INT32: "number",
+    elements.TIMESTAMP: "timestamp",
+    elements.INT64: "number",
+    elements.DECIMAL: "number",
+    elements.MAX_KEY: "maxKey",
+    elements.MIN_KEY: "minKey",
 }
 """By BSON's tags. Numbers are of one type to an order of ids, and so are strings and symbols."""
 

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from snapshotter.doctor.facts import Java, Package, Place
+from snapshotter.spark_start import java_command
 
 _PINNED = re.compile(r"([\w-]+)==([\d.]+)(?:\s*;.*)?")
 _TRIED_TOGETHER = ("pyspark", "delta-spark")
@@ -53,9 +54,8 @@ def _installed(name: str) -> str | None:
 
 
 def java() -> Java:
-    """The Java that Spark will take: that of JAVA_HOME, else the one on PATH."""
-    home = os.environ.get("JAVA_HOME")
-    binary = Path(home, "bin", "java") if home else shutil.which("java")
+    """The Java that Spark will take."""
+    binary, home = java_command(), os.environ.get("JAVA_HOME")
     if binary is None or not Path(binary).is_file():
         return Java(None, None)
     root = Path(home) if home else Path(binary).resolve().parents[1]

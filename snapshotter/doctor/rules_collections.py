@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from snapshotter.doctor.facts import CollectionFacts, Kind
 from snapshotter.doctor.finding import Area, Finding, Severity
+from streaming.namespaces import listed
 
-SHOWN = 20
 _NOT_STREAMED = {
     Kind.VIEW: "is a view",
     Kind.TIME_SERIES: "is a time-series collection",
@@ -33,12 +33,6 @@ def captured(found: Sequence[CollectionFacts], *, lost: str = "", enable: bool =
             yield _images(one, lost, enable=enable)
 
 
-def some(names: Sequence[str]) -> str:
-    """As many as somebody reads."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return (", ".join(names[:SHOWN]) or "none") + more
-
-
 def _all(ordinary: Sequence[CollectionFacts]) -> Finding:
     if not ordinary:
         return Finding(
@@ -50,7 +44,7 @@ def _all(ordinary: Sequence[CollectionFacts]) -> Finding:
         )
     names = [str(one.namespace) for one in ordinary]
     counted = "1 collection is" if len(names) == 1 else f"{len(names)} collections are"
-    return Finding(Area.CAPTURED, Severity.OK, "collections", f"{counted} captured: {some(names)}")
+    return Finding(Area.CAPTURED, Severity.OK, "collections", f"{counted} captured: {listed(names)}")
 
 
 def _not_streamed(one: CollectionFacts) -> Finding:

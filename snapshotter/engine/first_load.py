@@ -38,7 +38,7 @@ from snapshotter.errors import DefiniteError
 from snapshotter.state.generation import Generation
 from snapshotter.state.journal import Journal
 from snapshotter.state.progress_store import ProgressStore
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, listed
 
 _log = structlog.get_logger("snapshotter.initial")
 NAME = "initial"
@@ -337,10 +337,9 @@ def named_position(store: ProgressStore, partition: str) -> ProgressStore | None
 def _held(ruled: Iterable[Namespace]) -> Iterator[str]:
     """What is still there of fields under other rules."""
     if names := sorted(map(str, ruled)):
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield (
-            f"the rules about fields are others than before for {', '.join(names[:_SHOWN])}{more}: read again. Versions"
-            " of the tables from before the end of that still hold what was there, until VACUUM has removed their files"
+            f"the rules about fields are others than before for {listed(names)}: read again. Versions of the tables "
+            "from before the end of that still hold what was there, until VACUUM has removed their files"
         )
 
 
@@ -354,8 +353,6 @@ def _advice(unread: frozenset[Namespace], missing: frozenset[Namespace]) -> Iter
             f"snapshotter execute-snapshot -c FILE --reconcile {names}{more} (or start with {OPTION}=read)"
         )
     if lost := sorted(map(str, unread & missing)):
-        more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         yield (
-            f"tables with rows of collections that are no more: {', '.join(lost[:_SHOWN])}{more}. Start with "
-            f"{OPTION}=read to empty them"
+            f"tables with rows of collections that are no more: {listed(lost)}. Start with {OPTION}=read to empty them"
         )

@@ -14,11 +14,10 @@ import structlog
 
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.errors import ConfigurationError
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, listed
 
 _log = structlog.get_logger("snapshotter.catalogue")
 MAX = "guardrail.collections.max"
-_SHOWN = 20
 
 
 @dataclass(slots=True)
@@ -52,6 +51,4 @@ class Guardrail:
         captured = sorted(str(n) for n in there if self.config.captures_data(n)) if most else []
         if len(captured) <= most:
             return ""
-        more = f" and {len(captured) - _SHOWN} more" if len(captured) > _SHOWN else ""
-        named = ", ".join(captured[:_SHOWN])
-        return f"{MAX} = {most}: {len(captured)} collections are captured: {named}{more}"
+        return f"{MAX} = {most}: {len(captured)} collections are captured: {listed(captured)}"

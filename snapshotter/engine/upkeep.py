@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.engine.recurring_look import RecurringLook
+from snapshotter.errors import cause_of
 from snapshotter.landing.tables import OpenTable, Tables
 from snapshotter.log import warn_of
 from snapshotter.metrics.tally import Tally
@@ -143,7 +144,7 @@ class TableUpkeep(RecurringLook):
     def _failed(self, namespace: Namespace, kept: _Kept, error: Exception) -> None:
         kept.failures += 1
         wait = min(_RETRY_SECONDS * 2 ** (kept.failures - 1), _RETRY_SECONDS_MAX)
-        kept.next, kept.error = time.monotonic() + wait, (str(error).splitlines() or [""])[0][:300]
+        kept.next, kept.error = time.monotonic() + wait, cause_of(error)
         self._tally.add("upkeep", part="failed")
         if isinstance(error, CONFLICTS):
             _log.info("another writer was quicker than the upkeep of a table", collection=str(namespace))

@@ -30,12 +30,11 @@ from streaming.fields.rules import FieldRules
 from streaming.fields.server import projection
 from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.errors import classify
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, listed
 
 _log = structlog.get_logger("snapshotter.catalogue")
 _HIDDEN_DATABASES = ("admin", "local", "config")
 _SAMPLE_DOCS = 500
-_NAMES_SHOWN = 20
 _NEAR = 3
 _SIGNS = frozenset('\\^$()[]{}?*+|"')
 
@@ -103,8 +102,8 @@ def resolve(
     missed = unmatched(action.data_collections, names)
     if not chosen:
         raise RequestRefused(
-            f"signal {action.id!r}: {some(action.data_collections)} is no captured collection. Captured are: "
-            f"{some(names)}. Check collection.include.list and the name; nothing was started."
+            f"signal {action.id!r}: {listed(action.data_collections)} is no captured collection. Captured are: "
+            f"{listed(names)}. Check collection.include.list and the name; nothing was started."
         )
     if missed:
         _log.warning("patterns match no captured collection", id=action.id, patterns=list(missed))
@@ -131,7 +130,7 @@ def refuse_wrong_names(patterns: Sequence[str], captured: Iterable[Namespace | s
         problems = "; ".join(
             f"{text} is no captured collection{near(text, names)}" for text in wrong or missed
         )
-        raise RequestRefused(f"{problems}. Captured are: {some(names)}")
+        raise RequestRefused(f"{problems}. Captured are: {listed(names)}")
 
 
 def near(text: str, names: Sequence[str]) -> str:
@@ -139,12 +138,6 @@ def near(text: str, names: Sequence[str]) -> str:
     plain = "".join(sign for sign in text if sign not in _SIGNS)
     found = get_close_matches(plain, names, _NEAR)
     return f" (near it: {', '.join(found)})" if found else ""
-
-
-def some(names: Sequence[str]) -> str:
-    """As many as somebody reads."""
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
 
 
 def _chosen(action: ExecuteSnapshot, names: list[str]) -> tuple[str, ...]:

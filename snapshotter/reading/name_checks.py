@@ -17,11 +17,11 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from snapshotter.errors import ConfigurationError
-from snapshotter.reading.catalogue import collections_there, near, some
+from snapshotter.reading.catalogue import collections_there, near
 from streaming.mongo.deployment import WIRE_VERSION_5_1, wire_version
 from streaming.mongo.errors import classify
 from streaming.mongo.server_codes import Kind
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, listed
 from streaming.scope.scope import CaptureScope, NameList
 
 _log = structlog.get_logger("snapshotter.catalogue")
@@ -117,7 +117,7 @@ class Readings:
                 others = len(missed) == len(names.entries) > 1
                 nothing = ", nor does any other entry, so nothing is captured" if others else ""
                 what = "database" if option.startswith("database") else "collection"
-                instead = near(entry, known) or f"; there are {some(known)}"
+                instead = near(entry, known) or f"; there are {listed(known)}"
                 yield f"{option}: {entry!r} matches no {what}{nothing}{instead}"
 
 

@@ -393,12 +393,11 @@ class StateTable:
 
     @_in_session
     def clear_leftovers(self, folder: str) -> None:
-        """Remove `leftovers`. Not while a run of this engine has such files in flight. A commit of its own comes first,
-        so that an earlier run which does not know that it is over cannot add what is removed: its commit is a conflict,
-        and it looks again."""
-        if self.leftovers(folder):
-            self._log.set_properties(lambda _: {CLEARED_PROPERTY: uuid.uuid4().hex})
-            discard_files(folder, self.leftovers(folder))
+        """Remove `leftovers`, where there are some. Not while a run of this engine has such files in flight. A commit
+        of its own comes first, so that an earlier run which does not know that it is over cannot add what is removed:
+        its commit is a conflict, and it looks again."""
+        self._log.set_properties(lambda _: {CLEARED_PROPERTY: uuid.uuid4().hex})
+        discard_files(folder, self.leftovers(folder))
 
     def _ours(self, table: Snapshot) -> StructType:
         """The columns that the plan of this version knows."""

@@ -22,7 +22,7 @@ from streaming.delta.delta_log import USER_METADATA, TableLog, active, configure
 from streaming.delta.state_merge import landing_session
 from streaming.delta.table_files import FILES_MAX, DataFile, TableFiles
 from streaming.delta.transaction import Rewritten, Transaction, unsupported
-from streaming.delta.upkeep_plan import FileFacts, Step, Thresholds
+from streaming.delta.upkeep_plan import SAFE_HOURS, FileFacts, Step, Thresholds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from streaming.delta.state_writing import Writing
     from streaming.delta.table_guard import TableGuard
 
-REMEMBERED_HOURS = 168
-"""So long Delta remembers that a file was removed, unless the table says otherwise."""
 REMEMBERS = "delta.deletedFileRetentionDuration"
 INTERVAL = "delta.checkpointInterval"
 COMMITS, COMMITS_MAX = 10, 100
@@ -137,7 +135,7 @@ class StateUpkeep:
                     f"the table at {self._path} says {REMEMBERS} = {said!r}, and delta.retention.hours is {hours}: "
                     "let the two say the same"
                 )
-            if said is None and hours > REMEMBERED_HOURS:
+            if said is None and hours > SAFE_HOURS:
                 wanted = {REMEMBERS: f"interval {hours} hours"}
                 self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
 

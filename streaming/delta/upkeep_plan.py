@@ -24,6 +24,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+SAFE_HOURS = 168
+"""So long Delta remembers that a file was removed, unless the table says otherwise; removing files sooner than that is
+what it takes for unsafe."""
 _TIER = 16
 """How many times larger files of the next tier may be."""
 _FILES_MAX = 500
@@ -67,7 +70,7 @@ class Thresholds:
     files: int = 32
     file_bytes: int = 128 << 20
     marked_percent: int = 30
-    retention_hours: int = 168
+    retention_hours: int = SAFE_HOURS
     retention_checked: bool = True
 
     @property

@@ -1,0 +1,55 @@
+"""An engine as somebody types it: `run` in a process of its own, of this checkout or another, with a warehouse that
+goes with it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
+_STOP_S = 120
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that runs. `table_log` is the folder of the log of its only table."""
+
+    process: subprocess.Popen[bytes]
+    table_log: Path
+    output: Path
+
+
+@contextmanager
+def running(
+    checkout: Path, uri: str, db: str, coll: str, *arguments: str, options: Mapping[str, str] | None = None
+) -> Iterator[Command]:
+    """`snapshotter run` with these `arguments`, for one collection, with all defaults but these `options`. Whoever
+    leaves it running has it stopped."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-engine-"))
+    given = {
+        "name": "bench",
+        "mongodb.connection.string": uri,
+        "collection.include.list": f"{db}\\.{coll}",
+        "delta.warehouse": str(folder / "warehouse"),
+        **(options or {}),
+    }
+    settings, output = folder / "bench.json", folder / "log"
+    settings.write_text(json.dumps(given), encoding="utf-8")
+    command = [sys.executable, "-c", _COMMAND, "run", "-c", str(settings), *arguments]
+    paths = {**os.environ, "PYTHONPATH": str(checkout)}
+    try:
+        with output.open("wb") as written:
+            process = subprocess.Popen(command, cwd=checkout, env=paths, stdout=written, stderr=written)
+            try:
+                yield Command(process, folder / "warehouse" / "state" / db / coll / "_delta_log", output)
+            finally:
+                process.terminate()
+                process.wait(_STOP_S)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
