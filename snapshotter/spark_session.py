@@ -65,7 +65,17 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are
 # "humongous" to it (bench/README.md).
 COLLECTOR = "-XX:+UseParallelGC"
+# Without its native library, which few machines have, Hadoop starts a program for each mode that it sets on a local
+# file and each link that it asks about, 26 of them a batch: a third of the time so (bench/README.md).
+LAUNCHER = "-Djdk.lang.Process.launchMechanism=VFORK"
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+# How Spark writes the files of a local checkpoint. By itself it does it through Hadoop's FileContext, which runs
+# `readlink` sixteen times a batch for the same: a look whether the file is there, then a rename. (That one start alone
+# writes there is up to the engine's lock.) On HDFS only FileContext's renames are atomic.
+LOCAL_CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
+    ".FileSystemBasedCheckpointFileManager"
+}
 JOINED = {
     "spark.jars": ",",
     "spark.jars.packages": ",",
@@ -178,6 +188,7 @@ def runs_here(master: str) -> bool:
 def defaults(master: str | None) -> dict[str, str]:
     """What a small machine needs; each line can be set otherwise."""
     cores = str(core_count(master))
+    java = f"-Xss4m {LAUNCHER}" if sys.platform == "linux" else "-Xss4m"
     settings = {
         # Their defaults of 200 and 50 make every commit of a small table hundreds of tasks.
         "spark.sql.shuffle.partitions": cores,
@@ -198,7 +209,7 @@ def defaults(master: str | None) -> dict[str, str]:
         **{f"spark.executorEnv.{name}": value for name, value in FRUGAL.items()},
         "spark.driver.memory": "2g",
         # Spark's own regular expressions overflow a thread's default stack on long plans and error texts.
-        _JAVA_OPTIONS: "-Xss4m",
+        _JAVA_OPTIONS: java,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",

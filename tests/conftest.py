@@ -144,13 +144,14 @@ def topic(kafka: KafkaBroker) -> str:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores and Delta, for the whole run."""
-    from snapshotter.spark_session import spark_builder
+    from snapshotter.spark_session import LOCAL_CHECKPOINTS, spark_builder
     from tests.support.class_archive import quick_java
 
     folder = tmp_path_factory.mktemp("spark")
     session = spark_builder(
         "snapshotter-tests",
         {
+            **LOCAL_CHECKPOINTS,
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             # Tests plan much and compute little: compilers never earn what they cost. (Those that run the command line

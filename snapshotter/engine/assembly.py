@@ -21,7 +21,8 @@ from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.engine.engine import Engine
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.reporting.progress_view import View
-from snapshotter.spark_session import spark_builder
+from snapshotter.spark_session import LOCAL_CHECKPOINTS, spark_builder
+from snapshotter.state.storages import needs_spark
 from streaming.events.envelope import Envelope
 from streaming.fields.rules import FieldRules
 from streaming.namespaces import Namespace
@@ -134,7 +135,8 @@ def metrics_config(settings: Settings) -> MetricsConfig:
 def spark_session(settings: Settings) -> SparkSession:
     """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
     master = None if "spark.master" in settings.spark else "local[*]"
-    return spark_builder(f"snapshotter {settings.name}", settings.spark, master, kafka=settings.events.topics)
+    given = {**({} if needs_spark(settings.warehouse()) else LOCAL_CHECKPOINTS), **settings.spark}
+    return spark_builder(f"snapshotter {settings.name}", given, master, kafka=settings.events.topics)
 
 
 def check(settings: Settings) -> None:

@@ -124,35 +124,16 @@ class Choice:
     slower: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """A table as `choose` sees it, asked for nothing that does not decide: each answer takes calls into the JVM.
-
-    ``files``, ``size_bytes``: of its data. ``lacks``: why only Delta's own writer will do, None where ours does. A
-    table of up to ``small_bytes`` is small.
-    """
-
-    files: Callable[[], int]
-    size_bytes: Callable[[], int]
-    small_bytes: int
-    lacks: Callable[[], str | None]
-
-
 def choose(
     how: How,
     known: Known,
-    table: TableFacts,
+    lacks: Callable[[], str | None],
     off: str | None,
-    *,
-    adds: bool = False,
-    heals: bool = False,
-    compares: bool = False,
 ) -> Choice:
     """Which writer lands this. ``how`` is that of `state_table.StateTable.land`; ``known`` is promised of the source.
 
-    ``off``: the Spark setting that switches our writer off, if one does. ``adds``: rows that are proven new come with
-    it. ``heals``: a key may have several rows in the table, and one has to be left. ``compares``: some rows are written
-    only where they differ from the table's.
+    ``lacks``: why only Delta's own writer will do for the table, None where ours does; asked where it decides, for the
+    answer takes calls into the JVM. ``off``: the Spark setting that switches our writer off, if one does.
     """
     if how == "append":
         return Choice(By.APPEND, "its keys are proven new")
@@ -164,23 +145,7 @@ def choose(
         return Choice(By.MERGE, f"{off} is off", slower=True)
     if not (known.held and known.distinct and known.deletes is not None):
         return Choice(By.MERGE, "the batch's keys are not proven distinct")
-    if adds:
-        reason = "READs that are proven new join the commit"
-    elif heals:
-        reason = "keys that have several rows are to be left with one"
-    elif compares:
-        reason = "READs are held against its rows"
-    elif (size := table.size_bytes()) > table.small_bytes:
-        reason = f"the table is large ({_mb(size)}), so old rows are marked in deletion vectors"
-    elif table.files() == 0:
-        reason = "the table is empty"
-    elif known.large:
-        reason = f"the batch is large ({_mb(known.size_bytes)})"
-    else:  # rewriting files takes less than the jobs that write deletion vectors
-        return Choice(By.MERGE, f"the table is small ({_mb(size)}), so its files are rewritten")
-    lacks = table.lacks()
-    return Choice(By.UPSERT, reason) if lacks is None else Choice(By.MERGE, lacks, slower=True)
-
-
-def _mb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.1f} MB"
+    why = lacks()
+    if why is not None:
+        return Choice(By.MERGE, why, slower=True)
+    return Choice(By.UPSERT, "old rows are marked in deletion vectors, and all is one commit")

@@ -46,7 +46,7 @@ from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Kn
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_upkeep import StateUpkeep
-from streaming.delta.state_writing import SMALL_BYTES, Landing, Writing
+from streaming.delta.state_writing import Landing, Writing
 from streaming.delta.table_guard import TableGuard
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.delta.transaction import takes_files
@@ -90,8 +90,7 @@ class StateTable:
 
     ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and must not
     meet the record of an older one. ``layout`` says what columns the table has for documents. ``settings`` are Spark
-    settings of this table's landings. A table of up to ``small_bytes`` has its files written anew where rows change; a
-    larger one gets deletion vectors.
+    settings of this table's landings.
     ``owner``: the engine that it is written for; None asks nobody. ``further``: the columns that it is to have beside
     its plan's, and whether rows of deleted documents stay. ``upkeep``: what is done to its files between landings. Not
     for use by several threads at once; different tables may be landed side by side.
@@ -105,7 +104,6 @@ class StateTable:
         namespace: Namespace,
         app_id: str,
         settings: Mapping[str, str] | None = None,
-        small_bytes: int = SMALL_BYTES,
         owner: Owner | None = None,
         further: FurtherColumns = NOTHING_FURTHER,
     ) -> None:
@@ -121,7 +119,7 @@ class StateTable:
         self._further = Further(namespace, further)
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
-        self._writing = Writing(self._session, path, self._guard, small_bytes)
+        self._writing = Writing(self._session, path, self._guard)
         self.upkeep = StateUpkeep(self._session, path, self._log, self._guard, self._writing)
         self._evolution = Evolution(layout, lambda: self._existing().schema, self._alter, self._rewrite_plan)
 
@@ -281,7 +279,6 @@ class StateTable:
         part: Part = "batch",
         added: DataFrame | None = None,
         new: Sequence[NewFile] | None = None,
-        heals: bool = False,
         reads: DataFrame | None = None,
         rewrite: bool = False,
         emptied_at: int | None = None,
@@ -290,19 +287,18 @@ class StateTable:
         ascend: one that is not above the newest recorded is left out, and `Landed.wrote` says so.
 
         ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``how``: "merge" deletes where
-        ``_op`` is "d", updates and inserts. "insert" only inserts, and leaves the rows of known keys as they are.
-        "append" asks nothing: its keys are proven new, and are none of the batch's deletes. "replace" merges, and
-        deletes every row whose key the source lacks.
-        ``key_ranges`` hold all keys of the source (`streaming.keys.ranges`, `state_merge.ranges_of`); None searches the
-        whole table. ``known``: what the caller promises of the source. ``part``: "reads" lands after the batch's first
-        part, which the caller has landed; `recorded_batch` does not tell of it. ``added``: rows whose keys are neither
-        in the table nor in the source, inserted beside a merge where `takes_added` says so, or else merged with the
-        source. ``new``: such rows, or all rows of an append, that lie in the table's folder as files. ``heals``: where
-        a key of the source has several rows in the table (two engines have landed there), one is left; a MERGE would
-        keep as many as there are. ``reads``: further rows of a merge, whose keys the source lacks, written only where
-        they differ from the table's (with ``rewrite`` whatever the table has). Without a ``source`` there is nothing
-        else. ``emptied_at``: the cluster time at which the rows went that "replace" deletes; needed where they stay,
-        marked.
+        ``_op`` is "d", updates and inserts; where a key has several rows in the table (two engines have landed there)
+        it leaves one, unless Delta's own MERGE has to write. "insert" only inserts, and leaves the rows of known keys
+        as they are. "append" asks nothing: its keys are proven new, and are none of the batch's deletes. "replace"
+        merges, and deletes every row whose key the source lacks. ``key_ranges`` hold all keys of the source
+        (`streaming.keys.ranges`, `state_merge.ranges_of`); None searches the whole table. ``known``: what the caller
+        promises of the source. ``part``: "reads" lands after the batch's first part, which the caller has landed;
+        `recorded_batch` does not tell of it. ``added``: rows whose keys are neither in the table nor in the source,
+        inserted beside a merge where `takes_added` says so, or else merged with the source. ``new``: such rows, or all
+        rows of an append, that lie in the table's folder as files. ``reads``: further rows of a merge, whose keys the
+        source lacks, written only where they differ from the table's (with ``rewrite`` whatever the table has). Without
+        a ``source`` there is nothing else. ``emptied_at``: the cluster time at which the rows went that "replace"
+        deletes; needed where they stay, marked.
 
         Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
         object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
@@ -321,7 +317,7 @@ class StateTable:
         whole = Source(source, key_ranges, known, compared)
         stays = self._further.configured.soft
         soft = self._further.soft_deletes(before.schema, emptied_at) if stays else None
-        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, heals, soft, new)
+        landing = Landing(how, whole, Batch(app_id, batch_id, user_metadata), added, soft, new)
         landed = self._landed(landing, token, before.version)
         # Batches ascend, so only this one's parts can come again.
         self._landed_parts = {p for p in self._landed_parts if p[1] == batch_id} | {(part, batch_id)}
@@ -371,7 +367,7 @@ class StateTable:
     @_in_session
     def takes_added(self, known: Known) -> bool:
         """Whether `land` would merge such a source so that it takes ``added`` rows beside it."""
-        return self._writing.choose("merge", known, self._existing(), adds=True).by is By.UPSERT
+        return self._writing.choose("merge", known, self._existing()).by is By.UPSERT
 
     @_in_session
     def takes_files(self) -> bool:

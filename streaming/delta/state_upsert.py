@@ -1,4 +1,4 @@
-"""Rows by key into a large state table, in one commit and few jobs: what a MERGE writes, without its joins.
+"""Rows by key into a state table, in one commit and few jobs: what a MERGE writes, without its joins.
 
 A MERGE looks for the source's keys in the table, joins the two again to write what changes, and once more to mark the
 old rows. Our sources need less: each of their rows is a whole new row (or a delete), whatever the old one was.

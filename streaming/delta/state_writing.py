@@ -18,7 +18,6 @@ from streaming.delta.row_writer import (
     How,
     Known,
     Source,
-    TableFacts,
     choose,
 )
 from streaming.delta.state_merge import DeltaMerge
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
 
-# Below it, writing files anew takes less than the dozen jobs that write deletion vectors (bench/README.md), and leaves
-# fewer files.
-SMALL_BYTES = 4 * 2**20
-
 
 @dataclass(frozen=True, slots=True)
 class Landing:
@@ -47,7 +42,6 @@ class Landing:
     source: Source
     batch: Batch
     added: DataFrame | None = None
-    heals: bool = False
     soft: SoftDeletes | None = None
     new: Sequence[NewFile] | None = None
 
@@ -60,16 +54,15 @@ class Landing:
 class Writing:
     """Writes landings into the table at ``path``, in the table's own ``session``.
 
-    ``guard`` is asked about each version that our own writer begins at. A table of up to ``small_bytes`` has its files
-    written anew where rows change. ``files``: the table's, as of some version, if they are known; ``chosen``: how the
-    newest landing was written. ``off``: the Spark setting that switches our own writer off, if one does.
+    ``guard`` is asked about each version that our own writer begins at. ``files``: the table's, as of some version, if
+    they are known; ``chosen``: how the newest landing was written. ``off``: the Spark setting that switches our own
+    writer off, if one does.
     """
 
-    def __init__(self, session: SparkSession, path: str, guard: TableGuard, small_bytes: int) -> None:
+    def __init__(self, session: SparkSession, path: str, guard: TableGuard) -> None:
         self._session = session
         self._path = path
         self._guard = guard
-        self._small_bytes = small_bytes
         # What an upsert has written it counts by the files' statistics.
         switches = state_merge.DELETION_VECTORS, state_merge.STATISTICS
         self.off = next((s for s in switches if not state_merge.switched_on(session, s)), None)
@@ -77,21 +70,9 @@ class Writing:
         self.files: TableFiles | None = None
         self.chosen: Choice | None = None
 
-    def choose(
-        self,
-        how: How,
-        known: Known,
-        table: Snapshot,
-        *,
-        adds: bool = False,
-        heals: bool = False,
-        compares: bool = False,
-    ) -> Choice:
+    def choose(self, how: How, known: Known, table: Snapshot) -> Choice:
         """As `row_writer.choose`, of the table at this version. Changes nothing."""
-        facts = TableFacts(
-            lambda: table.files, lambda: table.size, self._small_bytes, lambda: unsupported(table)
-        )
-        return choose(how, known, facts, self.off, adds=adds, heals=heals, compares=compares)
+        return choose(how, known, lambda: unsupported(table), self.off)
 
     def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> Found:
         """Write ``landing``, whose rows fit the columns of ``table``; what its READs have found there. ``tried``:
@@ -101,8 +82,7 @@ class Writing:
         if tried and (how == "append" or landing.adds):
             self.chosen = Choice(By.MERGE, "another writer committed first, so keys are no more proven new")
             return self._merge(landing, table, how="insert" if how == "append" else how)
-        asks = {"adds": landing.adds, "heals": landing.heals, "compares": source.reads is not None}
-        self.chosen = self.choose(how, source.known, table, **asks)
+        self.chosen = self.choose(how, source.known, table)
         if self.chosen.by is By.MERGE:
             return self._merge(landing, table, how=how)
         found = self._by_ourselves(landing)
@@ -132,17 +112,17 @@ class Writing:
             return NOTHING_FOUND
         self.chosen = Choice(By.MERGE, "the table was altered while the batch landed")
         source = replace(landing.source, known=NOTHING_KNOWN)
-        return self._merge(replace(landing, source=source), table, how="merge", vectors=True)
+        return self._merge(replace(landing, source=source), table, how="merge")
 
-    def _merge(self, landing: Landing, table: Snapshot, *, how: How, vectors: bool | None = None) -> Found:
+    def _merge(self, landing: Landing, table: Snapshot, *, how: How) -> Found:
         landing = self._with_rows(landing, table)
         source = landing.source
         if landing.added is not None:  # what was said of the source does not hold for both
             assert source.rows is not None, "rows are added beside others"
             source = Source(source.rows.unionByName(landing.added), None, NOTHING_KNOWN)
         assert how != "append"
-        marks = self._vectors and table.size > self._small_bytes if vectors is None else vectors
-        return DeltaMerge(self._session, self._path, marks, how, landing.soft).merge(source, landing.batch)
+        merge = DeltaMerge(self._session, self._path, self._vectors, how, landing.soft)
+        return merge.merge(source, landing.batch)
 
     def _with_rows(self, landing: Landing, table: Snapshot) -> Landing:
         """The landing with its files read as rows, for a writer that takes no files."""

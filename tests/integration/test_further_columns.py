@@ -22,7 +22,7 @@ from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support import tables
-from tests.support.state_tables import columns_table, state_schema
+from tests.support.state_tables import MERGED, columns_table, state_schema
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 EVERY = tuple(FurtherColumn(f"__{h}", h, "shop1") for h in Holds if h is not Holds.DELETED)
@@ -38,7 +38,7 @@ class Shop:
 
     spark: SparkSession
     path: Path
-    small_bytes: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
     batches: list[Landed] = field(default_factory=list)
 
     def table(self, further: FurtherColumns) -> StateTable:
@@ -47,7 +47,7 @@ class Shop:
             str(self.path),
             Namespace("shop", "orders"),
             "e",
-            small_bytes=self.small_bytes,
+            self.settings,
             further=further,
         )
         if table.open() is None:
@@ -89,7 +89,7 @@ def saying(op: str, ord_: int, micros: int = MICROS) -> tuple[Any, ...]:
 NOTHING = (None,) * len(saying("c", 1))
 
 
-@pytest.fixture(params=[0, 1 << 30], ids=["upserted", "merged"])
+@pytest.fixture(params=[{}, MERGED], ids=["upserted", "merged"])
 def shop(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Shop:
     return Shop(spark, tmp_path / "orders", request.param)
 

@@ -17,7 +17,7 @@ from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, St
 from streaming.namespaces import Namespace
 from tests.integration.test_state_table_conflicts import held, while_landing
 from tests.support.selection import rest_thorough
-from tests.support.state_tables import columns_table, state_schema
+from tests.support.state_tables import MERGED, columns_table, state_schema
 from tests.support.storage import refusing_writes
 
 if TYPE_CHECKING:
@@ -154,20 +154,20 @@ def add_columns(spark: SparkSession, path: str) -> None:
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({added})")
 
 
-WAYS: dict[str, tuple[str, Known, int]] = {
-    "merge": ("merge", NOTHING_KNOWN, 1 << 30),
-    "upsert": ("merge", CAREFUL, 0),
-    "insert": ("insert", NOTHING_KNOWN, 0),
-    "append": ("append", NOTHING_KNOWN, 0),
-    "replace": ("replace", NOTHING_KNOWN, 0),
+WAYS: dict[str, tuple[str, Known]] = {
+    "merge": ("merge", NOTHING_KNOWN),
+    "upsert": ("merge", CAREFUL),
+    "insert": ("insert", NOTHING_KNOWN),
+    "append": ("append", NOTHING_KNOWN),
+    "replace": ("replace", NOTHING_KNOWN),
 }
 
 
 @pytest.mark.parametrize("way", rest_thorough(list(WAYS), ["merge", "upsert", "append"]))
 def test_what_somebody_added_to_a_table_is_kept_and_null(spark: SparkSession, path: str, way: str) -> None:
     """In rows that are written, also in place of others; rows that are not written keep what stands there."""
-    how, known, small = WAYS[way]
-    table = opened(spark, path, small_bytes=small)
+    how, known = WAYS[way]
+    table = opened(spark, path)
     table.create(PLAN)
 
     def land(batch_id: int, *rows: dict[str, Any], **more: Any) -> None:
@@ -200,7 +200,7 @@ def test_what_somebody_added_to_a_table_is_kept_and_null(spark: SparkSession, pa
 
 def test_rows_that_are_added_beside_a_merge_have_null_there(spark: SparkSession, path: str) -> None:
     """READs that are proven new, inserted in the commit of the events."""
-    table = opened(spark, path, small_bytes=0)
+    table = opened(spark, path)
     table.create(PLAN)
     add_columns(spark, path)
     known = Known(rows=1, distinct=True, held=True, deletes=0)
@@ -243,12 +243,12 @@ def test_a_field_of_the_name_of_somebodys_column_is_rescued(
     assert opened(spark, path).open() == grown
 
 
-@pytest.mark.parametrize("small", [1 << 30, 0], ids=["merge", "upsert"])
+@pytest.mark.parametrize("settings", [MERGED, {}], ids=["merge", "upsert"])
 def test_a_column_that_comes_in_the_middle_of_a_landing(
-    spark: SparkSession, path: str, tmp_path: Path, small: int
+    spark: SparkSession, path: str, tmp_path: Path, settings: dict[str, str]
 ) -> None:
     """The landing began with the table as it was. It is done again, as one batch, and the column is there."""
-    table = opened(spark, path, small_bytes=small)
+    table = opened(spark, path, settings=settings)
     table.create(PLAN)
 
     def rows(n: int) -> DataFrame:

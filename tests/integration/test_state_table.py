@@ -44,7 +44,7 @@ class Table:
         self, spark: SparkSession, path: str, app_id: str = "engine-1", plan: TablePlan = PLAN
     ) -> None:
         self.spark = spark
-        self.state = columns_table(spark, path, NAMESPACE, app_id, small_bytes=0)
+        self.state = columns_table(spark, path, NAMESPACE, app_id)
         self.state.create(plan)
         self.plan = plan
 

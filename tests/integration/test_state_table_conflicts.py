@@ -17,7 +17,7 @@ from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Owner
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from tests.support.state_tables import columns_table, state_schema
+from tests.support.state_tables import MERGED, columns_table, state_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,9 +76,7 @@ def while_landing(gate: Path, land: Callable[[], Landed], meddle: Callable[[], o
     return result
 
 
-SMALL: dict[str, Any] = {"small_bytes": 1 << 30}
-LARGE: dict[str, Any] = {"small_bytes": 0}
-BOTH = pytest.mark.parametrize("size", [SMALL, LARGE], ids=["merge", "upsert"])
+BOTH = pytest.mark.parametrize("settings", [MERGED, {}], ids=["merge", "upsert"])
 
 
 @pytest.fixture
@@ -91,8 +89,8 @@ def table(spark: SparkSession, tmp_path: Path) -> StateTable:
     return state
 
 
-def opened(spark: SparkSession, path: str, size: dict[str, Any] = SMALL) -> StateTable:
-    return columns_table(spark, path, NAMESPACE, "engine-1", **size)
+def opened(spark: SparkSession, path: str, settings: dict[str, str] = MERGED) -> StateTable:
+    return columns_table(spark, path, NAMESPACE, "engine-1", settings)
 
 
 def content(spark: SparkSession, table: StateTable) -> dict[str, int]:
@@ -101,10 +99,10 @@ def content(spark: SparkSession, table: StateTable) -> dict[str, int]:
 
 @BOTH
 def test_a_landing_survives_a_concurrent_optimize(
-    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, Any]
+    spark: SparkSession, table: StateTable, tmp_path: Path, settings: dict[str, str]
 ) -> None:
     """OPTIMIZE takes away the files that the landing read: it is done again, as one batch."""
-    table = opened(spark, table.path, size)
+    table = opened(spark, table.path, settings)
     known = Known(3, distinct=True, held=True, deletes=1)
     source = held(rows(spark, ("a", 1, "u"), ("b", 0, "d"), ("c", 1, "c")), tmp_path)
     landed = while_landing(
@@ -123,10 +121,10 @@ def test_a_landing_survives_a_concurrent_optimize(
 
 @BOTH
 def test_of_two_engines_on_one_table_one_learns_that_it_did_not_write(
-    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, Any]
+    spark: SparkSession, table: StateTable, tmp_path: Path, settings: dict[str, str]
 ) -> None:
     """Both land batch 2 under one application id: the slower one fails, and its rows are not in the table."""
-    table, other = opened(spark, table.path, size), opened(spark, table.path, size)
+    table, other = opened(spark, table.path, settings), opened(spark, table.path, settings)
     known = Known(1, distinct=True, held=True, deletes=0)
     source = held(rows(spark, ("a", 1, "u")), tmp_path)
     quick = rows(spark, ("a", 2, "u"))
@@ -183,7 +181,7 @@ def test_rows_added_beside_a_merge_are_not_doubled_either(
     spark: SparkSession, table: StateTable, tmp_path: Path
 ) -> None:
     """READs that are proven new land with a batch's events in one commit, and another engine is quicker with theirs."""
-    mine, other = opened(spark, table.path, LARGE), columns_table(spark, table.path, NAMESPACE, "engine-2")
+    mine, other = opened(spark, table.path, {}), columns_table(spark, table.path, NAMESPACE, "engine-2")
     source = held(rows(spark, ("a", 1, "u")), tmp_path)
     added, quick = rows(spark, ("c", 1, "r")), rows(spark, ("c", 2, "c"))
     known = Known(1, distinct=True, held=True, deletes=0)
@@ -207,11 +205,11 @@ def test_rows_added_beside_a_merge_are_not_doubled_either(
 @BOTH
 @pytest.mark.parametrize("how", ["merge", "append"])
 def test_a_takeover_in_the_middle_of_a_landing_is_a_conflict_and_then_a_refusal(
-    spark: SparkSession, table: StateTable, tmp_path: Path, size: dict[str, Any], how: Any
+    spark: SparkSession, table: StateTable, tmp_path: Path, settings: dict[str, str], how: Any
 ) -> None:
     """The landing had begun while the table was its engine's: nothing of it is in the table."""
     shop, other = Owner("shop", "1"), Owner("other", "2")
-    mine = columns_table(spark, table.path, NAMESPACE, "snapshotter:shop:0", owner=shop, **size)
+    mine = columns_table(spark, table.path, NAMESPACE, "snapshotter:shop:0", settings, owner=shop)
     theirs = columns_table(spark, table.path, NAMESPACE, "snapshotter:other:0", owner=other)
     assert mine.take_over() is not None
     source = held(rows(spark, ("c", 1, "c")), tmp_path)

@@ -10,12 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streaming.delta.row_writer import NOTHING_KNOWN, Known
-from streaming.delta.state_merge import DELETION_VECTORS
-from streaming.delta.state_writing import SMALL_BYTES
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from tests.support.state_tables import columns_table, state_schema
+from tests.support.state_tables import MERGED, columns_table, state_schema
 
 PLAN = TablePlan((Column("n", Scalar("long")),))
 KNOWN = Known(3, distinct=True, held=True, deletes=0)
@@ -29,21 +27,20 @@ def added(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("small_bytes", "settings", "known", "marked"),
+    ("settings", "known", "marked"),
     [
-        pytest.param(SMALL_BYTES, {}, KNOWN, 0, id="small"),
-        pytest.param(0, {}, KNOWN, 1, id="larger"),
-        pytest.param(0, {}, NOTHING_KNOWN, 1, id="larger, of which nothing is known"),
-        pytest.param(0, {DELETION_VECTORS: "false"}, KNOWN, 0, id="larger, but switched off"),
+        pytest.param({}, KNOWN, 1, id="ours"),
+        pytest.param({}, NOTHING_KNOWN, 1, id="nothing is known"),
+        pytest.param(MERGED, KNOWN, 0, id="switched off"),
     ],
 )
 def test_old_rows_go_with_their_file_or_by_deletion_vector(
-    spark: SparkSession, tmp_path: Path, small_bytes: int, settings: dict[str, str], known: Known, marked: int
+    spark: SparkSession, tmp_path: Path, settings: dict[str, str], known: Known, marked: int
 ) -> None:
-    """A change to one of three rows: a small table has its file written anew, with all three rows; a larger one keeps
-    its file, marks the row in it, and gets a file of one row. Its rows are the same, and so is what is counted."""
+    """A change to one of three rows: the table keeps its file, marks the row in it, and gets a file of one row. Where
+    that is switched off the file is written anew, with all three rows. Its rows are the same, and so are the counts."""
     path = tmp_path / "orders"
-    table = columns_table(spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes)
+    table = columns_table(spark, str(path), Namespace("shop", "orders"), "e", settings)
     table.create(PLAN)
     schema = state_schema(PLAN)
 

@@ -33,13 +33,11 @@ Change = tuple[str, int | None, str]
 
 
 class Table:
-    """A state table that is written as a large one is, by a caller who knows its source."""
+    """A state table that is written by a caller who knows its source."""
 
     def __init__(self, spark: SparkSession, path: Path, settings: dict[str, str] | None = None) -> None:
         self.spark, self.path = spark, path
-        self.state = columns_table(
-            spark, str(path), Namespace("shop", "orders"), "e", settings, small_bytes=0
-        )
+        self.state = columns_table(spark, str(path), Namespace("shop", "orders"), "e", settings)
         self.state.create(PLAN)
 
     def frame(self, changes: Iterable[Change]) -> DataFrame:

@@ -19,7 +19,7 @@ from streaming.delta.state_table import StateTable
 from streaming.delta.table_identity import Alteration, Owner, TableMark
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
-from tests.support.state_tables import columns_table, state_schema
+from tests.support.state_tables import MERGED, columns_table, state_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,10 +34,10 @@ def state(
     path: str,
     owner: Owner | None = SHOP,
     namespace: Namespace = NAMESPACE,
-    size: int = 0,
+    settings: dict[str, str] | None = None,
 ) -> StateTable:
     app_id = f"snapshotter:{owner.engine if owner else 'shop'}:0"
-    return columns_table(spark, path, namespace, app_id, small_bytes=size, owner=owner)
+    return columns_table(spark, path, namespace, app_id, settings, owner=owner)
 
 
 def rows(spark: SparkSession, *keys: str) -> DataFrame:
@@ -234,21 +234,21 @@ def test_a_takeover_is_a_conflict_and_then_a_refusal(spark: SparkSession, table:
 
 
 ROADS: dict[str, Callable[[StateTable, StateTable, DataFrame], object]] = {
-    "open": lambda large, _small, _source: large.open(),
-    "look": lambda large, _small, _source: large.look(None),
-    "evolve": lambda large, _small, _source: large.evolve(
+    "open": lambda table, _merging, _source: table.open(),
+    "look": lambda table, _merging, _source: table.look(None),
+    "evolve": lambda table, _merging, _source: table.evolve(
         TablePlan((*PLAN.columns, Column("m", Scalar("long"))))
     ),
-    "recorded_batch": lambda large, _small, _source: large.recorded_batch(),
-    "is_empty": lambda large, _small, _source: large.is_empty(),
-    "max_key": lambda large, _small, _source: large.max_key(),
-    "keys": lambda large, _small, _source: large.keys(None).collect(),
-    "takes_added": lambda large, _small, _source: large.takes_added(Known()),
-    "upsert": lambda large, _small, source: land(large, source, 1),
-    "merge": lambda _large, small, source: land(small, source, 2),
-    "append": lambda large, _small, source: land(large, source, 3, "append"),
-    "replace": lambda large, _small, source: land(large, source, 4, "replace"),
-    "take_over": lambda large, _small, _source: large.take_over(),
+    "recorded_batch": lambda table, _merging, _source: table.recorded_batch(),
+    "is_empty": lambda table, _merging, _source: table.is_empty(),
+    "max_key": lambda table, _merging, _source: table.max_key(),
+    "keys": lambda table, _merging, _source: table.keys(None).collect(),
+    "takes_added": lambda table, _merging, _source: table.takes_added(Known()),
+    "upsert": lambda table, _merging, source: land(table, source, 1),
+    "merge": lambda _table, merging, source: land(merging, source, 2),
+    "append": lambda table, _merging, source: land(table, source, 3, "append"),
+    "replace": lambda table, _merging, source: land(table, source, 4, "replace"),
+    "take_over": lambda table, _merging, _source: table.take_over(),
 }
 
 
@@ -258,32 +258,29 @@ def test_every_road_to_a_restored_table_leads_through_any_thread(
 ) -> None:
     """RESTORE leaves a version with a checkpoint and no checksum, of which Delta asks its thread's session. The threads
     that land have none of their own."""
-    small = state(spark, table.path, size=1 << 30)
+    merging = state(spark, table.path, settings=MERGED)
     sources = {road: rows(spark, f"c-{road}") for road in ROADS}
     failed = {}
     for road, go in ROADS.items():
         spark.sql(f"RESTORE TABLE delta.`{table.path}` TO VERSION AS OF 1")
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
         with ThreadPoolExecutor(1) as pool:
-            error = pool.submit(go, table, small, sources[road]).exception()
+            error = pool.submit(go, table, merging, sources[road]).exception()
         if error is not None:
             failed[road] = str(error)[:200]
     assert failed == {}
 
 
 def test_rows_that_two_engines_have_doubled_become_one_again(spark: SparkSession, path: str) -> None:
-    """Each engine of an earlier version has appended them. A landing that reconciles leaves one of each key, also in a
-    small table, whose files are else merged by Delta."""
+    """Each engine of an earlier version has appended them. A landing leaves one of each key that it writes."""
     plain = state(spark, path, None)
     plain.create(PLAN)
     for app_id in ("snapshotter:shop:0", "snapshotter:other:0"):
         append(path, rows(spark, "a", "b", "c"), app_id, 0, "{}")
-    small = state(spark, path, size=1 << 30)
+    table = state(spark, path)
     known = Known(2, distinct=True, held=True, deletes=0)
     source = rows(spark, "a", "b")
-    done = small.land(
-        source, batch_id=1, metadata={}, how="merge", key_ranges=[("a", "b")], known=known, heals=True
-    )
+    done = table.land(source, batch_id=1, metadata={}, how="merge", key_ranges=[("a", "b")], known=known)
     assert (done.source_rows, done.inserted, done.updated) == (2, 0, 2)
     keys = [row["_key"] for row in spark.read.format("delta").load(path).collect()]
     assert sorted(keys) == ["a", "b", "c", "c"]

@@ -20,7 +20,6 @@ from snapshotter.landing.targets.state_rows import land_table
 from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
 from snapshotter.reading.read_buffer import Buffer, Trailer
 from streaming.delta.further_columns import FurtherColumns
-from streaming.delta.state_writing import SMALL_BYTES
 from streaming.layouts.columns.decoder import Decoder
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -123,10 +122,9 @@ class Landings:
         self.size_bytes = size_bytes
         self.path = path
         self.first_load = first_load
-        small_bytes = SMALL_BYTES if first_load else 0
         self.further = FurtherColumns(soft=soft)
         table = columns_table(
-            spark, str(path), COLLECTION, "snapshotter:test:1", settings, small_bytes, further=self.further
+            spark, str(path), COLLECTION, "snapshotter:test:1", settings, further=self.further
         )
         self.opened = OpenTable(table, None)
         self.opened.grow(observe(bson.encode({"_id": 1, "v": 1})))

@@ -60,7 +60,7 @@ def test_what_is_given_wins_and_lists_are_joined(tmp_path: Path) -> None:
     }
     settings = spark_session.session_settings(given, "local[2]")
     assert settings["spark.driver.memory"] == "4g"
-    assert settings[JAVA] == f"-Xss4m -Dx=y {spark_session.COLLECTOR}"
+    assert settings[JAVA] == f"-Xss4m {spark_session.LAUNCHER} -Dx=y {spark_session.COLLECTOR}"
     assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,com.example.Other"
     assert settings["spark.jars"].endswith(",more.jar")
 

@@ -312,7 +312,6 @@ def _merge(
         known=known,
         added=added,
         new=new,
-        heals=any(c.reconcile for c in batch.closings),
         reads=reads,
         rewrite=any(c.rewrite for c in batch.closings),
         emptied_at=None if truncated is None else truncated.time.to_int(),
