@@ -90,9 +90,7 @@ def main() -> None:
     try:
         tables = []
         for name, in_order in (("alone", False), ("kept", True)):
-            table = StateTable(
-                COLUMNS, spark, str(folder / name), Namespace("bench", name), "bench", small_bytes=0
-            )
+            table = StateTable(COLUMNS, spark, str(folder / name), Namespace("bench", name), "bench")
             table.create(PLAN)
             rows = orders(spark.range(0, ROWS, 1, FILES))
             table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)

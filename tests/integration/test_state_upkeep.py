@@ -45,7 +45,7 @@ class Kept:
         self.expected: dict[str, int] = {}
 
     def opened(self, app_id: str = "snapshotter:shop:0") -> StateTable:
-        return columns_table(self.spark, str(self.path), ORDERS, app_id, small_bytes=0, owner=SHOP)
+        return columns_table(self.spark, str(self.path), ORDERS, app_id, owner=SHOP)
 
     def land(self, changes: Mapping[str, int | None], table: StateTable | None = None) -> Any:
         """These rows by key, in a batch of their own; None deletes."""
