@@ -76,6 +76,16 @@ LOCAL_CHECKPOINTS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager"
 }
+# What Spark keeps of the newest jobs and queries for its pages (by itself a thousand each), and how it tells of plans
+# there. It sorts them to forget the oldest, and a description takes longer than some of our queries (bench/README.md).
+UNSEEN = {
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "100",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+}
+_PAGES = ("spark.ui.enabled", "spark.eventLog.enabled")
 JOINED = {
     "spark.jars": ",",
     "spark.jars.packages": ",",
@@ -154,6 +164,8 @@ def session_settings(given: Mapping[str, str], master: str | None, *, kafka: boo
     """All settings of a session: the defaults, Delta's, and on top of them the `given` ones. `master` and `kafka` as in
     `spark_builder`."""
     merged = {**defaults(master), **delta_settings(ivy_folder(given), kafka=kafka)}
+    if not any(given.get(name, "").lower() == "true" for name in _PAGES):
+        merged |= UNSEEN
     for name, value in given.items():
         if name in JOINED and merged.get(name):
             merged[name] = f"{merged[name]}{JOINED[name]}{value}"

@@ -74,6 +74,16 @@ def test_partitions_follow_the_cores_of_the_master() -> None:
     assert spark_session.core_count("local") == 1
 
 
+@pytest.mark.parametrize("name", ["spark.ui.enabled", "spark.eventLog.enabled"])
+def test_who_looks_at_sparks_pages_sees_all(name: str) -> None:
+    """Where nobody does, Spark keeps little for them. What is set is kept."""
+    retained = "spark.ui.retainedJobs"
+    assert spark_session.session_settings({}, "local[2]")[retained] == "100"
+    assert spark_session.session_settings({name: "false"}, "local[2]")[retained] == "100"
+    assert retained not in spark_session.session_settings({name: "true"}, "local[2]")
+    assert spark_session.session_settings({retained: "7"}, "local[2]")[retained] == "7"
+
+
 def test_only_a_master_of_this_machine_binds_to_loopback() -> None:
     """A driver of a real cluster must be reachable from its executors, so nothing is bound for it."""
     assert spark_session.defaults("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.1"
