@@ -119,7 +119,7 @@ _WORDS = tuple(
             r"Checkpoint block rdd_\S+ not found|cancelled because SparkContext|Job \d+ cancelled",
             "executor-lost",
         ),
-        (r"(?i)\bslow ?down\b|throttl|too ?many ?requests|service ?unavailable", "storage-busy"),
+        (r"(?i)\bslow[ _]?down\b|throttl|too ?many ?requests|service[ _]?unavailable", "storage-busy"),
         (r"(?i)status code:? ?(?:429|503)\b|\b503\b.{0,20}(?:error|response)", "storage-busy"),
         (r"DELTA_(?:CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|MAX_COMMIT_RETRIES)", "commit-conflict"),
         (

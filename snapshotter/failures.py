@@ -99,7 +99,10 @@ _WORDS: tuple[tuple[str, Fault], ...] = (
     (r"No space left on device|Disk quota exceeded|Too many open files|File too large", Fault.ENVIRONMENT),
     (r"Read-only file system|Input/output error|Stale file handle", Fault.ENVIRONMENT),
     (r"cancelled because SparkContext|Job \d+ cancelled|\bSlow ?Down\b", Fault.ENVIRONMENT),
-    (r"(?i)throttl|too ?many ?requests|service ?unavailable|status code:? ?(?:429|503)\b", Fault.ENVIRONMENT),
+    (
+        r"(?i)\bslow_down\b|throttl|too ?many ?requests|service[ _]?unavailable|status code:? ?(?:429|503)\b",
+        Fault.ENVIRONMENT,
+    ),
     (r"KafkaError\{code=_(?:ALL_BROKERS_DOWN|TRANSPORT|RESOLVE|TIMED_OUT|MSG_TIMED_OUT)", Fault.ENVIRONMENT),
 )
 

@@ -21,8 +21,10 @@ from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
 from streaming.column_names import Path
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
+from streaming.delta.object_store import OutOfReach
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_identity import Owner, TableMark
 from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
 from streaming.jvm import packages
@@ -63,7 +65,7 @@ class OpenTable:
         self.tell_refusals(refused)
         return self.plan
 
-    def clear_leftovers(self, folder: str) -> None:
+    def clear_leftovers(self, folder: TableFolder) -> None:
         """`StateTable.clear_leftovers`, which commits, so not while a landing is under way: the commit would carry its
         mark. Where nothing is left, nobody waits."""
         if self.table.leftovers(folder):
@@ -110,6 +112,7 @@ class Tables:
         self._open: dict[Namespace, OpenTable] = {}
         self._clearing: dict[Namespace, threading.Lock] = {}
         self._cleared: set[Namespace] = set()
+        self._out_of_reach: set[Namespace] = set()
 
     def there(self) -> list[Namespace]:
         """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
@@ -185,22 +188,37 @@ class Tables:
         with _blaming(namespace):
             return opened.make(lambda: self._sample(namespace))
 
-    def folder(self, namespace: Namespace) -> str | None:
+    def folder(self, namespace: Namespace) -> TableFolder | None:
         """The folder of the table, where the workers of this session can write files that a landing adds to it; None
         where they can't, or where the table takes none. When it is first asked for, what earlier runs have left there
         goes."""
         opened = self.of(namespace)
-        if not str(self._spark.sparkContext.master).startswith("local"):
-            return None
-        with _blaming(namespace):
-            path = opened.table.local_folder()
-            if path is None or not opened.table.takes_files():
+        with _blaming(namespace), self._clearing.setdefault(namespace, threading.Lock()):
+            if namespace in self._out_of_reach:
                 return None
-            with self._clearing.setdefault(namespace, threading.Lock()):
-                if namespace not in self._cleared:
-                    opened.clear_leftovers(path)
-                    self._cleared.add(namespace)
-            return path
+            try:
+                folder = opened.table.folder()
+            except OutOfReach as why:
+                self._left_alone(namespace, str(why))
+                return None
+            here = str(self._spark.sparkContext.master).startswith("local")
+            if (folder.store is None and not here) or not opened.table.takes_files():
+                return None
+            if namespace not in self._cleared:
+                try:
+                    opened.clear_leftovers(folder)
+                except OSError as error:
+                    if folder.store is None:
+                        raise
+                    self._left_alone(namespace, f"Python's client cannot look into it: {error}")
+                    return None
+                self._cleared.add(namespace)
+            return folder
+
+    def _left_alone(self, namespace: Namespace, why: str) -> None:
+        """In this run workers write no file into this table's folder."""
+        self._out_of_reach.add(namespace)
+        _log.warning("READs wait as rows, which is slower than files", collection=str(namespace), why=why)
 
     def keys_within(self, namespace: Namespace, target: Target) -> Sequence[str]:
         """The keys of the table's rows in the target, and perhaps that of the id before it."""

@@ -51,6 +51,7 @@ from streaming.decode.dead_letters import (
 )
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.new_files import FileWriter, NewFile, discard_job, job_name
+from streaming.delta.table_folder import TableFolder
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey
@@ -82,9 +83,9 @@ class SubRange:
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
     that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
-    rows keep their document. ``fails``: a document that cannot be processed is an error. ``folder``: the table's, on a
-    disk that all workers share, where each partition writes its rows into a file, whose name begins with the job's
-    ``name``; None: they are the job's output."""
+    rows keep their document. ``fails``: a document that cannot be processed is an error. ``folder``: the table's, which
+    all workers reach and where each partition writes its rows into a file, whose name begins with the job's ``name``;
+    None: they are the job's output."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -98,7 +99,7 @@ class ReadJob:
     fields: DocumentRules | None = None
     documents: bool = False
     fails: bool = True
-    folder: str | None = None
+    folder: TableFolder | None = None
     name: str = field(default_factory=job_name)
 
 

@@ -28,6 +28,7 @@ from snapshotter.core.values.window import WindowId
 from streaming.decode.dead_letters import DEAD
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import NewFile, discard_files, number_in, read_files
+from streaming.delta.table_folder import TableFolder
 from streaming.layout import AnyLayout, TablePlan
 from streaming.positions import ClusterTime
 
@@ -102,7 +103,7 @@ class Buffer:
     layout: AnyLayout
     plan: TablePlan
     trailers: tuple[Trailer, ...]
-    folder: str | None = None
+    folder: TableFolder | None = None
     _holders: set[WindowId] = field(default_factory=set)
     _offered: set[str] = field(default_factory=set)
 
@@ -146,7 +147,7 @@ class Buffer:
         names = [part.file.name for part in parts if part.file is not None]
         if not names:
             return session.createDataFrame([], schema).withColumn("_window", F.lit(0))
-        rows = read_files(session, self.folder, names, schema)
+        rows = read_files(session, self.folder.location, names, schema)
         number = F.regexp_extract(F.col("_metadata.file_name"), number_in(), 1).cast("int")
         return rows.select("*", number.alias("_window"))
 

@@ -51,6 +51,7 @@ from snapshotter.reading.range_find import HIGHEST, any_order, out_of_order
 from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.read_buffer import Buffer
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
+from streaming.delta.table_folder import TableFolder
 from streaming.fields.document_rules import document_rules
 from streaming.fields.rules import FieldRules
 from streaming.keys.keys import is_sharded
@@ -88,7 +89,7 @@ class Lane:
     reads_shared: int = 1
     fetch_size: int = FETCH_SIZE
     fields: FieldRules = field(default_factory=FieldRules)
-    folder_for: Callable[[Namespace], str | None] = lambda _: None
+    folder_for: Callable[[Namespace], TableFolder | None] = lambda _: None
     """The folder of a collection's table, where workers write READs as its files; None: they hold them as rows."""
     documents: bool = False
     """Whether READs keep their documents beside their columns."""

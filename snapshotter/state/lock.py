@@ -23,12 +23,13 @@ refused or skipped.
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 from snapshotter.state.process import Owner, is_known_dead
-from snapshotter.state.storage import Storage
+from snapshotter.state.storage import Storage, StorageError
 from streaming.delta.table_paths import encode_name
 from streaming.json_text import from_text, to_text
 
@@ -58,12 +59,14 @@ class LockLostError(LockError):
 
 @dataclass(frozen=True, slots=True)
 class _Holding:
-    """What a token's file says. Times are milliseconds since the epoch, by the holder's clock."""
+    """What a token's file says. Times are milliseconds since the epoch, by the holder's clock. ``taking`` tells each
+    attempt to take a lock from every other."""
 
     owner: Owner
     since_ms: int
     renewed_ms: int
     released: bool = False
+    taking: str = ""
 
     def to_text(self) -> str:
         return to_text(asdict(self))
@@ -72,7 +75,8 @@ class _Holding:
     def from_text(cls, text: str) -> _Holding:
         value = from_text(text)
         owner = Owner(**value["owner"])
-        return cls(owner, int(value["since_ms"]), int(value["renewed_ms"]), bool(value["released"]))
+        since_ms, renewed_ms = int(value["since_ms"]), int(value["renewed_ms"])
+        return cls(owner, since_ms, renewed_ms, bool(value["released"]), str(value.get("taking", "")))
 
 
 class EngineLock:
@@ -93,6 +97,7 @@ class EngineLock:
         self._folder = f"lock/{encode_name(name)}"
         self._token: int | None = None
         self._since_ms = 0
+        self._taking = ""
 
     @property
     def token(self) -> int | None:
@@ -112,9 +117,9 @@ class EngineLock:
             self._refuse_if_held(newest)
         token = (newest or 0) + 1
         now_ms = self._clock()
-        if not self._storage.create_text(self._file(token), _Holding(self._owner, now_ms, now_ms).to_text()):
-            self._refuse_as_held(token, self._read(token), "it was quicker just now")
-        self._token, self._since_ms = token, now_ms
+        taken = _Holding(self._owner, now_ms, now_ms, taking=uuid.uuid4().hex)
+        self._take(token, taken)
+        self._token, self._since_ms, self._taking = token, now_ms, taken.taking
         for old in self._tokens():
             if old <= token - _TOKENS_KEPT:
                 self._storage.delete(self._file(old))
@@ -150,7 +155,21 @@ class EngineLock:
         self._token = None
 
     def _holding(self) -> _Holding:
-        return _Holding(self._owner, self._since_ms, self._clock())
+        return _Holding(self._owner, self._since_ms, self._clock(), taking=self._taking)
+
+    def _take(self, token: int, taken: _Holding) -> None:
+        """Make the token's file. Where a storage's answer is lost, its client fails, or asks again and meets what it
+        has written itself: so what is there says whose it is."""
+        try:
+            if self._storage.create_text(self._file(token), taken.to_text()):
+                return
+        except StorageError:
+            if self._read(token) != taken:
+                raise
+            return
+        holding = self._read(token)
+        if holding != taken:
+            self._refuse_as_held(token, holding, "it was quicker just now")
 
     def _refuse_if_held(self, token: int) -> None:
         holding = self._read(token)

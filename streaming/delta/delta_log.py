@@ -29,6 +29,8 @@ from delta.exceptions import (
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from streaming.delta.java_adds import JavaAdds, in_order
+from streaming.delta.table_folder import TableFolder, table_folder
 from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils
 
@@ -109,13 +111,17 @@ class Snapshot:
         """Delta's id of the table: a new table at the same path has a new one."""
         return str(self._snapshot.metadata().id())
 
-    def data_files(self) -> list[Any]:
-        """The version's data files, as Delta's own objects with their statistics. A Spark job."""
-        return list(self._snapshot.allFiles().collect())
+    def adds(self) -> JavaAdds:
+        """The version's data files, as Delta's own objects with their statistics, in the order of their lowest keys."""
+        return JavaAdds(self._snapshot, self.data_files() if self.files else None)
+
+    def data_files(self) -> Any:
+        """The same as an array of Java's. A Spark job."""
+        return in_order(self._snapshot.allFiles()).collect()
 
     def files_where(self, condition: str, at_most: int) -> list[Any]:
-        """The same of files of which ``condition`` holds, an expression of SQL on what Delta tells of a file; of more
-        than ``at_most`` some."""
+        """Delta's own objects of files of which ``condition`` holds, an expression of SQL on what Delta tells of each;
+        of more than ``at_most`` some."""
         found = self._snapshot.allFiles().where(condition).limit(at_most)
         return list(found.collect())
 
@@ -186,9 +192,9 @@ class TableLog:
         snapshot = Snapshot(self._delta_log().update(False, none, none))
         return None if snapshot.version == _NO_TABLE else snapshot
 
-    def local_folder(self) -> str | None:
-        """Where the table lies on this machine's disks; None where it lies elsewhere."""
-        return local_folder(self._delta_log())
+    def folder(self) -> TableFolder:
+        """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
+        return table_folder(self._jvm, self._delta_log())
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version, and let go of what is older than the log is to be, as Delta does
@@ -300,14 +306,6 @@ class TableLog:
 
     def _delta_log(self) -> Any:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
-
-
-def local_folder(log: Any) -> str | None:
-    """Where the table of Delta's ``log`` lies on this machine's disks; None where it lies elsewhere. Hadoop is asked:
-    it reads a path or a URI in its own way, by its own configuration."""
-    path = log.dataPath()
-    where = path.getFileSystem(log.newDeltaHadoopConf()).makeQualified(path).toUri()
-    return str(where.getPath()) if where.getScheme() == "file" else None
 
 
 def record(session: SparkSession, path: str, app_id: str, version: int) -> None:

@@ -9,19 +9,18 @@ columns of a plan, with our marks, in the types of the table; whether a table ta
 `transaction.takes_files`.
 
 Invariants: a name is used once, so an attempt that is repeated writes another file; it begins with the name of its job
-(`job_name`), so what a job that failed has left can be told. A file that is reported is closed and on the disk. Rows
-lie in the file in the order in which they came, and a row's number is its place there.
+(`job_name`), so what a job that failed has left can be told. A file that is reported is closed, and on the disk or in
+the object store. Rows lie in the file in the order in which they came, and a row's number is its place there.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
-from streaming.disk import sync
+from streaming.delta.table_folder import TableFolder
 from streaming.json_text import to_text
 
 GROUP_BYTES = 32 << 20
@@ -108,16 +107,17 @@ class FileGone(Exception):
 
 
 class FileWriter:
-    """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the local ``folder`` of
-    a table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`); ``time``: the
+    """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the ``folder`` of a
+    table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`); ``time``: the
     cluster time of all rows, whose operation is a read. Call `close` or `discard` once."""
 
-    def __init__(self, folder: str, columns: pa.Schema, job: str, number: int, time: int) -> None:
-        self._path = Path(folder) / f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
+    def __init__(self, folder: TableFolder, columns: pa.Schema, job: str, number: int, time: int) -> None:
+        self._folder, self._name = folder, f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
         self._schema = pa.schema([*columns, *_MARKS])
         self._time = time
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
+        self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
 
@@ -135,20 +135,23 @@ class FileWriter:
         """The file, which is on the disk; None where there was no row. ``low`` and ``high``: its lowest and its highest
         key."""
         self._write()
-        if self._writer is None or low is None or high is None:
+        if self._writer is None or self._sink is None or low is None or high is None:
             return None
         self._writer.add_key_value_metadata(_CALENDAR)
         self._writer.close()
-        for written in (self._path, self._path.parent):
-            sync(written)
-        size = self._path.stat().st_size
-        return NewFile(self._path.name, size, self._rows, low, high, self._time)
+        size = self._sink.tell()
+        self._sink.close()
+        self._folder.seal(self._name)
+        return NewFile(self._name, size, self._rows, low, high, self._time)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
-        if self._writer is not None:
-            self._writer.close()
-        self._path.unlink(missing_ok=True)
+        """Leave nothing behind. Where the store does not answer, that is done at the engine's next start."""
+        with suppress(OSError):
+            if self._writer is not None:
+                self._writer.close()
+            if self._sink is not None:
+                self._sink.close()
+            self._folder.remove([self._name])
 
     def _write(self) -> None:
         if not self._waiting:
@@ -160,7 +163,8 @@ class FileWriter:
             # Keys are all different: a dictionary of them would be built, and thrown away.
             others = [path for field in self._schema if field.name != KEY for path in _leaves(field)]
             form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
-            self._writer = pq.ParquetWriter(self._path, self._schema, store_schema=False, **form)
+            self._sink = self._folder.create(self._name)
+            self._writer = pq.ParquetWriter(self._sink, self._schema, store_schema=False, **form)
         marks = self._time, datetime.fromtimestamp(self._time >> 32, UTC), "r"
         made = [pa.repeat(pa.scalar(mark, of.type), count) for mark, of in zip(marks, _MARKS, strict=True)]
         whole = pa.Table.from_arrays([*rows.columns, *made], schema=self._schema)
@@ -182,24 +186,22 @@ def number_in() -> str:
     return rf"{_PREFIX}[0-9a-f]+-(\d+)-"
 
 
-def hide(folder: str, file: NewFile, keys: pa.Array) -> NewFile:
+def hide(folder: TableFolder, file: NewFile, keys: pa.Array) -> NewFile:
     """The ``file``, of a table's ``folder``, without the rows of these ``keys``."""
     inside = keys.filter(pc.and_(pc.greater_equal(keys, file.low), pc.less_equal(keys, file.high)))
     if not len(inside):
         return file
-    found = pq.read_table(Path(folder) / file.name, columns=[KEY])[KEY]
+    with folder.open(file.name) as source:
+        found = pq.ParquetFile(source).read(columns=[KEY])[KEY]
     if len(found) != file.rows:
         raise ValueError(f"{file.name} has {len(found)} rows, and {file.rows} were written")
     hits = pc.is_in(found, value_set=inside)
     return file.without(pc.indices_nonzero(hits).to_pylist())
 
 
-def size_in(folder: str, file: NewFile) -> int | None:
+def size_in(folder: TableFolder, file: NewFile) -> int | None:
     """How large the ``file`` in a table's ``folder`` is now, in bytes; None where it is gone."""
-    try:
-        return (Path(folder) / file.name).stat().st_size
-    except FileNotFoundError:
-        return None
+    return folder.size(file.name)
 
 
 def rows_of(session: SparkSession, folder: str, files: Sequence[NewFile], schema: StructType) -> DataFrame:
@@ -234,24 +236,24 @@ def read_files(session: SparkSession, folder: str, names: Sequence[str], schema:
     return rows
 
 
-def leftovers(folder: str, now: float) -> set[str]:
+def leftovers(folder: TableFolder, now: float) -> set[str]:
     """The files in a table's ``folder`` that were written so, but for old ones: of these the log may have forgotten
     that they were the table's. ``now``: as seconds since 1970."""
-    with os.scandir(folder) as entries:
-        ours = [e for e in entries if e.name.startswith(_PREFIX) and e.name.endswith(_SUFFIX)]
-        return {entry.name for entry in ours if now - entry.stat().st_mtime < _REMEMBERED_SECONDS}
+    ours = ((name, at) for name, at in folder.written(_PREFIX) if name.endswith(_SUFFIX))
+    return {name for name, at in ours if now - at < _REMEMBERED_SECONDS}
 
 
-def discard_job(folder: str, job: str) -> None:
-    """Remove what a job that failed has left in a table's ``folder``."""
-    for path in Path(folder).glob(f"{job}-*"):
-        path.unlink(missing_ok=True)
+def discard_job(folder: TableFolder, job: str) -> None:
+    """Remove what a job that failed has left in a table's ``folder``. Where its store does not answer, that is done at
+    the engine's next start."""
+    with suppress(OSError):
+        folder.remove(name for name, _ in folder.written(f"{job}-"))
 
 
-def discard_files(folder: str, names: Iterable[str]) -> None:
-    """Remove files that no commit was ever asked to add."""
-    for name in names:
-        (Path(folder) / name).unlink(missing_ok=True)
+def discard_files(folder: TableFolder, names: Iterable[str]) -> None:
+    """Remove files that no commit was ever asked to add; as `discard_job` where the store does not answer."""
+    with suppress(OSError):
+        folder.remove(names)
 
 
 def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:

@@ -27,6 +27,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
+from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -35,7 +36,7 @@ from streaming.column_names import CLUSTER_TIME, KEY, Path
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
-from streaming.delta.comparison import Found, Reads
+from streaming.delta.comparison import Reads
 from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.further_values import Further, ddl, live, with_fields
@@ -47,7 +48,8 @@ from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.state_writing import Landing, Writing
-from streaming.delta.table_guard import TableGuard
+from streaming.delta.table_folder import TableFolder
+from streaming.delta.table_guard import TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.delta.transaction import takes_files
 from streaming.keys.ranges import Range
@@ -324,27 +326,29 @@ class StateTable:
         return landed
 
     def _landed(self, landing: Landing, token: str, before: int) -> Landed:
-        """Write it, and find its commit behind the version ``before`` by the ``token`` in it."""
-        found: list[Found] = []
-
-        def write(*, tried: bool) -> None:
-            found[:] = [self._write(landing, tried=tried)]
-
-        first, again = (partial(write, tried=tried) for tried in (False, True))
+        """Write it, and find its commit behind the version ``before`` by the ``token`` in it: also where the storage's
+        answer was lost, so that another attempt met it."""
+        first, again = (partial(self._write, landing, tried=tried) for tried in (False, True))
         app_id, batch_id = landing.batch.app_id, landing.batch.batch_id
+        met: ConcurrentTransactionException | None = None
         with state_merge.transaction(self._session, app_id, batch_id, landing.batch.user_metadata):
-            attempts(first, again, admit=self._admitted)
+            try:
+                attempts(first, again, admit=self._admitted)
+            except ConcurrentTransactionException as error:
+                met = error
         commit = self._guard.landing(token, before, self._existing().version, _WRITES)
         if commit is None:
             self._writing.files = None
+            if met is not None:
+                raise met
             self._admitted()
             raise LandingOvertaken(
                 f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
                 f"same application id {app_id!r}, was quicker. Stop one of the two"
             )
-        return replace(Landed.of(commit), found=found[0])  # what it says of them is the same
+        return Landed.of(commit, (landing_mark(commit) or {}).get("found"))
 
-    def _write(self, landing: Landing, *, tried: bool) -> Found:
+    def _write(self, landing: Landing, *, tried: bool) -> None:
         """Write rows as they fit the table of this moment."""
         table, source = self._existing(), landing.source
         fit = partial(self._fitting, table=table.schema, ours=self._ours(table))
@@ -353,7 +357,7 @@ class StateTable:
         added = None if landing.added is None else fit(landing.added)
         fitted = replace(landing, source=replace(source, rows=rows, reads=reads), added=added)
         try:
-            return self._writing.write(fitted, table, tried=tried)
+            self._writing.write(fitted, table, tried=tried)
         except AnalysisException as error:
             if self._existing().schema == table.schema:
                 raise
@@ -377,18 +381,18 @@ class StateTable:
         return not self._further.of(table.schema) and takes_files(table)
 
     @_in_session
-    def local_folder(self) -> str | None:
-        """Where the table lies on this machine's disks; None where it lies elsewhere."""
-        return self._log.local_folder()
+    def folder(self) -> TableFolder:
+        """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
+        return self._log.folder()
 
     @_in_session
-    def leftovers(self, folder: str) -> set[str]:
+    def leftovers(self, folder: TableFolder) -> set[str]:
         """Files that earlier runs have written into the table's ``folder``, and no commit has added."""
         found = leftovers(folder, time.time())
         return found - self._existing().paths(self._session) if found else found
 
     @_in_session
-    def clear_leftovers(self, folder: str) -> None:
+    def clear_leftovers(self, folder: TableFolder) -> None:
         """Remove `leftovers`, where there are some. Not while a run of this engine has such files in flight. A commit
         of its own comes first, so that an earlier run which does not know that it is over cannot add what is removed:
         its commit is a conflict, and it looks again."""

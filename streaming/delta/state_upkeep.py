@@ -12,17 +12,19 @@ next landing. Whoever calls `look`, `rewrite`, `retain` or `own_checkpoints` hol
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
+from streaming.delta.file_index import DataFile
 from streaming.delta.state_merge import landing_session
-from streaming.delta.table_files import FILES_MAX, DataFile, TableFiles
+from streaming.delta.table_files import TableFiles
 from streaming.delta.transaction import Rewritten, Transaction, unsupported
 from streaming.delta.upkeep_plan import SAFE_HOURS, FileFacts, Step, Thresholds
+from streaming.json_text import from_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +38,8 @@ INTERVAL = "delta.checkpointInterval"
 COMMITS, COMMITS_MAX = 10, 100
 """Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
 _HOUR_MS = 3_600_000
+_FILES_MAX = 2_000
+"""So many are looked at where the list of all of them stays with Delta: each costs calls into the JVM."""
 # A file is removed a moment before the version without it is committed.
 _MARGIN_MS = 60_000
 _OF_VACUUM = {
@@ -82,7 +86,7 @@ class StateUpkeep:
         self._guard = guard
         self._writing = writing
         self._looked = -1
-        self._adds: dict[str, tuple[Any, FileFacts]] = {}
+        self._add_of: Callable[[str], Any] | None = None
 
     def look(self, limits: Thresholds) -> TableLook | None:
         """The table as it is, with the files of which ``limits`` may want something; None without a table."""
@@ -92,13 +96,13 @@ class StateUpkeep:
                 return None
             self._looked = table.version
             known = table.version, table.files, table.size, table.commits
+            self._add_of = None
             if (lacks := self._writing.off or unsupported(table)) is not None:
-                self._adds = {}
                 return TableLook(*known, lacks=lacks)
             marked = table.marked_rows
             if marked == 0 and table.files < limits.files:
                 return TableLook(*known, marked=0)
-            files = self._facts(self._files(table, limits))
+            files = tuple(file.facts for file in self._files(table, limits))
             counted = sum(file.marked for file in files) if len(files) == table.files else marked
             return TableLook(*known, files, counted)
 
@@ -109,9 +113,9 @@ class StateUpkeep:
         with active(self._session):
             transaction = Transaction(self._session, self._path, None, self._writing.files)
             self._guard.admit(transaction.begins)
-            if transaction.begins.version != self._looked:
+            if transaction.begins.version != self._looked or self._add_of is None:
                 return None
-            adds = [self._adds[file.path][0] for file in step.files]
+            adds = [self._add_of(file.path) for file in step.files]
             text = metadata_text({**self._guard.mark(), "upkeep": step.kind.value})
             done = transaction.rewrite(adds, step.outputs)
             with configured(self._session, {USER_METADATA: text}):
@@ -170,26 +174,16 @@ class StateUpkeep:
             DeltaTable.forPath(session, self._path).vacuum(hours)
             return self._log.oldest_kept(before + _MARGIN_MS)
 
-    def _files(self, table: Snapshot, limits: Thresholds) -> Sequence[DataFile]:
+    def _files(self, table: Snapshot, limits: Thresholds) -> Iterable[DataFile]:
         """The table's files; of too many some of those that are small or marked."""
         known = self._writing.files
         if known is None or not known.of_version(table):
             known = self._writing.files = TableFiles.of(table)
         if known is not None:
-            return list(known.files.values())
+            self._add_of = known.add_of
+            return known
         wanted = f"size < {limits.small_bytes} OR deletionVector IS NOT NULL"
-        found = [DataFile.of(add) for add in table.files_where(wanted, FILES_MAX)]
-        return [file for file in found if file.rows is not None]
-
-    def _facts(self, files: Sequence[DataFile]) -> tuple[FileFacts, ...]:
-        """What is known of each: asked once of each of Delta's objects."""
-        before, self._adds = self._adds, {}
-        for file in files:
-            path = file.add.path()
-            known = before.get(path)
-            if known is None or known[0] is not file.add:
-                marked, written = int(file.add.numDeletedRecords()), int(file.add.modificationTime())
-                facts = FileFacts(path, int(file.add.size()), file.rows or 0, marked, written)
-                known = file.add, facts
-            self._adds[path] = known
-        return tuple(facts for _, facts in self._adds.values())
+        adds = {add.path(): add for add in table.files_where(wanted, _FILES_MAX)}
+        self._add_of = adds.__getitem__
+        files = (DataFile.of(from_text(add.json())["add"]) for add in adds.values())
+        return [file for file in files if file.counted]

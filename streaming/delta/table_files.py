@@ -5,86 +5,105 @@ statistics of the files that get deletion vectors (two more). But whoever made t
 So Delta is asked for the list once, and the list then follows this process's own commits; where anybody else has
 committed meanwhile, Delta is asked again.
 
+Delta's own objects stay in the JVM, in one list; here is what their statistics say, in the same order
+(`streaming.delta.file_index`). So a landing takes the files that it may meet out of that list by the run, not one by
+one, and a commit costs what it changes.
+
 Invariants: the list is that of exactly the table and the version it names, and tells of every file how many rows it
-has (`DataFile`). A file is left out of `within` only where its statistics prove that it holds no key of the ranges
-(Delta cuts them so that they still bound the keys: the lowest is a prefix of the lowest key, the highest no less than
-the highest).
+has. While it follows a commit it is that of no version; a call that fails in between leaves it so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from streaming.column_names import CLUSTER_TIME, KEY
+from streaming.delta.file_index import DataFile, FileIndex, Run, in_order
 from streaming.json_text import from_text
 
 if TYPE_CHECKING:
     from streaming.delta.delta_log import Snapshot
     from streaming.keys.ranges import Range
 
-FILES_MAX = 2_000
-"""Of a table with more, the list stays with Delta: each file costs the driver some calls into the JVM."""
+FILES_MAX = 50_000
+"""Of a table with more, the list stays with Delta: it takes half a kilobyte a file here, and one in the JVM."""
+_NO_VERSION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """Delta's own ``AddFile``, and what its statistics say: how many rows (deleted ones included), and the keys that
-    bound them; None where they don't say. Statistics of more columns than ours, which somebody may have asked Delta to
-    keep, count as none: when rows are marked, they are written again by a parser that would round a decimal."""
+class Adds(Protocol):
+    """Delta's ``AddFile`` objects of a table, each at the place of its file."""
 
-    add: Any
-    rows: int | None
-    low: str | None
-    high: str | None
+    def texts(self) -> str:
+        """What they say, as one JSON array."""
 
-    @classmethod
-    def of(cls, add: Any) -> DataFile:
-        statistics = from_text(add.stats() or "{}")
-        low, high = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
-        rows = statistics.get("numRecords") if {*low, *high} <= {KEY, CLUSTER_TIME} else None
-        return cls(add, rows, low.get(KEY), high.get(KEY))
+    def insert(self, place: int, add: Any) -> None: ...
 
-    def may_meet(self, ranges: Sequence[Range]) -> bool:
-        """Whether it may hold a key of one of these ranges."""
-        if self.low is None or self.high is None:
-            return True
-        return any(low <= self.high and self.low <= high for low, high in ranges)
+    def remove(self, place: int) -> None: ...
+
+    def get(self, place: int) -> Any: ...
+
+    def take(self, runs: Sequence[Run]) -> Any:
+        """Those of these runs of places, as a list of Delta's."""
 
 
-@dataclass(frozen=True, slots=True)
 class TableFiles:
-    """The files of one version of a table (Delta's id of it), by their paths."""
+    """The files of one ``version`` of a ``table`` (Delta's id of it): their ``index``, and Delta's objects of them
+    (``adds``)."""
 
-    table: str
-    version: int
-    files: dict[str, DataFile]
+    def __init__(self, table: str, version: int, index: FileIndex, adds: Adds) -> None:
+        self.table = table
+        self.version = version
+        self._index = index
+        self._adds = adds
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> TableFiles | None:
         """Asked of Delta; None where they are too many, or not all of them have statistics."""
-        count = snapshot.files
-        if count > FILES_MAX:
+        if snapshot.files > FILES_MAX:
             return None
-        nothing = cls(snapshot.table_id, snapshot.version, {})
-        return nothing.after(snapshot.version, snapshot.data_files() if count else [])
+        return cls.made(snapshot.table_id, snapshot.version, snapshot.adds())
+
+    @classmethod
+    def made(cls, table: str, version: int, adds: Adds) -> TableFiles | None:
+        """As `of`, from Delta's objects in the order of their lowest keys; None, too, where they are in another."""
+        files = [DataFile.of(add) for add in from_text(adds.texts())]
+        if not all(file.counted for file in files) or not in_order(files):
+            return None
+        return cls(table, version, FileIndex(files), adds)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return iter(self._index)
 
     def of_version(self, snapshot: Snapshot) -> bool:
         """Whether it is that version's list."""
         return (self.table, self.version) == (snapshot.table_id, snapshot.version)
 
-    def within(self, ranges: Sequence[Range] | None) -> list[Any]:
-        """Those that may hold keys of these ranges (None: all), as Delta's own objects."""
-        return [file.add for file in self.files.values() if ranges is None or file.may_meet(ranges)]
+    def within(self, ranges: Sequence[Range] | None) -> Any:
+        """Those that may hold keys of these ranges (None: all), as a list of Delta's own objects."""
+        return self._adds.take(self._index.within(ranges))
 
-    def after(self, version: int, came: Iterable[Any], gone: Iterable[str] = ()) -> TableFiles | None:
-        """The files of the later ``version``, which added ``came`` (Delta's ``AddFile`` objects; one of a path that is
-        known replaces it) and removed the paths ``gone``. None where the list can't be kept any longer: too many
+    def add_of(self, path: str) -> Any:
+        """Delta's object of the file of this path."""
+        return self._adds.get(self._index.place(path))
+
+    def follow(self, version: int, came: Iterable[Any], gone: Iterable[str] = ()) -> bool:
+        """Become the list of the later ``version``, which added ``came`` (Delta's ``AddFile`` objects; one of a path
+        that is known replaces it) and removed the paths ``gone``. False where it can't be kept any longer: too many
         files, or one without statistics."""
-        left = frozenset(gone)
-        files = {path: file for path, file in self.files.items() if path not in left}
-        files |= {add.path(): DataFile.of(add) for add in came}
-        if len(files) > FILES_MAX or any(file.rows is None for file in files.values()):
-            return None
-        return TableFiles(self.table, version, files)
+        self.version = _NO_VERSION
+        for path in gone:
+            self._adds.remove(self._index.remove(path))
+        for add in came:
+            file = DataFile.of(from_text(add.json())["add"])
+            if not file.counted:
+                return False
+            if file.facts.path in self._index:
+                self._adds.remove(self._index.remove(file.facts.path))
+            self._adds.insert(self._index.add(file), add)
+        if len(self._index) > FILES_MAX:
+            return False
+        self.version = version
+        return True

@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
@@ -25,7 +26,6 @@ from streaming.delta.delta_log import (
     OF_OPTIMIZE,
     Snapshot,
     configured,
-    local_folder,
     measured,
     merge_operation,
     optimize_operation,
@@ -34,6 +34,7 @@ from streaming.delta.delta_log import (
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
+from streaming.delta.table_folder import table_folder
 from streaming.jvm import packages, python_utils
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Transaction:
             self.known = TableFiles.of(self.begins)
         if self.known is None:
             return self._transaction.filterFiles(filters, True)
-        files = self._seq(self.known.within(ranges))
+        files = self.known.within(ranges)
         self._transaction.trackReadPredicates(filters, False, True)
         self._transaction.trackFilesRead(files)
         return files
@@ -311,16 +312,17 @@ class Transaction:
             at = self._jvm.scala.Option.apply(int(time.time() * 1_000))
             actions.append(self._delta.actions.SetTransaction(self._app_id, version, at))
         # Last of all: nobody looks into them any more.
-        folder = local_folder(self._log) if self._new else None
-        for file in self._new:
-            if folder is None or size_in(folder, file) != file.size_bytes:
-                raise FileGone(f"{file.name} is not what it was when it was written")
+        if self._new:
+            folder = table_folder(self._jvm, self._log)
+            sizes = folder.each(partial(size_in, folder), self._new)
+            for file, size in zip(self._new, sizes, strict=True):
+                if size != file.size_bytes:
+                    raise FileGone(f"{file.name} is not what it was when it was written")
         # If the commit fails, or comes after somebody else's, what is known of the files no longer holds.
-        before = self.known
-        self.known = None
+        known, self.known = self.known, None
         made = int(self._transaction.commit(self._seq(actions), operation))
-        if before is not None and made == before.version + 1:
-            self.known = before.after(made, self._came, self._gone)
+        if known is not None and made == known.version + 1 and known.follow(made, self._came, self._gone):
+            self.known = known
 
     def _rows(self, files: Any) -> DataFrame:
         return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)

@@ -1,8 +1,13 @@
-"""Tables and state in an object store (`s3a://`) that asks for fewer requests, for a while and for good."""
+"""Tables and state in an object store (`s3a://`): one that asks for fewer requests, answers that are lost, a writer
+that is quicker, two engines at once, a kill in a backfill under writes, and upkeep there."""
 
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +17,53 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 from pymongo import MongoClient
 
-from snapshotter.errors import EXIT_GAVE_UP, EXIT_OK
+from snapshotter.errors import EXIT_DEFINITE, EXIT_GAVE_UP, EXIT_OK
+from snapshotter.reporting.status import Status
+from snapshotter.testing.processes import wait_until
 from tests.support.engine_process import EngineProcess
-from tests.support.object_store import KEYS, Refusing, object_store, s3_jars, spark_options
-
-pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+from tests.support.object_store import (
+    KEYS,
+    Refusing,
+    keys_under,
+    object_store,
+    put,
+    s3_jars,
+    spark_options,
+    text_of,
+)
 
 SECONDS = 120.0
 REFUSALS = 40
 """Some of them meet the status, which is only a report; Hadoop's client makes about five of each request."""
+COMMIT = r"/_delta_log/\d{20}\.json"
+LOCK = r"/lock/store/\d+$"
+SOMEBODY = b'{"commitInfo":{"timestamp":1,"operation":"OPTIMIZE","operationParameters":{},"engineInfo":"somebody"}}\n'
+
+
+def options(uri: str, database: str, port: int) -> dict[str, str]:
+    """Of an engine whose READs are written as files, however few they are."""
+    return {
+        "name": "store",
+        "mongodb.connection.string": uri,
+        "database.include.list": database,
+        "delta.warehouse": "s3a://tables/warehouse",
+        "engine.read.files.min.documents": "0",
+        "errors.max.retries": "9",
+        "retriable.restart.connector.wait.ms": "200",
+        **spark_options(s3_jars(), port),
+    }
+
+
+def rows(port: int, path: str, columns: str = "_id") -> list[dict[str, Any]]:
+    """Of a table in the store, asked there without the proxy, by another reader than Spark."""
+    options = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
+    table = DeltaTable(f"s3://tables/{path}", storage_options=options)
+    found = pa.table(QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t"))
+    return list(found.to_pylist())
 
 
 def ids(port: int, path: str) -> list[int]:
-    """Of the rows of a table in the store, asked there without the proxy, by another reader than Spark."""
-    options = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
-    table = DeltaTable(f"s3://tables/{path}", storage_options=options)
-    found = QueryBuilder().register("t", table).execute("SELECT _id FROM t")
-    return sorted(int(row["_id"]) for row in pa.table(found).to_pylist())
+    return sorted(int(row["_id"]) for row in rows(port, path))
 
 
 def lines(engine: EngineProcess, event: str) -> list[dict[str, Any]]:
@@ -37,6 +72,37 @@ def lines(engine: EngineProcess, event: str) -> list[dict[str, Any]]:
     return [found for line in said if (found := json.loads(line)).get("event") == event]
 
 
+@pytest.mark.slow
+@pytest.mark.guard
+def test_what_is_lost_on_the_way_and_who_was_quicker_do_no_harm(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """Whether a lock was taken, or a batch committed, is looked for where the answer was lost: no run ends for it. What
+    another writer has committed meanwhile stays. Workers reach the store with the keys that Spark was given."""
+    orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
+    orders.insert_many([{"_id": number} for number in range(3)])
+    with object_store(tmp_path, "tables") as (proxy, port):
+        engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port))
+        proxy.lose_answer(LOCK)
+        engine.start("--log-format", "json")
+        engine.until("the first load", lambda: _has(port, path, 3), SECONDS)
+        files = [key.rpartition("/")[2] for key in keys_under(port, "tables", path)]
+        assert [name[:6] for name in files if name.endswith(".parquet")] == ["reads-"]
+        proxy.lose_answer(COMMIT)
+        orders.insert_many([{"_id": number} for number in range(3, 6)])
+        engine.until("what came meanwhile", lambda: _has(port, path, 6), SECONDS)
+        theirs: list[str] = []
+        proxy.before(COMMIT, lambda key: (put(port, key, SOMEBODY), theirs.append(key)))
+        orders.insert_many([{"_id": number} for number in range(6, 9)])
+        engine.until("what came after", lambda: _has(port, path, 9), SECONDS)
+        assert [text_of(port, key) for key in theirs] == [SOMEBODY.decode()]
+        assert engine.terminate(SECONDS) == EXIT_OK
+        assert [key.rsplit("/", 2)[1] for key in proxy.lost] == ["store", "_delta_log"]
+        assert lines(engine, "the run failed and starts again") == []
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_store_that_asks_for_fewer_requests_is_waited_for_and_named(
     mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
 ) -> None:
@@ -45,16 +111,7 @@ def test_a_store_that_asks_for_fewer_requests_is_waited_for_and_named(
     orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
     orders.insert_many([{"_id": number} for number in range(3)])
     with object_store(tmp_path, "tables") as (proxy, port):
-        options = {
-            "name": "store",
-            "mongodb.connection.string": mongo_uri,
-            "database.include.list": database,
-            "delta.warehouse": "s3a://tables/warehouse",
-            "errors.max.retries": "9",
-            "retriable.restart.connector.wait.ms": "200",
-            **spark_options(s3_jars(), proxy.port),
-        }
-        engine = EngineProcess(tmp_path, options)
+        engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port))
         engine.start("--log-format", "json")
         engine.until("the first load", lambda: _has(port, path, 3), SECONDS)
         proxy.refuse(REFUSALS)
@@ -84,3 +141,91 @@ def _has(port: int, path: str, count: int) -> bool:
         return ids(port, path) == list(range(count))
     except TableNotFoundError:
         return False
+
+
+DOCUMENTS, FIRST = 4_000, 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_killed_backfill_under_writes_goes_on_in_one_of_two_engines(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """Begun again by two engines at once, one of which is refused; requests are refused while READs are written. In the
+    end the table equals the collection, nothing that the killed one has left is there, and files were put together."""
+    orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
+    orders.insert_many([{"_id": number, "n": 0} for number in range(DOCUMENTS)])
+    with object_store(tmp_path, "tables") as (proxy, port):
+        given = {
+            **options(mongo_uri, database, proxy.port),
+            "incremental.snapshot.chunk.size": "100",
+            "engine.commit.target.rows": "200",
+            "engine.upkeep.small.files": "4",
+        }
+        one, other = (EngineProcess(_made(tmp_path / name), given) for name in ("one", "other"))
+        with _writing(orders):
+            one.start("--log-format", "json")
+            one.until("some of the load", lambda: _count(port, path) >= FIRST, SECONDS)
+            one.kill(alone=False)
+            assert _count(port, path) < DOCUMENTS, "the kill came too late"
+            for engine in (one, other):
+                engine.start("--log-format", "json")
+            wait_until(lambda: not (one.alive and other.alive), "one of two to be refused", seconds=SECONDS)
+            winner, loser = (one, other) if one.alive else (other, one)
+            assert loser.wait(SECONDS) == EXIT_DEFINITE
+            assert "another engine named 'store' is running" in loser.log.read_text()
+            proxy.refuse(REFUSALS)
+            winner.until("the load", lambda: _count(port, path) == DOCUMENTS, SECONDS)
+            winner.until("upkeep", partial(_kept, port), SECONDS)
+        assert winner.terminate(SECONDS) == EXIT_OK
+        assert winner.start("--once").wait(SECONDS) == EXIT_OK
+        landed = {int(row["_id"]): int(row["n"]) for row in rows(port, path, "_id, n")}
+        assert landed == {order["_id"]: order["n"] for order in orders.find()}
+        assert _left(port, path) == []
+
+
+@contextmanager
+def _writing(orders: Any) -> Iterator[None]:
+    """Documents are updated meanwhile, one after the other."""
+    over = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not over.wait(0.02):
+            orders.update_one({"_id": number * 37 % DOCUMENTS}, {"$inc": {"n": 1}})
+            number += 1
+
+    writer = threading.Thread(target=write, name="writer", daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _count(port: int, path: str) -> int:
+    try:
+        return len(set(ids(port, path)))
+    except TableNotFoundError:
+        return 0
+
+
+def _kept(port: int) -> bool:
+    """Whether the status tells of a rewrite, of a look for old files, and of nothing that went wrong."""
+    text = text_of(port, "/tables/warehouse/_snapshotter/store/status.json")
+    reports = () if text is None else Status.from_json(text).upkeep
+    return any(r.rewrites and r.vacuumed_at is not None and r.error is None for r in reports)
+
+
+def _left(port: int, path: str) -> list[str]:
+    """Files of READs that no commit names."""
+    commits = (key for key in keys_under(port, "tables", f"{path}/_delta_log/") if key.endswith(".json"))
+    named = "".join(text_of(port, f"/tables/{key}") or "" for key in commits)
+    files = (key.rpartition("/")[2] for key in keys_under(port, "tables", f"{path}/reads-"))
+    return [name for name in files if name not in named]

@@ -205,7 +205,7 @@ def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads, wh
             assert (buffer.folder is None) == (where == "rows")
             free_checkpoint(buffer.frame)
             for file in buffer.files:
-                (Path(buffer.folder) / file.name).unlink()
+                (Path(buffer.folder.path) / file.name).unlink()
             lab.collection(job.namespace.collection).update_one({"_id": 3}, {"$set": {"v": 1}})
             both.wait()
 

@@ -15,7 +15,7 @@ import pytest
 
 from snapshotter.state.lock import EngineLock, LockError, LockHeldError, LockLostError
 from snapshotter.state.process import Owner, is_known_dead, this_process
-from snapshotter.state.storage import LocalStorage, MemoryStorage, Storage
+from snapshotter.state.storage import LocalStorage, MemoryStorage, Storage, StorageError
 
 SPAWN = multiprocessing.get_context("spawn")
 ELSEWHERE = Owner("elsewhere", 7, "another machine", "1")
@@ -89,6 +89,34 @@ def test_a_holder_that_renews_keeps_the_lock() -> None:
         second.renew()
         with pytest.raises(LockHeldError):
             first.acquire()
+
+
+class LosingAnswers(MemoryStorage):
+    """A storage whose answers to whoever makes a file are lost, once it is made: its client fails, or asks again."""
+
+    def __init__(self, *, fails: bool) -> None:
+        super().__init__()
+        self._fails = fails
+
+    def create_text(self, name: str, text: str) -> bool:
+        super().create_text(name, text)
+        if self._fails:
+            raise StorageError(f"no answer for {name}")
+        return super().create_text(name, text)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_lock_is_had_although_the_answer_was_lost(fails: bool) -> None:
+    """Also by two engines of one process at one moment: each knows its own file, and the second is refused."""
+    storage, clock = LosingAnswers(fails=fails), Clock()
+    first, second = (EngineLock(storage, "shop/orders", this_process(), clock, ttl_ms=1000) for _ in range(2))
+    assert first.acquire() == 1
+    with pytest.raises(LockHeldError):
+        second.acquire()
+    first.renew()
+    assert first.check() == 1
+    first.release()
+    assert second.acquire() == 2
 
 
 def test_misuse_is_named() -> None:

@@ -30,6 +30,7 @@ from streaming.delta.new_files import (
 )
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import StateTable
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.transaction import Transaction
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.layout import COLUMNS
@@ -47,7 +48,9 @@ ODD = "ord [e]rs {x} é"
 
 def written(folder: Path, rows: dict[str, int], number: int = 1) -> NewFile:
     """A file of these rows, in two pieces."""
-    writer = FileWriter(str(folder), COLUMNS.arrow_schema(PLAN), job_name(), number, TIME)
+    writer = FileWriter(
+        TableFolder.on_disk(str(folder)), COLUMNS.arrow_schema(PLAN), job_name(), number, TIME
+    )
     pairs = sorted(rows.items())
     for some in (pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]):
         columns = [[key for key, _ in some], [n for _, n in some], [None] * len(some)]
@@ -67,7 +70,7 @@ class Made:
     """A table whose folder has an odd name, and what is landed in it."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.path = spark, folder
+        self.spark, self.path, self.folder = spark, folder, TableFolder.on_disk(str(folder))
         self.table = self.opened()
         self.table.create(PLAN)
 
@@ -122,7 +125,7 @@ def test_rows_that_are_marked_are_not_seen(made: Made) -> None:
     the file are changed."""
     rows = some(0, 3_000)
     streamed = [key for key in rows if key.endswith(("1", "5"))] + [f"k{n:04}" for n in range(1_000, 2_500)]
-    file = hide(str(made.path), written(made.path, rows), pa.array(["elsewhere", *streamed]))
+    file = hide(made.folder, written(made.path, rows), pa.array(["elsewhere", *streamed]))
     assert len(file.gone) == len(set(streamed))
     landed = made.append(0, [file])
     seen = {key: n for key, n in rows.items() if key not in set(streamed)}
@@ -173,7 +176,7 @@ def test_a_table_that_asks_more_of_its_writers_reads_the_files(made: Made, alter
     assert made.table.takes_files()
     made.spark.sql(f"ALTER TABLE delta.`{made.path}` {alteration}")
     assert not made.table.takes_files()
-    more = hide(str(made.path), written(made.path, some(10, 5)), pa.array(["k0012"]))
+    more = hide(made.folder, written(made.path, some(10, 5)), pa.array(["k0012"]))
     made.append(1, [more])
     left = {key: n for key, n in some(10, 5).items() if key != "k0012"}
     assert made.rows() == some(0, 5) | left
@@ -220,7 +223,7 @@ def test_what_a_killed_run_has_left_goes(made: Made) -> None:
     newer, old = written(made.path, some(10, 4), 2), written(made.path, some(10, 4), 3)
     os.utime(made.path / old.name, (0, 0))
     made.append(1, [newer])
-    made.opened().clear_leftovers(str(made.path))
+    made.opened().clear_leftovers(made.folder)
     assert {file.name for file in made.path.glob("reads-*")} == {kept.name, newer.name, old.name}
     assert not (made.path / gone.name).exists()
 
@@ -233,7 +236,7 @@ def test_rows_come_back_as_they_were_decoded(
     """Whatever their types: extremes of dates and decimals, nulls and emptiness at any depth."""
     plan, documents = batch
     rows = COLUMNS.decoder(plan).decode(b"".join(documents)).batch
-    writer = FileWriter(str(tmp_path), COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
+    writer = FileWriter(TableFolder.on_disk(str(tmp_path)), COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
     writer.add(rows)
     keys = sorted(rows.column(0).to_pylist())
     file = writer.close(keys[0], keys[-1])
@@ -262,7 +265,7 @@ def test_a_run_that_does_not_know_that_it_is_over_adds_nothing(
     def while_it_commits(transaction: Transaction, version: int, operation: Any) -> None:
         monkeypatch.undo()
         monkeypatch.setattr("streaming.delta.transaction.size_in", lambda _, file: file.size_bytes)
-        other.clear_leftovers(str(made.path))
+        other.clear_leftovers(made.folder)
         committing(transaction, version, operation)
 
     monkeypatch.setattr(Transaction, "_commit", while_it_commits)
@@ -276,7 +279,7 @@ def test_files_say_by_which_calendar_they_are(made: Made) -> None:
     within documents have dictionaries, keys have none."""
     plan = TablePlan((Column("ship", Struct((Column("city", Scalar("string")),))),))
     raw = [bson.encode({"_id": n, "ship": {"city": "Oslo"}}) for n in range(1_000)]
-    writer = FileWriter(str(made.path), COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
+    writer = FileWriter(made.folder, COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
     writer.add(COLUMNS.decoder(plan).decode(b"".join(raw)).batch)
     file = writer.close("a", "z")
     assert file is not None
@@ -293,14 +296,14 @@ def test_files_say_by_which_calendar_they_are(made: Made) -> None:
 def test_what_a_job_has_left_goes(made: Made) -> None:
     """What others have written stays."""
     one, two = written(made.path, some(0, 4)), written(made.path, some(10, 4))
-    discard_job(str(made.path), one.name.rsplit("-", 2)[0])
+    discard_job(made.folder, one.name.rsplit("-", 2)[0])
     assert {file.name for file in made.path.glob("reads-*")} == {two.name}
 
 
 def test_rows_of_files_are_those_that_are_seen(made: Made) -> None:
     """For whoever has to read them instead of naming them."""
     rows = some(0, 50)
-    one = hide(str(made.path), written(made.path, rows), pa.array(["k0007", "k0049"]))
+    one = hide(made.folder, written(made.path, rows), pa.array(["k0007", "k0049"]))
     two = written(made.path, some(60, 3), 2)
     found = rows_of(made.spark, str(made.path), [one, two], state_schema(PLAN)).select("_key", F.col("n"))
     expected = {key: n for key, n in (rows | some(60, 3)).items() if key not in ("k0007", "k0049")}

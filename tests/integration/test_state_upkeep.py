@@ -239,7 +239,8 @@ def test_a_landing_in_the_middle_of_a_rewrite(kept: Kept) -> None:
         step = kept.step()
         assert step is not None
         transaction = Transaction(kept.table._session, str(kept.path), None, kept.table._writing.files)
-        adds = [kept.table.upkeep._adds[file.path][0] for file in step.files]
+        assert kept.table.upkeep._add_of is not None
+        adds = [kept.table.upkeep._add_of(file.path) for file in step.files]
         done = transaction.rewrite(adds, step.outputs)
         kept.land(changes, other)
         if conflict:

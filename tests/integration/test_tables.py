@@ -83,7 +83,9 @@ def test_what_is_left_goes_by_a_commit_that_is_no_landing(spark: SparkSession, t
                 asked = readers.submit(tables.folder, ORDERS)
                 wait_until(lambda: asked.done() or lock.waited_for.is_set(), "the reader to ask")
             landing.table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)
-        assert asked.result(_PATIENCE_S) == landing.table.path
+        folder = asked.result(_PATIENCE_S)
+        assert folder is not None
+        assert folder.location == landing.table.path
     commits = DeltaTable(landing.table.path).history()
     marked = [c["operation"] for c in commits if "landing" in json.loads(c.get("userMetadata", "{}"))]
     assert marked == ["WRITE"]

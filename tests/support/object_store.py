@@ -1,5 +1,5 @@
 """An object store for tests: moto as an S3 server, the jars by which Hadoop reaches it, and a proxy between the two
-that has the store refuse requests.
+that has the store refuse requests, loses its answers, and lets something happen right before a file is put.
 
 The jars are Hadoop's own `hadoop-aws` and those parts of Amazon's SDK that it uses (15 MB; the bundle of all of it,
 which it names, is 670 MB).
@@ -13,12 +13,13 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from snapshotter.spark_session import ivy_folder
 from snapshotter.testing.kafka_jars import gather
@@ -69,14 +70,18 @@ def _module(hadoop: str) -> str:
 
 
 class Refusing:
-    """A proxy that hands requests on to a ``store``, and refuses as many as it is told to, as S3 does where there are
-    too many: 503, SlowDown."""
+    """A proxy that hands requests on to a ``store``. It refuses as many as it is told to, as S3 does where there are
+    too many (503, SlowDown); others it carries out and gives no answer, as where a network fails at that moment; and it
+    lets something happen first, as where another writer is quicker."""
 
     def __init__(self, store: int) -> None:
         self._store = store
         self._left = 0.0
+        self._lost: str | None = None
+        self._before: tuple[str, Callable[[str], object]] | None = None
         self._lock = threading.Lock()
         self.refused = 0
+        self.lost: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -91,6 +96,16 @@ class Refusing:
         with self._lock:
             self._left = requests
 
+    def lose_answer(self, pattern: str) -> None:
+        """That to the next file that is put under a path in which ``pattern`` is found; ``lost`` has it then."""
+        with self._lock:
+            self._lost = pattern
+
+    def before(self, pattern: str, do: Callable[[str], object]) -> None:
+        """Call ``do`` with the path before the next such file is put."""
+        with self._lock:
+            self._before = pattern, do
+
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -104,6 +119,23 @@ class Refusing:
             self.refused += 1
             return True
 
+    def _first(self, key: str) -> None:
+        """What is to happen before this object is put."""
+        with self._lock:
+            found = self._before
+            if found is None or not re.search(found[0], key):
+                return
+            self._before = None
+        found[1](key)
+
+    def _loses(self, key: str) -> bool:
+        with self._lock:
+            if self._lost is None or not re.search(self._lost, key):
+                return False
+            self._lost = None
+            self.lost.append(key)
+            return True
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         proxy = self
 
@@ -115,17 +147,19 @@ class Refusing:
                 if proxy._refuses():
                     self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
                     return
-                store = http.client.HTTPConnection("127.0.0.1", proxy._store, timeout=60)
+                puts, key = self.command == "PUT", self.path.partition("?")[0]
+                if puts:
+                    proxy._first(key)
+                given = {k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"content-length"}}
                 try:
-                    given = {
-                        k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"content-length"}
-                    }
-                    store.request(self.command, self.path, body, {**given, "Content-Length": str(len(body))})
-                    answer = store.getresponse()
-                    content = answer.read()
-                    self._answer(answer.status, answer.getheaders(), content)
-                finally:
-                    store.close()
+                    answer = _asked(proxy._store, self.command, self.path, body, given)
+                except OSError:  # the store has ended
+                    self.close_connection = True
+                    return
+                if puts and proxy._loses(key):
+                    self.close_connection = True
+                else:
+                    self._answer(*answer)
 
             def _body(self) -> bytes:
                 if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -192,6 +226,37 @@ def _made(server: GuardedProcess, port: int, bucket: str) -> bool:
         return False
     finally:
         made.close()
+
+
+def put(port: int, key: str, content: bytes) -> None:
+    """Make an object of the store at this port, as somebody else does."""
+    assert _asked(port, "PUT", key, content)[0] == 200
+
+
+def text_of(port: int, key: str) -> str | None:
+    """The text of an object; None where there is none."""
+    status, _, content = _asked(port, "GET", key)
+    return content.decode() if status == 200 else None
+
+
+def keys_under(port: int, bucket: str, prefix: str) -> list[str]:
+    """The keys of the first thousand objects that begin so."""
+    status, _, content = _asked(port, "GET", f"/{bucket}?list-type=2&prefix={quote(prefix)}")
+    assert status == 200, content
+    return re.findall(r"<Key>([^<]*)</Key>", content.decode())
+
+
+def _asked(
+    port: int, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Status, headers and content of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, body, {**(headers or {}), "Content-Length": str(len(body))})
+        answer = connection.getresponse()
+        return answer.status, answer.getheaders(), answer.read()
+    finally:
+        connection.close()
 
 
 def spark_options(jars: Path, port: int) -> dict[str, str]:

@@ -38,6 +38,10 @@ S3_DENIED = (
     "java.nio.file.AccessDeniedException: s3a://lake/state/shop/orders: getFileStatus on s3a://lake/state/shop/orders: "
     "software.amazon.awssdk.services.s3.model.S3Exception: (Service: S3, Status Code: 403, Request ID: 4B2A7C)"
 )
+OF_A_WORKER = (
+    f"{STAGE}org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    "OSError: When uploading key 'state/shop/orders/reads-1.parquet' in bucket 'lake': AWS Error "
+)
 CONFLICT = (
     "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] ConcurrentAppendException: This operation failed because the transaction "
     "read files that were concurrently modified by another operation."
@@ -172,6 +176,18 @@ FETCH_FAILED = (
         ),
         # Storage, and Delta
         (RuntimeError(S3_BUSY), "sink", "storage-busy", 4),
+        (
+            RuntimeError(f"{OF_A_WORKER}SLOW_DOWN during PutObject operation: fewer"),
+            "sink",
+            "storage-busy",
+            4,
+        ),
+        (
+            RuntimeError(f"{OF_A_WORKER}ACCESS_DENIED during PutObject operation: Access Denied"),
+            "permission",
+            "storage-denied",
+            3,
+        ),
         (RuntimeError("com.amazonaws.SdkClientException: 503 Slow Down"), "sink", "storage-busy", 4),
         (RuntimeError(S3_DENIED), "permission", "storage-denied", 3),
         (

@@ -1,14 +1,16 @@
-"""`streaming.delta.table_files`: which of a table's files may hold keys, and how the list follows commits."""
+"""`streaming.delta.table_files`: how the list of a table's files follows commits, and which of them may hold keys."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from streaming.delta import table_files
-from streaming.delta.table_files import DataFile, TableFiles
+from streaming.delta.file_index import DataFile, FileIndex, Run
+from streaming.delta.table_files import TableFiles
 
 
 @dataclass(frozen=True)
@@ -17,21 +19,40 @@ class Added:
 
     name: str
     said: str | None
+    marked: int = 0
 
-    def path(self) -> str:
-        return self.name
+    def json(self) -> str:
+        return json.dumps({"add": self.action()})
 
-    def stats(self) -> str | None:
-        return self.said
+    def action(self) -> dict[str, object]:
+        vector = {"deletionVector": {"cardinality": self.marked}} if self.marked else {}
+        return {"path": self.name, "size": 10, "modificationTime": 5, "stats": self.said, **vector}
 
 
-def added(name: str, low: str | None, high: str | None, rows: int = 1) -> Added:
+class InPython(list[Added]):
+    """What else is kept of each file, as the JVM keeps it."""
+
+    def texts(self) -> str:
+        return json.dumps([add.action() for add in self])
+
+    def remove(self, place: int) -> None:
+        del self[place]
+
+    def get(self, place: int) -> Added:
+        return self[place]
+
+    def take(self, runs: Sequence[Run]) -> list[Added]:
+        return [add for begin, end in runs for add in self[begin:end]]
+
+
+def added(name: str, low: str | None, high: str | None, rows: int = 1, marked: int = 0) -> Added:
     ends = {} if low is None else {"minValues": {"_key": low}, "maxValues": {"_key": high}}
-    return Added(name, json.dumps({"numRecords": rows, **ends}))
+    return Added(name, json.dumps({"numRecords": rows, **ends}), marked)
 
 
 def listed(*adds: Added) -> TableFiles:
-    found = TableFiles("t", 0, {}).after(1, adds)
+    """Of files that are given in their order."""
+    found = TableFiles.made("t", 1, InPython(adds))
     assert found is not None
     return found
 
@@ -54,30 +75,49 @@ def test_a_file_is_left_out_only_where_its_statistics_prove_it(
 ) -> None:
     """Both ends of a range are in it."""
     ranges = [("d", "g"), ("m", "q")]
-    assert DataFile.of(added("f", low, high)).may_meet(ranges) == meets
-    assert listed(added("f", low, high)).within(None) == [added("f", low, high)]
+    file = added("f", low, high)
+    assert DataFile.of(file.action()).may_meet(ranges) == meets
+    assert listed(file).within(ranges) == ([file] if meets else [])
+    assert listed(file).within(None) == [file]
 
 
 def test_the_list_follows_commits() -> None:
-    """A file takes the place of one of the same path; others go."""
-    before = listed(added("a", "a", "b"), added("b", "c", "d"), added("c", "e", "f"))
-    after = before.after(2, [added("b", "c", "d", 9), added("n", "x", "y")], ["c"])
-    assert after is not None
-    assert (after.table, after.version) == ("t", 2)
-    assert {path: file.rows for path, file in after.files.items()} == {"a": 1, "b": 9, "n": 1}
-    assert before.version == 1
-    assert len(before.files) == 3
+    """A file takes the place of one of the same path, also where its keys are others; others go. What is kept beside
+    each file stays its own."""
+    files = listed(added("a", "a", "b"), added("b", "c", "d"), added("c", "e", "f"))
+    assert files.follow(
+        2, [added("b", "c", "d", 9, marked=4), added("n", "x", "y"), added("m", "bb", "z")], ["c"]
+    )
+    assert (files.table, files.version, len(files)) == ("t", 2, 4)
+    assert [file.facts.path for file in files] == ["a", "m", "b", "n"]
+    assert files.within(None) == [files.add_of(file.facts.path) for file in files]
+    assert files.add_of("b") == added("b", "c", "d", 9, marked=4)
+    facts = next(file.facts for file in files if file.facts.path == "b")
+    assert (facts.rows, facts.marked, facts.size_bytes, facts.written) == (9, 4, 10, 5)
+    assert files.follow(3, [added("b", "y", "z", 9)])
+    assert files.within([("yy", "zz")]) == [added("m", "bb", "z"), added("b", "y", "z", 9)]
 
 
 def test_a_list_that_can_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many files, one without statistics (a deletion vector must have the number of rows beside it), or with such
-    of columns whose values might be rounded."""
-    assert listed().after(2, [Added("f", None)]) is None
+    of columns whose values might be rounded. From then on it is that of no version."""
+    without, files = Added("f", None), listed()
+    assert not files.follow(2, [without])
+    assert files.version == -1
+    assert TableFiles.made("t", 1, InPython([without])) is None
     more = {
         "numRecords": 1,
         "minValues": {"_key": "a", "price": 1.5},
         "maxValues": {"_key": "a", "price": 1.5},
     }
-    assert listed().after(2, [Added("f", json.dumps(more))]) is None
+    assert not listed().follow(2, [Added("f", json.dumps(more))])
     monkeypatch.setattr(table_files, "FILES_MAX", 2)
-    assert listed(added("a", "a", "a")).after(2, [added("b", "b", "b"), added("c", "c", "c")]) is None
+    assert not listed(added("a", "a", "a")).follow(2, [added("b", "b", "b"), added("c", "c", "c")])
+
+
+def test_files_in_another_order_are_no_list() -> None:
+    """Their places would be those of others."""
+    adds = [added("a", "b", "b"), added("b", "a", "a")]
+    assert TableFiles.made("t", 1, InPython(adds)) is None
+    with pytest.raises(ValueError, match="ascending"):
+        FileIndex([DataFile.of(add.action()) for add in adds])

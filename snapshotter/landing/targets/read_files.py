@@ -10,6 +10,7 @@ it is only if nothing in it was rescued for the columns that came, and none of i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -44,8 +45,7 @@ def files_to_add(
             return None
         found[window] = [part.file for part in parts if part.file is not None]
     marked: dict[WindowId, Sequence[NewFile]] = {
-        window: [hide(str(batch.buffers[window].folder), file, keys) for file in files]
-        for window, files in found.items()
+        window: _without(batch.buffers[window], files, keys) for window, files in found.items()
     }
     several = any(len(file.gone) > MARKED_MAX for files in marked.values() for file in files)
     return None if several else marked
@@ -78,7 +78,15 @@ def _is_there(buffer: Buffer, window: WindowId) -> bool:
     if buffer.folder is None:
         return True
     files = [part.file for part in buffer.trailers_of(window) if part.file is not None]
-    return all(file.size_bytes == size_in(buffer.folder, file) for file in files)
+    sizes = buffer.folder.each(partial(size_in, buffer.folder), files)
+    return sizes == [file.size_bytes for file in files]
+
+
+def _without(buffer: Buffer, files: Sequence[NewFile], keys: pa.Array) -> list[NewFile]:
+    """These files of the buffer, with the rows of ``keys`` marked."""
+    assert buffer.folder is not None, "its rows lie in files"
+    folder = buffer.folder
+    return folder.each(lambda file: hide(folder, file, keys), files)
 
 
 def _fits(opened: OpenTable, have: TablePlan, part: Trailer, want: TablePlan) -> bool:
