@@ -6,8 +6,14 @@ besides what its caller sends again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
+
+CLIENT_LOG = logging.getLogger("librdkafka")
+"""What Kafka's client says: without a logger it writes to standard error, past everybody. What is wrong our own errors
+say, so these are for those who want them."""
+CLIENT_LOG.addHandler(logging.NullHandler())
 
 Record = dict[str, Any]
 """What ``Producer.produce`` takes besides the topic: key, value, and timestamp in milliseconds where there is one."""

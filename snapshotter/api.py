@@ -32,7 +32,7 @@ from snapshotter.engine import assembly
 from snapshotter.errors import DefiniteError
 from snapshotter.intake.snapshot_actions import IdRangeOfValues, execute_action
 from snapshotter.reporting.answers import DryRun
-from snapshotter.reporting.progress_view import View
+from snapshotter.reporting.views import View
 from snapshotter.reporting.window_log import LandedWindow
 from snapshotter.verification.verify import VerifyResult, verify_collection
 from streaming.delta.further_values import live

@@ -52,7 +52,7 @@ class Condition:
     next_step: str
 
 
-_REPORT = "with the error as --log-level debug shows it in full"
+_REPORT = "with the error in full, as the log file has it (--log-file)"
 
 _ALL = (
     Condition(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapshotter.spark_start import memory_named
+from snapshotter.spark_start import launch, memory_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,7 @@ FRUGAL = {
     "OPENBLAS_NUM_THREADS": "1",  # NumPy's, which nothing here uses: workers are forked beside it
 }
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_WAREHOUSE = "spark.sql.warehouse.dir"
 # G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are
 # "humongous" to it (bench/README.md).
 COLLECTOR = "-XX:+UseParallelGC"
@@ -134,6 +136,7 @@ def spark_builder(
     for name, value in merged.items():
         builder = builder.config(name, value)
     with _environment(), memory_named(merged.get("spark.driver.memory")):
+        launch({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **merged})
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
     _quieten(spark)
@@ -229,6 +232,9 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
     }
+    if _WAREHOUSE not in _spark_defaults():
+        # Our tables have paths, so Spark's own folder stays empty; but it makes one, and by itself where we are called.
+        settings[_WAREHOUSE] = Path(tempfile.gettempdir(), f"snapshotter-spark-{os.getuid()}").as_uri()
     if master and runs_here(master):
         settings |= {
             "spark.driver.host": "127.0.0.1",

@@ -68,6 +68,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: {config.stash[_SEED]} (replay with --seed {config.stash[_SEED]})"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def logs_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands leave no log with the user who runs the tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
     """A command that a test runs in this process sets logging up as its own; the next test begins without that."""

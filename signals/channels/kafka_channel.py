@@ -14,7 +14,6 @@ offsets come back; there the name has the number of the making, ``<topic>/0/<off
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +34,7 @@ from signals.channels.deliveries import Deliveries
 from signals.channels.kafka_options import CONSUMER, KafkaSignalOptions
 from signals.channels.kafka_position import PARTITION, KafkaPosition, Start, TopicUnusable, find_start
 from signals.errors import MalformedSignal
+from signals.kafka_delivery import CLIENT_LOG
 
 NAME = "kafka"
 MAX_OPEN = 10_000
@@ -42,10 +42,6 @@ _AT_ONCE = 1_000
 RETRY_SECONDS = 1.0
 CHECK_SECONDS = 300.0
 _UNANSWERED = "has not answered yet"
-_log = logging.getLogger(__name__)
-_log.addHandler(
-    logging.NullHandler()
-)  # health says what is wrong; librdkafka's own words are for those who want them
 
 
 def kafka_channel(context: ChannelContext) -> KafkaChannel:
@@ -245,7 +241,7 @@ def _client(options: KafkaSignalOptions) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "error",  # where to go on is decided, and said, by us
-        "logger": _log,
+        "logger": CLIENT_LOG,
     }
 
 

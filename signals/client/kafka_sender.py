@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from signals.actions import Action, to_json
-from signals.kafka_delivery import NotSent, undelivered
+from signals.kafka_delivery import CLIENT_LOG, NotSent, undelivered
 
 _SECONDS = 30.0
 
@@ -25,7 +25,9 @@ class KafkaSender:
         self._key = prefix.encode()
         self._where = f"topic {topic} of Kafka at {bootstrap_servers}"
         ours = {"bootstrap.servers": bootstrap_servers, "message.timeout.ms": str(int(_SECONDS * 1000))}
-        self._producer: Any = Producer({"enable.idempotence": "true", **(producer or {}), **ours})
+        self._producer: Any = Producer(
+            {"enable.idempotence": "true", **(producer or {}), **ours}, logger=CLIENT_LOG
+        )
 
     def send(self, action: Action) -> str:
         """Send the signal and return its id; Kafka has it when this returns. Raises NotSent: nobody will see it,

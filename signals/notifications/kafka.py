@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from signals.kafka_delivery import NotSent, empty, undelivered
+from signals.kafka_delivery import CLIENT_LOG, NotSent, empty, undelivered
 from signals.notifications.channel import NotificationChannel
 from signals.notifications.notification import Notification
 
@@ -76,7 +76,7 @@ class KafkaNotifications(NotificationChannel):
         self._topic = options.topic
         self._seconds = options.delivery_seconds()
         try:
-            self._producer: Any = Producer(options.properties())
+            self._producer: Any = Producer(options.properties(), logger=CLIENT_LOG)
         except KafkaException as error:
             raise ValueError(f"notification.producer.*: Kafka's client refuses these: {error}") from error
 

@@ -10,6 +10,7 @@ import structlog
 import typer
 from typer.core import TyperGroup
 
+from snapshotter import log_file
 from snapshotter.cli import (
     config,
     dead_letters,
@@ -25,8 +26,8 @@ from snapshotter.cli import (
     take_over,
     verify,
 )
-from snapshotter.cli.common import LogOptions, checked_level, say
-from snapshotter.errors import describe
+from snapshotter.cli.common import LogFileBefore, LogOptions, checked_level, say
+from snapshotter.errors import describe, redact
 from snapshotter.log import LogFormat
 
 
@@ -43,14 +44,20 @@ class Reporting(TyperGroup):
                 raise
             found = describe(error)
             if not found.expected:
-                traceback.print_exception(error)
+                stack = redact("".join(traceback.format_exception(error)))
+                if not log_file.write(stack):
+                    say(stack)
+            named = log_file.named()
             if isinstance(ctx.obj, LogOptions) and ctx.obj.format is LogFormat.JSON:
-                structlog.get_logger("snapshotter.cli").error(found.message, **found.fields())
+                where = {} if named is None else {"log": str(named)}
+                structlog.get_logger("snapshotter.cli").error(found.message, **found.fields(), **where)
                 raise typer.Exit(found.exit_code) from error
             retry = "worth another attempt" if found.retriable else "not worth another attempt as it is"
             say(f"error: {found.message}")
             say(f"class: {found.failure} ({found.condition}), {retry}")
             say(f"next: {found.next_step}")
+            if named is not None:
+                say(f"log: {named}")
             raise typer.Exit(found.exit_code) from error
 
 
@@ -83,9 +90,11 @@ def before(
     log_format: Annotated[
         LogFormat, typer.Option(help="How log lines look.", envvar="SNAPSHOTTER_LOG_FORMAT")
     ] = LogFormat.KEY_VALUE,
+    file: LogFileBefore = None,
 ) -> None:
     """Options before the command."""
-    ctx.obj = LogOptions(checked_level(log_level), log_format)
+    log_file.choose(file)
+    ctx.obj = LogOptions(checked_level(log_level), log_format, file)
 
 
 app.command("run")(run.run)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from snapshotter import log_file
 from snapshotter.errors import DefiniteError
 from snapshotter.log import LogFormat, set_up
 from snapshotter.reporting.status import STATUS_FILE, Status
@@ -28,6 +29,15 @@ ConfigFile = Annotated[
         metavar="FILE",
     ),
 ]
+_LOG_FILE = (
+    "What takes every log line, stacks, and what Spark and Java say. Unless it is given it lies with the user's state "
+    "(~/.local/state/snapshotter/NAME.log), or in systemd's LOGS_DIRECTORY."
+)
+LogFile = Annotated[Path | None, typer.Option("--log-file", help=_LOG_FILE, metavar="FILE")]
+LogFileBefore = Annotated[
+    Path | None,
+    typer.Option("--log-file", help=_LOG_FILE, metavar="FILE", envvar="SNAPSHOTTER_LOG_FILE"),
+]
 LEVELS = ("debug", "info", "warning", "error")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -40,6 +50,7 @@ class LogOptions:
 
     level: str | None = None
     format: LogFormat = LogFormat.KEY_VALUE
+    file: Path | None = None
 
 
 def say(text: str) -> None:
@@ -48,20 +59,29 @@ def say(text: str) -> None:
 
 
 def load_settings(path: Path, *, warn: bool = True) -> Settings:
-    """The settings of a file, its warnings said unless the command does. Raises ConfigurationError."""
+    """The settings of a file, its warnings said unless the command does; the process's log file is the engine's from
+    here on, unless another one was given. Raises ConfigurationError."""
     from snapshotter.configuration.settings import Settings
 
     settings = Settings.load(path)
+    if log_file.chosen() is None:
+        name = settings.name
+        log_file.choose(log_file.default_place(name), instead=log_file.last_resort(name))
     for warning in settings.warnings if warn else ():
         say(f"warning: {warning}")
     return settings
 
 
-def set_up_logging(ctx: typer.Context) -> None:
-    """Set logging up as the options before the command say."""
+def set_up_logging(ctx: typer.Context, file: Path | None = None) -> None:
+    """Set logging up as the options before the command say; ``file`` takes all of it, too, and so does the one that
+    was asked for."""
     options = ctx.find_object(LogOptions) or LogOptions()
+    if options.file is not None:
+        if options.file != log_file.chosen():
+            log_file.choose(options.file)
+        file = log_file.opened()
     display = sys.stderr.isatty() and options.format is not LogFormat.JSON
-    set_up(options.format, options.level or ("warning" if display else "info"))
+    set_up(options.format, options.level or ("warning" if display else "info"), file)
 
 
 def set_up_quietly(ctx: typer.Context) -> None:

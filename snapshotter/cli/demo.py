@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from snapshotter import log_file
 from snapshotter.cli.common import set_up_logging
 
 
@@ -16,9 +17,11 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the tables where they are.")] = False,
 ) -> None:
     """Show the whole on this machine, with nothing set up beforehand."""
-    set_up_logging(ctx)
+    if log_file.chosen() is None:
+        log_file.choose(log_file.default_place("demo"), instead=log_file.last_resort("demo"))
+    set_up_logging(ctx, file=log_file.opened())
     from snapshotter.demo.demo import run_demo
-    from snapshotter.reporting.progress_view import open_view
+    from snapshotter.reporting.views import open_view
 
     with open_view() as view:
         code = run_demo(docs, view, rate=rate, keep=keep)

@@ -283,7 +283,7 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
 
 def wait_for(state: Storage, request_id: str, timeout: float | None) -> None:
     """Show the request's progress until it has ended. Raises DefiniteError where it failed or time is up."""
-    from snapshotter.reporting.progress_view import open_view
+    from snapshotter.reporting.views import open_view
 
     deadline = None if timeout is None else time.monotonic() + timeout
     shown: EngineState | str | None = None

@@ -72,7 +72,7 @@ class EngineConfig:
     trigger_ms: int = 200
     wait_seconds: int = 4
     poll_ms: int = 500
-    drain_seconds: float = 120.0
+    drain_seconds: float = 4.0
     retries_max: int = -1
     retry_wait_ms: int = 10_000
     reconnects: Reconnects = field(default_factory=Reconnects)

@@ -25,7 +25,7 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.demo.shop import COLLECTION, DATABASE, Writer, load
 from snapshotter.engine import assembly
 from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK
-from snapshotter.reporting.progress_view import View
+from snapshotter.reporting.views import View
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.verification.verify import verify_collection
 from streaming.delta.table_paths import state_path, under
@@ -105,6 +105,7 @@ def _demo(
     for _ in load(uri, documents):
         pass
     settings = settings_for(uri, folder)
+    view.doing("starting Spark")
     spark = given or assembly.spark_session(settings)
     try:
         engine = Snapshotter(settings, spark, view)

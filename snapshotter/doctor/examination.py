@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pymongo import MongoClient
 
@@ -41,7 +40,7 @@ from snapshotter.errors import describe
 from snapshotter.reading.oplog import look as look_at_oplog
 from snapshotter.reading.stored_images import lost_without
 from snapshotter.reporting.status import STATUS_FILE, EngineState, Status
-from snapshotter.state.storages import needs_spark, storage_for
+from snapshotter.state.storages import local_path, needs_spark, storage_for
 from streaming.mongo.deployment import new_client
 from streaming.mongo.errors import classify
 from streaming.mongo.server_codes import Kind as ErrorKind
@@ -117,12 +116,10 @@ def _known(config: EngineConfig) -> Known:
 
 
 def _warehouse(config: EngineConfig, size: int | None) -> Iterator[Finding]:
-    parts = urlsplit(config.warehouse)
     if needs_spark(config.warehouse):
-        yield rules_machine.far(config.warehouse, parts.scheme)
+        yield rules_machine.far(config.warehouse, urlsplit(config.warehouse).scheme)
         return
-    folder = Path(unquote(parts.path) if parts.scheme else config.warehouse)
-    yield from rules_machine.place(look_machine.place(folder), size)
+    yield from rules_machine.place(look_machine.place(local_path(config.warehouse)), size)
 
 
 def _sum(sizes: Sequence[int | None]) -> int | None:
@@ -146,6 +143,8 @@ class _Patient:
         for one in preflight.checks(self.client, self.config):
             if one.subject == preflight.PORT and self.known.running:
                 continue  # the engine itself has it
+            if one.subject == preflight.WAREHOUSE:
+                continue  # looked at below, with its room
             if one.subject == preflight.PRIVILEGES:
                 _asked(Area.PRIVILEGES, one.subject, self._privileges, self.found)
                 continue

@@ -1,8 +1,5 @@
 """What this machine has: the place where tables will lie, the packages, Java. Spark is not started to find out, nor is
 a JVM: Java's own file ``release`` says which version it is.
-
-Whether a folder can be written to is tried by a file that has no name, or none for long: rights, a disk that is full, a
-quota and a file system that is only to be read all look alike then, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -10,13 +7,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 from snapshotter.doctor.facts import Java, Package, Place
 from snapshotter.spark_start import java_command
+from streaming.disk import nearest, why_closed
 
 _PINNED = re.compile(r"([\w-]+)==([\d.]+)(?:\s*;.*)?")
 _TRIED_TOGETHER = ("pyspark", "delta-spark")
@@ -25,17 +22,11 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 def place(warehouse: Path) -> Place:
     """Whether the folder of a ``warehouse``, or the nearest above it, can be written to, and has room."""
-    folder = next(one for one in (warehouse, *warehouse.parents) if one.exists())
+    folder = nearest(warehouse)
     known = str(warehouse), str(folder)
-    if not folder.is_dir():
-        return Place(*known, "a file is in the way")
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        return Place(*known, error.strerror or str(error))
-    return Place(*known, free=free)
+    if (why := why_closed(folder)) is not None:
+        return Place(*known, why)
+    return Place(*known, free=shutil.disk_usage(folder).free)
 
 
 def packages() -> Iterator[Package]:

@@ -8,6 +8,7 @@ __all__ = [
     "catalogue_watch",
     "engine_runner",
     "guardrail",
+    "interrupts",
     "positions",
     "preflight",
     "privileges",

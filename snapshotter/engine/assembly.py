@@ -20,7 +20,7 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.engine.engine import Engine
 from snapshotter.reading.chunk_reader import FETCH_SIZE
-from snapshotter.reporting.progress_view import View
+from snapshotter.reporting.views import View
 from snapshotter.spark_session import LOCAL_CHECKPOINTS, spark_builder
 from snapshotter.state.storages import needs_spark
 from streaming.events.envelope import Envelope

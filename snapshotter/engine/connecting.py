@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from snapshotter.configuration.patience import Reconnects
+from snapshotter.engine.interrupts import NOT_STARTED
 from snapshotter.errors import GaveUp, Stopped, describe
 
 _log = structlog.get_logger("snapshotter.engine")
@@ -57,4 +58,4 @@ def reach(
         else:
             _log.warning(text)
         if stop.wait(pause):
-            raise Stopped("stopped before it had started: nothing was touched")
+            raise Stopped(NOT_STARTED)

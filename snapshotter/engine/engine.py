@@ -7,11 +7,10 @@ Whatever ends it, windows that were open are given up and nothing that had lande
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
-from collections.abc import Callable
 from functools import partial
+from threading import Event
 
 import structlog
 from pyspark.sql import SparkSession
@@ -36,17 +35,18 @@ from snapshotter.engine.engine_status import status_writer
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.fitting_state import fitting, told_by_tables
 from snapshotter.engine.hints import scratch_hints
-from snapshotter.engine.idling import Idling, signals_taken
+from snapshotter.engine.idling import Idling, signals_taken, tell_pause
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.lost_positions import SourceWatch, gap_of, tell
 from snapshotter.engine.mode_hooks import tell_end
 from snapshotter.engine.oplog_watch import OplogWatch
 from snapshotter.engine.query import await_commit, drain, start_query
+from snapshotter.engine.readiness import Readiness, servers
 from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.run_context import RunContext
-from snapshotter.engine.session import Session
+from snapshotter.engine.session import Given, Session
 from snapshotter.engine.signal_taking import SignalTaking
 from snapshotter.engine.source_pacing import SourcePacing
 from snapshotter.engine.starting import Starts
@@ -55,7 +55,7 @@ from snapshotter.engine.tables_ahead import made_ahead
 from snapshotter.engine.topics import Topics
 from snapshotter.engine.upkeep import TableUpkeep
 from snapshotter.engine.winding_up import all_of
-from snapshotter.errors import DefiniteError, describe
+from snapshotter.errors import describe
 from snapshotter.failures import Fault
 from snapshotter.intake.channels import Channels
 from snapshotter.intake.signal_handler import (
@@ -78,10 +78,10 @@ from snapshotter.reporting.gap_table import FOLDER as GAPS
 from snapshotter.reporting.gap_table import GapTable
 from snapshotter.reporting.notices import Notifier, wall_clock_ms
 from snapshotter.reporting.notification_channels import open_channels
-from snapshotter.reporting.progress_view import SilentView, View
 from snapshotter.reporting.signal_outcomes import SignalOutcomes
 from snapshotter.reporting.status import EngineState
 from snapshotter.reporting.status_collection import StatusCollection
+from snapshotter.reporting.views import SilentView, View
 from snapshotter.reporting.window_log import WindowLog
 from snapshotter.state.identity import EngineIdentity
 from snapshotter.state.journal import Journal
@@ -101,11 +101,13 @@ class Engine:
     """One engine of one name. ``run`` blocks until it is stopped, is done (``once``), or fails for good."""
 
     def __init__(
-        self, spark: SparkSession | Callable[[], SparkSession], config: EngineConfig, view: View | None = None
+        self, spark: Given, config: EngineConfig, view: View | None = None, stop: Event | None = None
     ) -> None:
-        """``spark`` is a session, or what makes one, called as late as can be (`Session`). ``config`` comes from
-        `snapshotter.engine.assembly`. ``view`` is shown every status; without one nothing is shown."""
-        self.session = Session(spark)
+        """``spark`` is a session, or what makes one, called as late as can be. ``config`` comes from `engine.assembly`.
+        ``view`` is shown every status, and what a start is at. ``stop`` may be set before there is an engine."""
+        self._stop = stop or Event()
+        self.session = Session(spark, self._stop)
+        self.readiness = Readiness(view or SilentView())
         self.config = config
         self.client = connect(config.uri)
         needed = needs_spark(config.state_location)
@@ -140,7 +142,7 @@ class Engine:
         self.windows = WindowLog()
         self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
-        self._kept, self._stop = KeptLock(self._lock), threading.Event()
+        self._kept = KeptLock(self._lock)
         self.tables: Tables
         moment = lambda: self.spark, lambda: self.tables
         self._upkeep = TableUpkeep(config, *moment, self._kept.check, self.tally)
@@ -189,7 +191,8 @@ class Engine:
         self._starts.keep_starting(self._prepare)
 
     def _prepare(self) -> None:
-        check = partial(preflight.check, self.client, self.config)
+        check, doing = partial(preflight.check, self.client, self.config), self.readiness.doing
+        doing(f"checking MongoDB at {servers(self.config.uri)}")
         with self._starts.keeping_name():
             reach(check, self.config.reconnects, self._stop, self._say)
         privileges.warn_of_wishes(self.client, self.config)
@@ -199,7 +202,9 @@ class Engine:
         self.store = fitting(self.store, self.config, self.beginning)
         self.beginning.position(self.store)
         with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
+            doing("starting Spark")
             check_workers(self.spark)
+        doing("looking at the tables")
         self.tables = self._tables()
         self.store = told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning)
         self._prepared = True
@@ -207,6 +212,15 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         return self.session.get()
+
+    @property
+    def named(self) -> bool:
+        """Whether it has, or has had, its name: before that it has touched nothing."""
+        return self._lock.token is not None or self.run_state is not None
+
+    def abandon(self) -> None:
+        """Let go of the name in the midst of a batch, which the next start repeats. Once no JVM is left to land it."""
+        all_of(partial(self._report, EngineState.STOPPED), self._lock.release)
 
     def run(self, *, once: bool = False) -> None:
         """Run until ``stop``, or with ``once`` until the work is done. Raises what else ended it."""
@@ -259,7 +273,9 @@ class Engine:
                 steady = time.monotonic() - started > STEADY_SECONDS and self._progress.batch_id > landed
                 if self.run_state is not None:
                     self._suspects.note(self.run_state.blame.failing, steady=steady)
-                if (fault := fault_of(error, self.spark)) is Fault.DEFINITE:
+                if (fault := fault_of(error, self.spark)) is Fault.SESSION_LOST and self._stop.is_set():
+                    return  # whoever ends us has ended our JVM, too: the next start repeats the batch
+                if fault is Fault.DEFINITE:
                     privileges.name_what_lacks(self.client, self.config, error)
                     raise
                 if (enough := restarts.note(error, fault, steady=steady)) is not None:
@@ -278,21 +294,16 @@ class Engine:
 
     def _idle(self, seconds: float, failure: Exception | None = None) -> None:
         """Run nothing for so many seconds, or until a stop; the lock is kept, and signals are accepted."""
-        self._idling.wait(seconds, partial(self._report, EngineState.RUNNING, failure))
+        self._idling.wait(seconds, partial(self._report, self.readiness.state, failure))
 
     def _rest(self, once: bool) -> None:
         """Run nothing until the stream is resumed. What is inserted into the signal collection meanwhile is taken."""
-        if once:
-            raise DefiniteError(
-                "the stream is paused, so there is no end to wait for", condition="stream-paused"
-            )
         position = self.store.position()
-        _log.warning(
-            "the stream is paused: the oplog has to reach back to its position", position=str(position)
-        )
+        tell_pause(position, once=once)
         every = self.config.poll_ms / 1000
         with signals_taken(self.client, self.config.signals, position, self._taking.documents, every=every):
             self.rests = True
+            self.readiness.reached()
             self._idling.rest(lambda: self._signals.stream_paused, partial(self._report, EngineState.RUNNING))
             self.rests = False
 
@@ -303,7 +314,7 @@ class Engine:
         if gap is None:
             return False
         tell(gap, mode_reads=self.config.policy.should_snapshot_data(False, False))
-        self._report(EngineState.RUNNING, error)
+        self._report(self.readiness.state, error)
         with self._signals.one_at_a_time:
             self.run_state = None
             self.store = self.store.next_generation(gap=gap)
@@ -313,6 +324,7 @@ class Engine:
 
     def _one_run(self, once: bool, streams_at: float) -> bool:
         """Whether the engine is to end with it; else the next run begins, now or once the stream is resumed."""
+        self.readiness.doing("opening the change stream")
         clock, config = CausalClock(), self.config
         how = config.strategy, self.client, config.name, config.signals, clock
         writer = watermark_writer(*how, keep=config.watermarks_keep)
@@ -361,13 +373,14 @@ class Engine:
             self._announce()
             self._look_at_channels()
             run.pace_source()
-            self._report(EngineState.RUNNING)
+            self.readiness.look(run)
+            self._report(self.readiness.state)
             if target is not None and self._done(run, target):
                 return True
             if run.landed:
                 self.recovery.landed()
             if self._stop.wait(self.config.poll_ms / 1000) or self._signals.interrupting():
-                state = EngineState.STOPPING if self._stop.is_set() else EngineState.RUNNING
+                state = EngineState.STOPPING if self._stop.is_set() else self.readiness.state
                 self._report(state)
                 meanwhile = self._hints.request_batch, partial(self._report, state)
                 drain(run, query, self.config.drain_seconds, meanwhile)
@@ -419,24 +432,11 @@ class Engine:
     # The context of a run
 
     def _context(self) -> RunContext:
-        return RunContext(
-            spark=self.spark,
-            client=self.client,
-            config=self.config,
-            store=self.store,
-            journal=self.journal,
-            hints=self._hints,
-            lock=self._kept,
-            signals=self._signals,
-            announcer=self.announcer,
-            first_load=self.first_load,
-            outcomes=self.outcomes,
-            tables=self.tables,
-            windows=self.windows,
-            tally=self.tally,
-            topics=self.topics,
-            dead_letters=self._dead,
-        )
+        begins = self.spark, self.client, self.config, self.store, self.journal, self._hints, self._kept
+        told = self._signals, self.announcer, self.first_load, self.outcomes
+        lands = self.tables, self.windows, self.tally, self.topics, self._dead
+        every = *begins, *told, *lands
+        return RunContext(*every)
 
     @property
     def _checkpoint(self) -> str:

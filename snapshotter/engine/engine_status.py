@@ -33,7 +33,6 @@ from snapshotter.metrics.figures import Look
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.changelogs_report import with_changelogs
 from snapshotter.reporting.estimates import ReadingSpeed
-from snapshotter.reporting.progress_view import SilentView, View
 from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
 from snapshotter.reporting.status import (
     STATUS_FILE,
@@ -50,6 +49,7 @@ from snapshotter.reporting.status import (
     TableReport,
     WindowReport,
 )
+from snapshotter.reporting.views import SilentView, View
 from snapshotter.state.process import Owner, this_process
 from snapshotter.state.storage import Storage
 from streaming.mongo.connection_watch import Connection

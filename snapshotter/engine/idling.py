@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 from pymongo import MongoClient
 
+from snapshotter.errors import DefiniteError
 from snapshotter.failures import classify
 from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.log import warn_of
@@ -60,6 +61,14 @@ class Idling:
                     raise
                 warn_of(_log, "signals wait", error)
             report()
+
+
+def tell_pause(position: ClusterTime, *, once: bool) -> None:
+    """Say that the stream stands at this ``position``. Raises DefiniteError where nobody waits for it to go on
+    (``once``)."""
+    if once:
+        raise DefiniteError("the stream is paused, so there is no end to wait for", condition="stream-paused")
+    _log.warning("the stream is paused: the oplog has to reach back to its position", position=str(position))
 
 
 @dataclass(slots=True)

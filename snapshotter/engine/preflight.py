@@ -26,6 +26,10 @@ from snapshotter.errors import ConfigurationError
 from snapshotter.metrics.endpoint import check_port
 from snapshotter.reading.catalogue import captured_collections, why_refused
 from snapshotter.reading.name_checks import Readings
+from snapshotter.state.storage import StorageError
+from snapshotter.state.storages import local_path, needs_spark
+from streaming.delta.table_paths import STATE
+from streaming.disk import nearest, why_closed
 from streaming.fields.rules import FieldRuleError
 from streaming.keys.shard_keys import shard_keys
 from streaming.mongo.deployment import check_deployment
@@ -42,6 +46,7 @@ _SIGNALS = "signal.data.collection"
 DEPLOYMENT = "deployment"
 PRIVILEGES = "privileges"
 PORT = "metrics.port"
+WAREHOUSE = "delta.warehouse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ def checks(client: MongoClient[Any], config: EngineConfig) -> tuple[Check, ...]:
     return (
         Check(PIN_THREAD, _check_threads),
         Check(PORT, partial(check_port, config.metrics)),
+        Check(WAREHOUSE, partial(_check_warehouse, config)),
         Check(DEPLOYMENT, partial(check_deployment, client)),
         Check(OVERSIZE, partial(_check_split, client, config)),
         *(Check(subject, partial(look, client, config)) for subject, look in steps),
@@ -85,6 +91,18 @@ def _check_threads() -> None:
             f"table's landing with the settings of another's",
             f"unset {PIN_THREAD}",
         )
+
+
+def _check_warehouse(config: EngineConfig) -> None:
+    """Tables and state can be written, where they are on a disk. What only Spark reaches is tried by Spark."""
+    if needs_spark(config.warehouse):
+        return
+    warehouse = local_path(config.warehouse)
+    for folder in (warehouse / STATE, local_path(config.state_location)):
+        if (why := why_closed(folder)) is not None:
+            raise StorageError(
+                f"{WAREHOUSE} = {warehouse}: nothing can be written to {nearest(folder)}: {why}"
+            )
 
 
 def _check_split(client: MongoClient[Any], config: EngineConfig) -> None:

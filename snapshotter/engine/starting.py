@@ -21,6 +21,7 @@ from functools import partial
 import structlog
 
 from snapshotter.engine.idling import Idling
+from snapshotter.engine.interrupts import NOT_STARTED
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.winding_up import all_of
@@ -32,7 +33,6 @@ from snapshotter.state.lock import LockError, renewing
 _log = structlog.get_logger("snapshotter.engine")
 _POLL_SECONDS = 0.5
 Report = Callable[[EngineState, BaseException | None], None]
-NOT_STARTED = "stopped before it had started: nothing was touched"
 
 
 class Starts:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import Any, TypeVar
@@ -101,6 +103,7 @@ class Lane:
     _stopped: threading.Event = field(default_factory=threading.Event)
     _given_up: set[WindowId] = field(default_factory=set)
     _failures: int = 0
+    _tag: str = field(default_factory=lambda: f"snapshotter-chunks-{uuid.uuid4().hex}")
     _document_bytes: dict[Namespace, int] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -121,9 +124,11 @@ class Lane:
                 self._threads.append(thread)
 
     def stop(self) -> None:
-        """Stop once the calls under way have ended; nothing is reported from here on. The signal collection is left
-        clean."""
+        """Stop once the calls under way have ended; nothing is reported from here on. Chunks that are being read are
+        broken off, for nobody waits for them. The signal collection is left clean."""
         self._stopped.set()
+        with suppress(Exception):  # Spark may be gone, and with it what is broken off here
+            self.spark.sparkContext.cancelJobsWithTag(self._tag)
         for thread in self._threads:
             thread.join()
         discards = self._queues[Discard]
@@ -138,6 +143,7 @@ class Lane:
 
     def _work(self, queue: Queue[Any], handle: Callable[[Sequence[Any]], None]) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "chunks")
+        self.spark.sparkContext.addJobTag(self._tag)
         while not self._stopped.is_set():
             try:
                 first = queue.get(timeout=0.2)
@@ -168,6 +174,8 @@ class Lane:
             self.report(happened)
 
     def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
+        if self._stopped.is_set():
+            return  # it was broken off
         definite = classify(error) is Fault.DEFINITE
         if not definite:
             self._failures += 1

@@ -18,5 +18,6 @@ __all__ = [
     "status",
     "status_collection",
     "topics_report",
+    "views",
     "window_log",
 ]

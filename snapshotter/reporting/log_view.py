@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 import structlog
 
-from snapshotter.reporting.progress_view import LINE_SECONDS, SilentView, states_of
+from snapshotter.reporting.progress_view import states_of
 from snapshotter.reporting.status import Status
+from snapshotter.reporting.steps import SpokenSteps, Step
+from snapshotter.reporting.views import LINE_SECONDS, SilentView
 
 _log = structlog.get_logger("snapshotter.progress")
 
@@ -23,6 +26,15 @@ class LogView(SilentView):
         self._every, self._now = every_seconds, now
         self._said_at: float | None = None
         self._said: object = None
+        self._steps = SpokenSteps(_say)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._steps.begin(None)
+
+    def doing(self, what: str | None) -> None:
+        self._steps.begin(what)
 
     def update(self, status: Status) -> None:
         states, now = states_of(status), self._now()
@@ -42,3 +54,10 @@ class LogView(SilentView):
 
     def message(self, text: str) -> None:
         _log.warning(text)
+
+    def announce(self, text: str) -> None:
+        _log.info(text)
+
+
+def _say(step: Step) -> None:
+    _log.info(step.what, seconds=step.seconds)

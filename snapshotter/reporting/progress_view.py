@@ -1,25 +1,11 @@
-"""Progress for a person: a live display on a terminal, a line now and then where there is none.
+"""A status for a person: as a table for a terminal, and as one line elsewhere.
 
-A view is fed the engine's status and shows it; it keeps no state of the engine's. On a terminal one table
-is redrawn in place: a bar a collection, and the stream's lag and speed below. Elsewhere (a log file, a
-service) the same facts come as one line, at most every few seconds, and at once when a request begins or
-ends.
-
-    with open_view() as view:
-        view.update(status)
-        view.message("signal sent")
+What is shown of it, and when, is for whoever shows it (`reporting.views`).
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import Protocol, Self, TextIO
-
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -35,7 +21,6 @@ from snapshotter.reporting.status import (
     Status,
 )
 
-LINE_SECONDS = 5.0
 _LAST_ERROR_CHARACTERS = 200
 _BAR_WIDTH = 24
 _REQUESTS_SHOWN = 5
@@ -54,112 +39,6 @@ _STYLES = {
     RequestState.STOPPED: "yellow",
     RequestState.FAILED: "red",
 }
-
-
-class View(Protocol):
-    """Shows progress. Use as a context manager; ``update`` and ``message`` only inside."""
-
-    def update(self, status: Status) -> None:
-        """Show the newest status."""
-
-    def message(self, text: str) -> None:
-        """Say one line that stays."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-def open_view(stream: TextIO | None = None) -> View:
-    """The view that fits a stream (standard error by default): live on a terminal, lines elsewhere."""
-    console = Console(file=stream or sys.stderr)
-    return LiveView(console) if console.is_terminal else LineView(console)
-
-
-class LiveView:
-    """Redraws one table in place. The last one stays when the view is left."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = Live(console=console, refresh_per_second=4, transient=False)
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
-
-    def update(self, status: Status) -> None:
-        self._live.update(render(status))
-
-    def message(self, text: str) -> None:
-        self._console.print(Text(text))
-
-
-class LineView:
-    """One line on ``console`` now and then: at most one in ``every_seconds``, and at once when the state of the engine
-    or of a request changes. ``now`` gives seconds, from any origin."""
-
-    def __init__(
-        self, console: Console, every_seconds: float = LINE_SECONDS, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._console = console
-        self._every = every_seconds
-        self._now = now
-        self._said_at: float | None = None
-        self._said_states: object = None
-        self._held_back: Status | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._held_back is not None:
-            self._say(self._held_back)
-
-    def update(self, status: Status) -> None:
-        states = states_of(status)
-        due = self._said_at is None or self._now() - self._said_at >= self._every
-        self._held_back = status
-        if due or states != self._said_states:
-            self._said_states = states
-            self._say(status)
-
-    def message(self, text: str) -> None:
-        self._print(text)
-
-    def _say(self, status: Status) -> None:
-        self._said_at = self._now()
-        self._held_back = None
-        self._print(line(status))
-
-    def _print(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
-
-
-class SilentView:
-    """Shows nothing: for programs that embed an engine."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def update(self, status: Status) -> None:
-        """Nothing."""
-
-    def message(self, text: str) -> None:
-        """Nothing."""
 
 
 def states_of(status: Status) -> object:

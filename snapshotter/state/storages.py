@@ -18,16 +18,22 @@ def storage_for(location: str, spark: SparkSession | None = None) -> Storage:
 
     Raises `StorageError` for a URI without a session.
     """
-    parts = urlsplit(location)
     if not needs_spark(location):
-        return LocalStorage(Path(unquote(parts.path) if parts.scheme else location))
+        return LocalStorage(local_path(location))
     if spark is None:
+        scheme = urlsplit(location).scheme
         raise StorageError(
-            f"{location}: only a Spark session reaches the {parts.scheme} file system, and none is there"
+            f"{location}: only a Spark session reaches the {scheme} file system, and none is there"
         )
     from snapshotter.state.storage_hadoop import HadoopStorage  # py4j is not needed for local folders
 
     return HadoopStorage(spark, location)
+
+
+def local_path(location: str) -> Path:
+    """The path of a location that needs no Spark."""
+    parts = urlsplit(location)
+    return Path(unquote(parts.path) if parts.scheme else location)
 
 
 def needs_spark(location: str) -> bool:

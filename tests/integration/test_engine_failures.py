@@ -25,10 +25,11 @@ from signals.notifications.notification import Notification
 from snapshotter.api import Snapshotter
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.configuration.patience import RestartPolicy
+from snapshotter.engine.readiness import READY, Readiness
 from snapshotter.errors import DefiniteError, GaveUp, describe
 from snapshotter.landing.targets import state_tables
-from snapshotter.reporting.progress_view import SilentView
 from snapshotter.reporting.status import STATUS_FILE, EngineState, Status
+from snapshotter.reporting.views import SilentView
 from snapshotter.state.storage import LocalStorage
 from snapshotter.testing.processes import wait_until
 from tests.integration.test_engine_interruptions import killed
@@ -385,20 +386,26 @@ def test_once_does_not_wait_for_a_stream_that_is_paused(lab: Lab) -> None:
 
 
 class Watching(SilentView):
-    """Keeps what it is shown."""
+    """Keeps what it is shown, and behind how many statuses something was announced."""
 
     def __init__(self) -> None:
         self.shown: list[Status] = []
+        self.told: list[tuple[int, str]] = []
 
     def update(self, status: Status) -> None:
         self.shown.append(status)
 
+    def announce(self, text: str) -> None:
+        self.told.append((len(self.shown), text))
+
 
 def test_a_life_has_its_states(lab: Lab) -> None:
-    """Starting, running, stopping, stopped; Active until it has ended. A change is written at once."""
+    """Starting, until it says that it is ready; running, stopping, stopped; Active until it has ended. A change is
+    written at once."""
     lab.with_options("cluster_time", snapshot__mode="no_data")
     engine, view = lab.engine(), Watching()
     engine.engine.status.view = view
+    engine.engine.readiness = Readiness(view)
     with engine:
         lab.collection("orders").insert_one({"_id": 1})
         engine.catch_up(SECONDS)
@@ -409,6 +416,10 @@ def test_a_life_has_its_states(lab: Lab) -> None:
         (EngineState.STOPPING, "Active"),
         (EngineState.STOPPED, "Paused"),
     ]
+    ((before, said),) = view.told
+    assert said == READY
+    assert view.shown[before - 1].state is EngineState.STARTING
+    assert view.shown[before].state is EngineState.RUNNING
 
 
 def test_a_worker_that_is_killed_is_a_named_state(

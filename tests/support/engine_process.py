@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,7 +72,7 @@ class EngineProcess:
     def start(self, *arguments: str) -> EngineProcess:
         """``snapshotter run`` with these arguments; returns at once."""
         assert self.process is None or not self.process.alive, "it is running already"
-        self.file.write_text(json.dumps({"name": self.options["name"], "config": self._all()}))
+        self.write()
         self.starts += 1
         self.process = GuardedProcess(
             [
@@ -90,10 +90,23 @@ class EngineProcess:
             ],
             folder=self.folder / "scratch",
             output=self.log,
-            env={**os.environ, "SNAPSHOTTER_LOG_LEVEL": "info"},
+            env={
+                **os.environ,
+                "SNAPSHOTTER_LOG_LEVEL": "info",
+                "SNAPSHOTTER_LOG_FILE": str(self.spark_log),
+            },
             name="the engine",
         )
         return self
+
+    def write(self) -> None:
+        """Its configuration, as `file`."""
+        self.file.write_text(json.dumps({"name": self.options["name"], "config": self._all()}))
+
+    @property
+    def spark_log(self) -> Path:
+        """Where Spark and Java write, and all that is logged."""
+        return self.folder / "spark.log"
 
     @property
     def alive(self) -> bool:
@@ -108,6 +121,9 @@ class EngineProcess:
             main.kill()
             names = [p.pid for p in _living(family)]
             wait_until(lambda: not _living(family), f"the engine's {names} to end after it", seconds=60)
+        for one in _living(family):  # the JVM is in a session of its own, where no signal to the group comes
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         process.kill()
         wait_until(lambda: not _living(family), "the killed processes to be gone", seconds=30)
 

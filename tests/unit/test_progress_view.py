@@ -8,15 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from snapshotter.reporting.progress_view import (
-    LineView,
-    LiveView,
-    SilentView,
-    duration,
-    line,
-    open_view,
-    render,
-)
+from snapshotter.reporting.progress_view import duration, line, render
 from snapshotter.reporting.status import (
     ChangelogReport,
     ChannelReport,
@@ -33,6 +25,7 @@ from snapshotter.reporting.status import (
     UpkeepReport,
     WindowReport,
 )
+from snapshotter.reporting.views import LineView, LiveView, SilentView, open_view
 
 ORDERS = CollectionReport(
     name="shop.orders",

@@ -1,5 +1,6 @@
 """The settings of a session, without starting one."""
 
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -129,3 +130,17 @@ def test_a_collector_in_spark_defaults_is_a_choice_too(
     (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -XX:+UseG1GC\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert spark_session.COLLECTOR not in spark_session.session_settings({}, "local[2]")[JAVA]
+
+
+@pytest.mark.usefixtures("nothing_chosen")
+def test_no_folder_is_made_where_a_command_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own folder for tables is among temporary files, unless somebody has chosen one."""
+    place = "spark.sql.warehouse.dir"
+    mine = {"spark.jars.ivy": str(tmp_path)}
+    assert spark_session.session_settings(mine, "local[2]")[place].startswith(
+        Path(tempfile.gettempdir()).as_uri()
+    )
+    assert spark_session.session_settings({**mine, place: "here"}, "local[2]")[place] == "here"
+    (tmp_path / "spark-defaults.conf").write_text(f"{place} there\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert place not in spark_session.session_settings(mine, "local[2]")

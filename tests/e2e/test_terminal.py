@@ -1,0 +1,113 @@
+"""An engine at a terminal: what a person sees of its start and of its end, and what Spark says that nobody sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient, WriteConcern
+
+from snapshotter.engine.interrupts import NOT_STARTED
+from snapshotter.engine.readiness import READY
+from snapshotter.reporting.status import EngineState
+from tests.support.engine_process import EngineProcess
+from tests.support.terminal import CTRL_C, Terminal
+
+pytestmark = [pytest.mark.slow, pytest.mark.guard]
+COMMAND = [sys.executable, "-c", "import sys; from snapshotter.cli import main; sys.exit(main())"]
+DOCUMENTS = 60_000
+FOREIGN = re.compile(
+    r"log4j|incubator|:: |\bWARN\b|\bERROR\b|\.scala:|\.java:|\bat (?:org|java|py4j)\.|Traceback|rdkafka"
+)
+"""What Spark, Ivy, Java, Python and Kafka's client would say."""
+
+
+@contextmanager
+def running(engine: EngineProcess, folder: Path) -> Iterator[Terminal]:
+    """The engine at a terminal, called in an empty ``folder``, which it leaves empty."""
+    engine.write()
+    folder.mkdir(exist_ok=True)
+    command = [*COMMAND, "--log-file", str(engine.spark_log), "run", "-c", str(engine.file)]
+    checkout = str(Path(__file__).parents[2])
+    paths = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
+    with Terminal(command, cwd=folder, env={**os.environ, "PYTHONPATH": paths}) as terminal:
+        yield terminal
+        assert not (found := FOREIGN.search(terminal.screen.text)), f"{found}\n{terminal.screen.text}"
+    assert list(folder.iterdir()) == [], "left where the command was called"
+
+
+def state_of(engine: EngineProcess) -> EngineState | None:
+    status = engine.status()
+    return None if status is None else status.state
+
+
+def is_free(engine: EngineProcess) -> bool:
+    newest = max((engine.state / "lock").rglob("0*"))
+    return bool(json.loads(newest.read_text())["released"])
+
+
+def test_a_day_at_a_terminal(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """A SIGTERM to the whole group while Spark starts: it ends with 0, has touched nothing, and no stack is shown. The
+    next start says what it is at, in its order, then that it is ready. Ctrl+C in the midst of the first load: windows
+    are said to land, and it says where it stopped; the display is there once, and no line of it is left behind. The
+    last start goes on; a SIGTERM to the whole group ends it as cleanly. Whatever Spark has said is in the log file."""
+    source = mongo_client[database]
+    for name in ("orders", "customers"):
+        collection = source.get_collection(name, write_concern=WriteConcern("majority"))
+        collection.insert_many([{"_id": n, "text": "x" * 200} for n in range(DOCUMENTS)])
+    options = {"name": "shop", "mongodb.connection.string": mongo_uri, "database.include.list": database}
+    engine, folder = EngineProcess(tmp_path, options), tmp_path / "called"
+
+    with running(engine, folder) as terminal:
+        terminal.until_shown("starting Spark")
+        assert state_of(engine) is EngineState.STARTING
+        terminal.signal_group(signal.SIGTERM)
+        assert terminal.wait() == 0
+        assert NOT_STARTED in terminal.screen.text
+    assert is_free(engine)
+
+    with running(engine, folder) as terminal:
+        terminal.until_shown(READY)
+        silence = terminal.silence(READY)
+        said = "".join(text for _, text in terminal.came)
+        steps = ["reading ", "checking MongoDB at ", "starting Spark (", "opening the change stream"]
+        steps += [f"loading 2 collections: {database}.customers, {database}.orders", READY]
+        places = [said.index(step) for step in steps]
+        assert places == sorted(places), list(zip(steps, places, strict=True))
+        first, ready = terminal.came[0][0], terminal.came[-1][0]
+        print(
+            f"first word after {first:.2f} s, ready after {ready:.1f} s, silent for {silence:.2f} s at most"
+        )
+        terminal.until("a window in flight", lambda: (s := engine.status()) is not None and s.windows)
+        asked = time.monotonic()
+        terminal.press(CTRL_C)
+        assert terminal.wait() == 0
+        print(f"stopped {time.monotonic() - asked:.1f} s after Ctrl+C")
+        text = terminal.screen.text
+        landing = r"stopping: \d+ windows? (is|are) landing \(Ctrl\+C again ends at once; nothing is lost\)"
+        assert re.search(landing, text), text
+        assert "^C" not in text, "keys are not drawn into the display"
+        assert text.rstrip().splitlines()[-1].startswith("stopped"), text
+        assert (text.count("rows/s"), text.count("lag=")) == (1, 1), text
+    assert state_of(engine) is EngineState.STOPPED
+    assert is_free(engine)
+
+    with running(engine, folder) as terminal:
+        terminal.until_shown(READY)
+        terminal.signal_group(signal.SIGTERM)
+        assert terminal.wait() == 0
+        assert "stopped at " in terminal.screen.text
+    assert state_of(engine) is EngineState.STOPPED
+    assert is_free(engine)
+    assert "Setting default log level" in engine.spark_log.read_text(errors="replace")

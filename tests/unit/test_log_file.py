@@ -1,0 +1,133 @@
+"""Where the log file is, who may read it, and when an error names it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from snapshotter import log_file
+from snapshotter.cli import config as config_command
+from snapshotter.cli.app import app
+from snapshotter.errors import ConfigurationError
+from snapshotter.log import LogFormat, set_up, warn_of
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Log file and handlers as they were."""
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    yield
+    for handler in root.handlers:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:] = handlers
+    log_file.choose(None)
+
+
+def test_where_it_lies(tmp_path: Path) -> None:
+    """With systemd's logs, with the user's state, and under a name that is one of a file."""
+    systemd = {"LOGS_DIRECTORY": "/var/log/a:/var/log/b", "XDG_STATE_HOME": "/x"}
+    assert log_file.default_place("shop", systemd) == Path("/var/log/a/shop.log")
+    assert log_file.default_place("a/b", {"XDG_STATE_HOME": "/x"}) == Path("/x/snapshotter/a~2Fb.log")
+    assert log_file.default_place("shop", {}) == Path.home() / ".local/state/snapshotter/shop.log"
+
+
+def test_it_is_made_when_it_is_needed(tmp_path: Path) -> None:
+    """For its owner alone; one that has grown large is set aside; an error names it once something worth reading is in
+    it."""
+    place = tmp_path / "logs" / "shop.log"
+    log_file.choose(place)
+    assert (log_file.chosen(), log_file.named(), place.exists()) == (place, None, False)
+    assert log_file.opened() == place
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert log_file.named() is None
+    assert log_file.write("Traceback")
+    assert log_file.named() == place
+    with place.open("r+b") as file:
+        file.truncate(log_file.LARGEST + 1)
+    log_file.choose(place)
+    log_file.opened()
+    assert place.stat().st_size == 0
+    assert place.with_name("shop.log.1").stat().st_size == log_file.LARGEST + 1
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    """One that was asked for is an error with the option; another one is taken in the place of one that was not."""
+    (tmp_path / "file").write_text("")
+    closed, instead = tmp_path / "file" / "shop.log", tmp_path / "instead.log"
+    log_file.choose(closed)
+    with pytest.raises(ConfigurationError, match="--log-file = "):
+        log_file.opened()
+    assert not log_file.write("lost")
+    log_file.choose(closed, instead)
+    assert log_file.opened() == instead
+    log_file.choose(None)
+    assert log_file.opened() is None
+    assert not log_file.write("lost")
+
+
+def test_the_file_has_what_the_screen_is_spared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines below the level, and libraries that nobody has asked; what they say of errors is on both."""
+    place = tmp_path / "shop.log"
+    place.touch()
+    set_up(LogFormat.JSON, "warning", place)
+    structlog.get_logger("snapshotter.x").info("landed", rows=5)
+    structlog.get_logger("snapshotter.x").warning("slow")
+    for library in ("py4j.clientserver", "librdkafka", "pyspark"):
+        logging.getLogger(library).error("a page of stack")
+    logging.getLogger("plugin").error("lost it")
+    shown = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    kept = [json.loads(line)["event"] for line in place.read_text().splitlines()]
+    assert shown == ["slow", "lost it"]
+    assert kept == ["landed", "slow", *["a page of stack"] * 3, "lost it"]
+    warn_of(structlog.get_logger("snapshotter.x"), "tried again", RuntimeError("no room"))
+    assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["tried again"]
+    _, whole = map(json.loads, place.read_text().splitlines()[-2:])
+    assert (whole["event"], "RuntimeError: no room" in whole["exception"]) == ("the error in full", True)
+    set_up(LogFormat.JSON, "error")
+    structlog.get_logger("snapshotter.x").warning("no more")
+    assert "no more" not in place.read_text()
+
+
+def test_a_terminal_is_spared_stacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they end with is shown; the file has them whole."""
+    place = tmp_path / "shop.log"
+    place.touch()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    set_up(LogFormat.KEY_VALUE, "info", place)
+    try:
+        raise ValueError("no room")
+    except ValueError:
+        structlog.get_logger("snapshotter.x").exception("it fails")
+    assert 'event="it fails"' in (shown := capsys.readouterr().err)
+    assert "no room" in shown
+    assert "Traceback" not in shown
+    assert "Traceback" in place.read_text()
+
+
+def test_an_error_that_nobody_has_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stack is in the file, which the message names; without a file it is shown."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("mongodb://u:hunter2@h/ is odd")
+
+    monkeypatch.setattr(config_command, "load_settings", fails)
+    place = tmp_path / "all.log"
+    told = CliRunner().invoke(app, ["--log-file", str(place), "config", "-c", "x.json"])
+    assert told.stderr.splitlines()[-1] == f"log: {place}"
+    assert "Traceback" not in told.stderr
+    assert "Traceback" in place.read_text()
+    assert "hunter2" not in place.read_text()
+    shown = CliRunner().invoke(app, ["config", "-c", "x.json"])
+    assert "Traceback" in shown.stderr
+    assert "log: " not in shown.stderr
