@@ -14,9 +14,11 @@ __all__ = [
     "outcomes",
     "progress_view",
     "request_states",
+    "request_times",
     "signal_outcomes",
     "status",
     "status_collection",
+    "status_screen",
     "topics_report",
     "window_log",
 ]
