@@ -17,7 +17,8 @@ Pure: standard library only.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 _SHOWN_MAX = 120
@@ -51,6 +52,19 @@ class DuplicateSignal(SignalError):
 
 class CodeInFilter(SignalError):
     """A filter with ``$where``, ``$function`` or ``$accumulator``: JavaScript that the server would run."""
+
+
+@contextmanager
+def unnamed(made_up: str | None) -> Iterator[None]:
+    """What is raised here about the signal of this id does not name it: whoever sent it never saw the id, for it was
+    made up. None: it was given."""
+    try:
+        yield
+    except SignalError as error:
+        if made_up is not None:
+            name = f"signal {made_up!r}"
+            error.args = (str(error).replace(f"{name}: ", "").replace(name, "the signal"),)
+        raise
 
 
 class _Shown(reprlib.Repr):

@@ -10,6 +10,8 @@ lands again), or one of those in ``ENDED``. A command that was applied (``pause-
 is ``completed``, and so is a dry run that was answered. A signal that was refused is ``rejected``, and ``reason`` says
 why; why a request failed is in the errors of its collections.
 
+Statuses show themselves: in one line, and in a notebook as a table.
+
 No server, no clock.
 """
 
@@ -19,6 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
+
+from signals.texts import duration, html_table, moment, narrowed
 
 STATUS_SUFFIX = "_status"
 """The status collection is called like the signal collection, with this."""
@@ -48,7 +52,8 @@ class CollectionStatus:
     rows, ``unchanged`` equal what was there. ``dropped`` were read and superseded; ``deleted`` are rows that a request
     with ``reconcile`` found missing at source.
 
-    ``estimated`` is how many documents there are, where MongoDB has an estimate.
+    ``estimated`` is how many documents there are, where MongoDB has an estimate. What narrows it: a ``filter`` (its
+    beginning), the number of single ``keys``, a ``range`` of ids.
     """
 
     name: str
@@ -62,12 +67,19 @@ class CollectionStatus:
     inserted: int = 0
     changed: int = 0
     unchanged: int = 0
+    filter: str | None = None
+    keys: int | None = None
+    range: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SnapshotStatus:
     """One request, or one ``command`` (None for a request). ``origin`` is ``signal``, ``initial`` or ``rename``;
-    ``id_reused`` is the reason why another signal under the same id was refused later on.
+    ``kind`` how it reads (``incremental``, ``blocking``, ``initial``), or the command's name; empty where an earlier
+    version wrote it. ``id_reused`` is the reason why another signal under the same id was refused later on.
+
+    ``asked_at`` is when its signal was sent, ``accepted_at`` when the engine took it, ``started_at`` when reading
+    began, and ``ended_at`` when it ended, however it did: by the clocks of whoever saw it, None where nobody did.
 
     A command's ``requests`` are the ids of those that it made a difference to, the first hundred of ``requests_met``
     (None where that is no longer known); its ``unknown`` are ids that it named and no request has. A request's
@@ -91,6 +103,27 @@ class SnapshotStatus:
     requests_met: int | None = None
     unknown: tuple[str, ...] = ()
     answer: Mapping[str, Any] | None = None
+    kind: str = ""
+    asked_at: datetime | None = None
+    accepted_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"<{text_of(self)}>"
+
+    def _repr_html_(self) -> str:
+        error = f": {self.error}" if self.error else ""
+        rows = [_cells(c) for c in self.collections]
+        return html_table(f"{text_of(self, brief=True)}{error}", _HEADINGS if rows else (), rows)
+
+    @property
+    def took_seconds(self) -> float | None:
+        """From the start to the end; of what has not ended, to the newest word of it. None where that is not known."""
+        until = self.ended_at or (None if self.ended else self.updated_at)
+        if self.started_at is None or until is None:
+            return None
+        return max(0.0, (until - self.started_at).total_seconds())
 
     @property
     def ended(self) -> bool:
@@ -125,7 +158,7 @@ class SnapshotStatus:
             raise SnapshotFailed(f"request {self.id!r} failed: {self.error}{then}", self)
 
     def to_document(self) -> dict[str, Any]:
-        """All but ``updated_at`` and ``id_reused``, which are the writer's to set."""
+        """All but the times and ``id_reused``, which are the writer's to set."""
         document = {
             "_id": key_of(self.id, self.engine),
             "id": self.id,
@@ -137,9 +170,14 @@ class SnapshotStatus:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> SnapshotStatus:
         """The status in a document of the status collection. Fields that this version does not know are left out."""
-        known = {name: document[name] for name in (*_WRITTEN, "updated_at", "id_reused") if name in document}
-        if (at := known.get("updated_at")) is not None and at.tzinfo is None:
-            known["updated_at"] = at.replace(tzinfo=UTC)
+        known = {
+            name: document[name]
+            for name in (*_WRITTEN, *TIMES, "updated_at", "id_reused")
+            if name in document
+        }
+        for name in (*TIMES, "updated_at"):
+            if (at := known.get(name)) is not None and at.tzinfo is None:
+                known[name] = at.replace(tzinfo=UTC)
         known["collections"] = tuple(
             CollectionStatus(**{name: c[name] for name in _COLLECTION if name in c})
             for c in document.get("collections", ())
@@ -150,21 +188,95 @@ class SnapshotStatus:
         return cls(id=str(key["id"] if isinstance(key, Mapping) else key), **known)
 
 
+class History(list[SnapshotStatus]):
+    """Statuses in their order, as a list; shown as a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(text_of, self)) or "nothing was asked for"
+
+    def _repr_html_(self) -> str:
+        headings = (
+            "id",
+            "kind",
+            "state",
+            "asked",
+            "started",
+            "ended",
+            "took",
+            "rows",
+            "collections",
+            "error",
+        )
+        rows = [
+            (
+                *(s.id, s.kind or s.command or "", s.state, moment(s.asked_at), moment(s.started_at)),
+                *(moment(s.ended_at), duration(s.took_seconds), f"{s.rows:,}"),
+                *(", ".join(c.name for c in s.collections), s.error or ""),
+            )
+            for s in self
+        ]
+        return html_table(f"{len(self)} requests and commands", headings, rows)
+
+
+def text_of(status: SnapshotStatus, *, brief: bool = False) -> str:
+    """A status in one line: what it is, its state, when it ran, and of each collection how far it is; ``brief``:
+    without collections."""
+    parts = [f"{status.id} {status.state}", *_what(status)]
+    if status.started_at is not None:
+        parts.append(f"started {moment(status.started_at)}")
+        parts.append(f"took {duration(status.took_seconds)}{'' if status.ended else ' so far'}")
+    if brief:
+        return " · ".join(parts)
+    for c in status.collections:
+        of = f" of about {c.estimated:,}" if c.estimated and c.state != COMPLETED else ""
+        parts.append(f"{c.name} {c.state}: {c.rows:,} rows{of}")
+    return " · ".join([*parts, *([status.error] if status.error else [])])
+
+
+def _what(status: SnapshotStatus) -> list[str]:
+    kind = status.kind or status.command
+    parts = narrowed(
+        filters=any(c.filter for c in status.collections),
+        keys=any(c.keys for c in status.collections),
+        ranges=any(c.range for c in status.collections),
+    )
+    return [", ".join([kind, *parts])] if kind else []
+
+
+_HEADINGS = (
+    "collection",
+    "state",
+    "rows",
+    "changed",
+    "unchanged",
+    "dropped",
+    "deleted",
+    "estimated",
+    "error",
+)
+
+
+def _cells(c: CollectionStatus) -> tuple[object, ...]:
+    counts = (c.rows, c.changed, c.unchanged, c.dropped, c.deleted)
+    estimated = "" if c.estimated is None else f"{c.estimated:,}"
+    return (c.name, c.state, *(f"{count:,}" for count in counts), estimated, c.error or "")
+
+
 def key_of(signal_id: str, engine: str) -> dict[str, str]:
     """The ``_id`` of the document in which an engine reports on a signal."""
     return {"id": signal_id, "engine": engine}
 
 
-def current(documents: Iterable[Mapping[str, Any]]) -> list[SnapshotStatus]:
+def current(documents: Iterable[Mapping[str, Any]]) -> History:
     """The statuses in these documents, in their order; without those of earlier versions that their engine has written
     anew since."""
     found = list(documents)
     anew = {(d["_id"]["id"], d["_id"]["engine"]) for d in found if isinstance(d["_id"], Mapping)}
-    return [
+    return History(
         SnapshotStatus.from_document(d)
         for d in found
         if isinstance(d["_id"], Mapping) or (d["_id"], d.get("engine", "")) not in anew
-    ]
+    )
 
 
 def foremost(statuses: Iterable[SnapshotStatus]) -> SnapshotStatus | None:
@@ -181,6 +293,8 @@ def foremost(statuses: Iterable[SnapshotStatus]) -> SnapshotStatus | None:
 
 _WRITTEN = (
     *("state", "origin", "collections", "reason", "next_step", "engine"),
-    *("command", "requests", "requests_met", "unknown", "answer"),
+    *("command", "requests", "requests_met", "unknown", "answer", "kind"),
 )
+TIMES = ("asked_at", "accepted_at", "started_at", "ended_at")
+"""Of a request, as its document has them."""
 _COLLECTION = tuple(field.name for field in fields(CollectionStatus))

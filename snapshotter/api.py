@@ -6,9 +6,11 @@
         request = engine.execute_snapshot("shop.orders")
         engine.wait(request)
         engine.catch_up()
+        engine.table("shop.orders").rows().show()
 
-It runs on a thread of this process, and in this process's Spark session if there is one to give it. What ends it is
-raised by whatever waits for it, never lost on its thread.
+What is asked for has the same names and parameters as in the client of an engine that runs elsewhere
+(`snapshotter.SnapshotClient`). It runs on a thread of this process, and in this process's Spark session if there is one
+to give it. What ends it is raised by whatever waits for it, never lost on its thread.
 """
 
 from __future__ import annotations
@@ -16,29 +18,36 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, overload
 
 from bson import ObjectId
 from pyspark.sql import DataFrame, SparkSession
 
-from signals.actions import PauseStream, Restart, ResumeStream, Write
+from signals.actions import Log, PauseStream, Restart, ResumeStream, StopSnapshot, Write
+from signals.errors import unnamed
 from signals.notifications.notification import Notification
+from signals.outcomes import REJECTED, SnapshotStatus
+from signals.parsing.snapshot_actions import Filter, IdRangeOfValues, execute_action
 from snapshotter.configuration.settings import Settings
 from snapshotter.core.values.commands import Pause, Resume, Stop
-from snapshotter.core.values.progress import RequestProgress
+from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.engine import assembly
 from snapshotter.errors import DefiniteError
-from snapshotter.intake.snapshot_actions import IdRangeOfValues, execute_action
+from snapshotter.reading.catalogue import RequestRefused
 from snapshotter.reporting.answers import DryRun
+from snapshotter.reporting.progress_view import line
+from snapshotter.reporting.status import EngineState, Status
+from snapshotter.reporting.status_collection import status_of
 from snapshotter.reporting.views import View
 from snapshotter.reporting.window_log import LandedWindow
+from snapshotter.table import Table
 from snapshotter.verification.verify import VerifyResult, verify_collection
-from streaming.delta.further_values import live
-from streaming.delta.table_paths import state_path, under
 from streaming.mongo.deployment import majority_time
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, listed
 from streaming.positions import ORIGIN, ClusterTime
 
 T = TypeVar("T")
@@ -98,6 +107,10 @@ class Snapshotter:
         if self._error is not None:
             raise self._error
 
+    def close(self) -> None:
+        """The same as `stop`, by the name that ends a client too."""
+        self.stop()
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -106,11 +119,17 @@ class Snapshotter:
     ) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        return f"<Snapshotter {line(self.status())}>"
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
     def execute_snapshot(
         self,
         *collections: str,
-        filters: Mapping[str, str] | None = None,
-        keys: Iterable[object] | None = None,
+        filters: Mapping[str, Filter] | None = None,
+        keys: object = None,
         id_range: IdRangeOfValues | None = None,
         reconcile: bool = False,
         write: str = Write.CHANGED,
@@ -120,63 +139,97 @@ class Snapshotter:
     ) -> str:
         """Read collections (names or regular expressions) again while changes flow; returns the request's id.
 
-        ``filters``: for a collection, a query document as Extended JSON text. ``keys`` or ``id_range`` (lowest and
-        highest, both included; None for no end): only these ids of the one collection that is named. ``reconcile``:
-        rows that are missing at source are deleted. ``write``: "changed" writes what differs from the table's rows,
-        "all" whatever is read. A higher ``priority`` comes first. ``blocking``: nothing else is
-        read meanwhile, and the stream waits. ``request_id`` is made up if None; one that is known is not carried out
-        again. Raises SignalError, which says why.
+        ``filters``: a query document for each collection, or its Extended JSON text. ``keys`` (a list and the like, or
+        one id) or ``id_range`` (lowest and highest, both included; None for no end): only these ids of the one
+        collection that is named. ``reconcile``: rows that are missing at source are deleted. ``write``: "changed"
+        writes what differs from the table's rows, "all" whatever is read. A higher ``priority`` comes first.
+        ``blocking``: nothing else is read meanwhile, and the stream waits. ``request_id`` is made up if None; one that
+        is known is not carried out again. Raises SignalError, which says why.
         """
         signal_id = request_id or str(ObjectId())
-        self.engine.execute_snapshot(
-            execute_action(
-                signal_id,
-                collections,
-                filters=filters,
-                keys=keys,
-                id_range=id_range,
-                reconcile=reconcile,
-                write=write,
-                priority=priority,
-                blocking=blocking,
+        with unnamed(None if request_id else signal_id):
+            self.engine.execute_snapshot(
+                execute_action(
+                    signal_id,
+                    collections,
+                    filters=filters,
+                    keys=keys,
+                    id_range=id_range,
+                    reconcile=reconcile,
+                    write=write,
+                    priority=priority,
+                    blocking=blocking,
+                )
             )
-        )
         return signal_id
 
     def dry_run(
         self,
         *collections: str,
-        filters: Mapping[str, str] | None = None,
-        keys: Iterable[object] | None = None,
+        filters: Mapping[str, Filter] | None = None,
+        keys: object = None,
         id_range: IdRangeOfValues | None = None,
         reconcile: bool = False,
     ) -> DryRun:
         """What `execute_snapshot` would read with the same ``filters``, ``keys``, ``id_range`` and ``reconcile``: ids,
         documents, bytes, seconds. It reads nothing. Raises SignalError where that would be refused."""
-        return self.engine.dry_run(
-            execute_action(
-                str(ObjectId()),
-                collections,
-                filters=filters,
-                keys=keys,
-                id_range=id_range,
-                reconcile=reconcile,
-                dry_run=True,
+        signal_id = str(ObjectId())
+        with unnamed(signal_id):
+            return self.engine.dry_run(
+                execute_action(
+                    signal_id,
+                    collections,
+                    filters=filters,
+                    keys=keys,
+                    id_range=id_range,
+                    reconcile=reconcile,
+                    dry_run=True,
+                )
             )
-        )
 
-    def pause(self, *requests: str, signal_id: str | None = None) -> None:
-        """Open no more windows for these requests (none named: all that have not ended). Windows in flight land."""
-        self.engine.command(Pause(signal_id or str(ObjectId()), frozenset(requests) or None))
+    def pause_snapshot(self, *requests: str, signal_id: str | None = None) -> str:
+        """Open no more windows for these requests (none named: all that have not ended). Windows in flight land.
+        Returns the signal's id, as all of these do. Raises RequestRefused for a request that there is not."""
+        self._must_exist(requests)
+        command = Pause(signal_id or str(ObjectId()), frozenset(requests) or None)
+        self.engine.command(command)
+        return command.id
 
-    def resume(self, *requests: str, signal_id: str | None = None) -> None:
+    def resume_snapshot(self, *requests: str, signal_id: str | None = None) -> str:
         """Go on with these requests (none named: all that are paused). One that is named also goes on where it
         failed."""
-        self.engine.command(Resume(signal_id or str(ObjectId()), frozenset(requests) or None))
+        self._must_exist(requests)
+        command = Resume(signal_id or str(ObjectId()), frozenset(requests) or None)
+        self.engine.command(command)
+        return command.id
 
-    def stop_snapshot(self, *requests: str, signal_id: str | None = None) -> None:
-        """End these requests (none named: all), at once. What has landed stays."""
-        self.engine.command(Stop(signal_id or str(ObjectId()), frozenset(requests) or None))
+    pause, resume = pause_snapshot, resume_snapshot
+    """Their older names."""
+
+    def stop_snapshot(
+        self, *requests: str, collections: Iterable[str] = (), signal_id: str | None = None
+    ) -> str:
+        """End these requests (none named: all), or only some ``collections`` of theirs, at once. What has landed
+        stays."""
+        self._must_exist(requests)
+        name = signal_id or str(ObjectId())
+        if names := (collections,) if isinstance(collections, str) else tuple(collections):
+            self.engine.act(StopSnapshot(name, names, requests=requests))
+        else:
+            self.engine.command(Stop(name, frozenset(requests) or None))
+        return name
+
+    def log(self, message: str, signal_id: str | None = None) -> str:
+        """Write a message to the engine's log; ``{}`` in it stands for the position in the stream."""
+        action = Log(signal_id or str(ObjectId()), message)
+        self.engine.act(action)
+        return action.id
+
+    def _must_exist(self, requests: Iterable[str]) -> None:
+        known = [request.id for request in self.engine.ledger.standing().requests]
+        if missing := [request for request in requests if request not in known]:
+            there = f"there are {listed(known[::-1])}" if known else "there is none"
+            raise RequestRefused(f"there is no request {', '.join(missing)}; {there}; nothing was changed")
 
     def pause_stream(self, signal_id: str | None = None) -> None:
         """Land nothing more, also in the next process, until `resume_stream`. Signals are still taken."""
@@ -200,14 +253,48 @@ class Snapshotter:
         which they did; with ``request_id`` only its own."""
         return self.engine.windows.listed(request_id)
 
+    @overload
+    def status(self, request_id: str) -> SnapshotStatus | None: ...
+
+    @overload
+    def status(self, request_id: None = None) -> Status: ...
+
+    def status(self, request_id: str | None = None) -> SnapshotStatus | Status | None:
+        """How far a request is, as a client sees it; None for one that the engine does not know. Without a
+        ``request_id``: what the engine says of itself, as of at most a second ago."""
+        if request_id is None:
+            newest = self.engine.status.newest
+            return newest or Status(name=self.settings.name, state=EngineState.STARTING)
+        run = self.engine.run_state
+        progress = run.progress if run is not None else Progress()
+        found = next((r for r in self.engine.ledger.standing().requests if r.id == request_id), None)
+        if found is None:
+            why = dict(self.engine.signal_outcomes.refused).get(request_id)
+            rejected = SnapshotStatus(request_id, REJECTED, reason=why, engine=self.settings.name)
+            return None if why is None else rejected
+        told = status_of(found, self.settings.name, rests=progress.resting(found))
+        seen = self.engine.status.times.look(found)
+        return replace(
+            told,
+            updated_at=datetime.now(UTC),
+            asked_at=seen.asked,
+            accepted_at=seen.accepted,
+            started_at=seen.started,
+            ended_at=seen.ended,
+        )
+
+    def table(self, collection: str) -> Table:
+        """The table of ``database.collection``, which the engine's own session reads."""
+        return Table.of(collection, self.settings.warehouse(), lambda: self.spark)
+
     def table_path(self, collection: str) -> str:
         """Where the Delta table of ``database.collection`` lies."""
-        return under(self.settings.warehouse(), state_path(Namespace.parse(collection)))
+        return self.table(collection).path
 
     def live_rows(self, collection: str) -> DataFrame:
         """The rows of the documents that ``database.collection`` has: with soft deletes its table holds others as well,
         where ``_deleted`` is true."""
-        return live(self.spark.read.format("delta").load(self.table_path(collection)))
+        return self.table(collection).rows()
 
     def verify(self, collection: str) -> VerifyResult:
         """Compare every document of ``database.collection`` with its row, while the engine runs. Documents may change

@@ -2,38 +2,40 @@
 
     from signals import SnapshotClient
 
-    client = SnapshotClient("mongodb://…", "shop.signals")
-    request = client.execute("shop.orders", filters={"shop.orders": {"status": "open"}})
-    print(client.wait(request).rows)
+    with SnapshotClient("mongodb://…", "shop.signals") as client:
+        request = client.execute_snapshot("shop.orders", filters={"shop.orders": {"status": "open"}})
+        print(client.wait(request).rows)
 
 It needs MongoDB and nothing else: no Spark, and no access to the engine. Signals go into the signal collection (or into
 a Kafka topic), and the engine writes what becomes of them into the status collection beside it. Every signal is checked
-here first, by the engine's own parser, so that a mistake is an error at once.
+here first, by the engine's own parser, so that a mistake is an error at once; so is a signal collection that there is
+not, for what is sent there would be waited for in vain.
+
+What is asked for has the same names and parameters as in an engine inside a program (`snapshotter.Snapshotter`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from difflib import get_close_matches
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
 
 from bson import MaxKey, ObjectId
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.collection import Collection
+from pymongo.errors import OperationFailure
 
 from signals.actions import (
     Action,
-    Condition,
-    ExecuteSnapshot,
-    IdRange,
     Log,
     PauseSnapshot,
     PauseStream,
     Restart,
     ResumeSnapshot,
     ResumeStream,
-    SnapshotType,
     StopSnapshot,
     Write,
     fields_of,
@@ -41,11 +43,10 @@ from signals.actions import (
 from signals.channels.source_channel import SourceChannel
 from signals.client.kafka_sender import KafkaSender
 from signals.client.progress_bar import showing
-from signals.errors import MalformedSignal, shown
-from signals.outcomes import STATUS_SUFFIX, SnapshotStatus, current, foremost
-from signals.parsing.extended_json import NotExtendedJson, canonical
-from signals.parsing.payload_fields import write_of
+from signals.errors import SignalError, listed, unnamed
+from signals.outcomes import ENDED, STATUS_SUFFIX, History, SnapshotFailed, SnapshotStatus, current, foremost
 from signals.parsing.signal import parse_signal
+from signals.parsing.snapshot_actions import Filter, IdRangeOfValues, execute_action, given_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,12 +56,21 @@ _OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(document_class=dict, tz_aw
 COLUMNS = (
     *("id", "state", "origin", "engine", "collection", "collection_state", "rows", "dropped", "deleted"),
     *("chunks", "estimated", "error", "next_step", "updated_at"),
+    *("kind", "asked", "accepted", "started", "ended", "took"),
 )
 """Of ``history_frame``."""
 
 
 class NoStatusCollection(RuntimeError):
     """This client knows no status collection to read the outcome from."""
+
+
+class WrongSignalCollection(ValueError):
+    """There is no such collection, so nobody reads signals from it."""
+
+
+class UnknownRequest(SignalError):
+    """A command about a request that there is not; the message has those that there are."""
 
 
 class Sender(Protocol):
@@ -85,6 +95,11 @@ class SnapshotClient:
             name + STATUS_SUFFIX, codec_options=_OPTIONS
         )
         self._sender: Sender = sender or source
+        self._own = mongo if isinstance(client, str) else None
+        self._where = (
+            f"signals by {signal_collection}" if sender is None else f"status beside {signal_collection}"
+        )
+        self._is_there = False
 
     @classmethod
     def over_kafka(
@@ -109,17 +124,98 @@ class SnapshotClient:
                 "the outcome is read with a client and a signal_collection: give both, or neither"
             )
         made = cls.__new__(cls)
-        made._sender, made._statuses = sender, None
+        made._sender, made._statuses, made._own = sender, None, None
+        made._where, made._is_there = f"signals by the Kafka topic {topic}", True
         return made
 
+    def close(self) -> None:
+        """Let go of the connection, if this client has made it; requests go on."""
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<SnapshotClient, {self._where}>"
+
     # Signals
+
+    def execute_snapshot(
+        self,
+        *collections: str,
+        filters: Mapping[str, Filter] | None = None,
+        keys: object = None,
+        id_range: IdRangeOfValues | None = None,
+        reconcile: bool = False,
+        write: str = Write.CHANGED,
+        priority: int = 0,
+        blocking: bool = False,
+        request_id: str | None = None,
+    ) -> str:
+        """Read ``collections`` again (names, or regular expressions for whole names); returns the request's id.
+
+        ``filters``: a query document for each collection, or its Extended JSON text. ``keys``: single ids, in a list or
+        the like; what is no such thing is one id. ``id_range``: the first and the last id, both included, None for no
+        end on that side. ``reconcile`` deletes rows in what is read that are missing at source. ``write``: "changed"
+        writes what differs from the table's rows, and "all" whatever is read. Requests of a higher ``priority`` come
+        first; it may be negative. ``blocking``: nothing else is read meanwhile, and the stream waits. ``request_id`` is
+        made up if None. Raises SignalError for what no signal can say, DuplicateSignal for an id that is in use,
+        WrongSignalCollection.
+        """
+        how = {"reconcile": reconcile, "write": write, "priority": priority, "blocking": blocking}
+        return self._execute(request_id, collections, filters=filters, keys=keys, id_range=id_range, **how)
+
+    def dry_run(
+        self,
+        *collections: str,
+        filters: Mapping[str, Filter] | None = None,
+        keys: object = None,
+        id_range: IdRangeOfValues | None = None,
+        reconcile: bool = False,
+        timeout_seconds: float = 3_600,
+    ) -> Mapping[str, Any]:
+        """What `execute_snapshot` would read with the same ``filters``, ``keys``, ``id_range`` and ``reconcile``: ids,
+        documents, bytes, seconds. It reads nothing, and waits for the answer, ``timeout_seconds`` at most."""
+        what = {"filters": filters, "keys": keys, "id_range": id_range, "reconcile": reconcile}
+        asked = self._execute(None, collections, **what, dry_run=True)
+        try:
+            return self.wait(asked, timeout_seconds, progress=False).answer or {}
+        except (SnapshotFailed, TimeoutError) as error:  # nobody has seen its id
+            error.args = (str(error).replace(f"request {asked!r}", "the dry run"),)
+            raise
+
+    def stop_snapshot(
+        self, *requests: str, collections: Iterable[str] = (), signal_id: str | None = None
+    ) -> str:
+        """End these requests (none named: all), or only some ``collections`` of theirs, at once. What has landed stays.
+        Returns the signal's id (``signal_id``, or one that is made up), as all of these do. Raises UnknownRequest."""
+        self._must_exist(requests)
+        return self.stop(*_ids(collections), requests=requests, id=signal_id)
+
+    def pause_snapshot(self, *requests: str, signal_id: str | None = None) -> str:
+        """Read no further for these requests (none named: for all) until told to resume, also over a restart. Raises
+        UnknownRequest."""
+        self._must_exist(requests)
+        return self.pause(requests, signal_id)
+
+    def resume_snapshot(self, *requests: str, signal_id: str | None = None) -> str:
+        """Go on with these requests (none named: with all that are paused). One that is named also goes on where it
+        failed. Raises UnknownRequest."""
+        self._must_exist(requests)
+        return self.resume(requests, signal_id)
 
     def execute(
         self,
         *collections: str,
-        filters: Mapping[str, Mapping[str, Any] | str] | None = None,
-        keys: Iterable[Any] = (),
-        id_range: tuple[Any, Any] | None = None,
+        filters: Mapping[str, Filter] | None = None,
+        keys: object = (),
+        id_range: IdRangeOfValues | None = None,
         reconcile: bool = False,
         write: str = Write.CHANGED,
         priority: int = 0,
@@ -127,73 +223,117 @@ class SnapshotClient:
         dry_run: bool = False,
         id: str | None = None,
     ) -> str:
-        """Read ``collections`` again (names, or regular expressions for whole names); returns the request's id.
-
-        ``filters``: a query document for each collection, or its Extended JSON text. ``keys``: single ids.
-        ``id_range``: the first and the last id, both included, None for no end on that side. ``reconcile`` deletes rows
-        in what is read that are missing at source. ``write``: "changed" writes what differs from the table's rows, and
-        "all" whatever is read. Requests of a higher ``priority`` come first; it may be negative.
-        ``blocking``: nothing else is read meanwhile, and the stream waits. ``dry_run``: nothing is read, and the
-        ``answer`` of the status says what would be. Raises SignalError for what no signal can say, DuplicateSignal for
-        an ``id`` that is in use.
-        """
-        low, high = id_range or (None, None)
-        ends = (None if low is None else _text(low), None if high is None else _text(high))
-        return self._send(
-            ExecuteSnapshot(
-                id or str(ObjectId()),
-                collections,
-                additional_conditions=tuple(
-                    Condition(name, query if isinstance(query, str) else _text(query))
-                    for name, query in (filters or {}).items()
-                ),
-                type=SnapshotType.BLOCKING if blocking else SnapshotType.INCREMENTAL,
-                keys=tuple(map(_text, keys)),
-                range=None if id_range is None else IdRange(*ends),
-                reconcile=reconcile,
-                write=write_of("execute", {"write": write}),
-                priority=priority,
-                dry_run=dry_run,
-            )
-        )
+        """The older name of `execute_snapshot`, with its ``collections``, ``filters``, ``keys`` (an empty list means
+        every id here), ``id_range``, ``reconcile``, ``write``, ``priority`` and ``blocking``. ``dry_run``: nothing is
+        read, and the ``answer`` of the status says what would be. ``id``: the request's."""
+        what = {"filters": filters, "keys": given_keys(keys) or None, "id_range": id_range}
+        how = {"reconcile": reconcile, "write": write, "priority": priority, "blocking": blocking}
+        return self._execute(id, collections, **what, **how, dry_run=dry_run)
 
     def stop(self, *collections: str, requests: Iterable[str] = (), id: str | None = None) -> str:
-        """End these requests at once, or only some collections of theirs; none named: all. What has landed stays."""
-        return self._send(StopSnapshot(id or str(ObjectId()), collections, requests=_ids(requests)))
+        """The older name of `stop_snapshot`: of these ``collections``, or of all."""
+        return self._send(
+            StopSnapshot(id or _made_up(), collections, requests=_ids(requests)), given=id is not None
+        )
 
     def pause(self, requests: Iterable[str] = (), id: str | None = None) -> str:
-        """Read no further for these requests (none named: for all) until told to resume, also over a restart."""
-        return self._send(PauseSnapshot(id or str(ObjectId()), _ids(requests)))
+        """The older name of `pause_snapshot`."""
+        return self._send(PauseSnapshot(id or _made_up(), _ids(requests)), given=id is not None)
 
     def resume(self, requests: Iterable[str] = (), id: str | None = None) -> str:
-        """Go on with these requests (none named: with all that are paused). One that is named also goes on where it
-        failed."""
-        return self._send(ResumeSnapshot(id or str(ObjectId()), _ids(requests)))
+        """The older name of `resume_snapshot`."""
+        return self._send(ResumeSnapshot(id or _made_up(), _ids(requests)), given=id is not None)
 
-    def pause_stream(self, id: str | None = None) -> str:
-        """Land nothing more, also after a restart, until `resume_stream`. The engine still takes signals."""
-        return self._send(PauseStream(id or str(ObjectId())))
+    def pause_stream(self, signal_id: str | None = None, *, id: str | None = None) -> str:
+        """Land nothing more, also after a restart, until `resume_stream`. The engine still takes signals. ``id`` is the
+        older name of ``signal_id``; so it is below."""
+        given = signal_id or id
+        return self._send(PauseStream(given or _made_up()), given=given is not None)
 
-    def resume_stream(self, id: str | None = None) -> str:
+    def resume_stream(self, signal_id: str | None = None, *, id: str | None = None) -> str:
         """Go on where `pause_stream` stopped."""
-        return self._send(ResumeStream(id or str(ObjectId())))
+        given = signal_id or id
+        return self._send(ResumeStream(given or _made_up()), given=given is not None)
 
-    def restart(self, id: str | None = None) -> str:
+    def restart(self, signal_id: str | None = None, *, id: str | None = None) -> str:
         """End the engine's run and begin another one, in its process."""
-        return self._send(Restart(id or str(ObjectId())))
+        given = signal_id or id
+        return self._send(Restart(given or _made_up()), given=given is not None)
 
-    def log(self, message: str, id: str | None = None) -> str:
-        """Write a message to the engine's log; ``{}`` in it stands for the position in the stream."""
-        return self._send(Log(id or str(ObjectId()), message))
+    def log(self, message: str, signal_id: str | None = None, *, id: str | None = None) -> str:
+        """Write a message to the engine's log; ``{}`` in it stands for the position in the stream. ``signal_id`` (once
+        ``id``) is made up if None."""
+        given = signal_id or id
+        return self._send(Log(given or _made_up(), message), given=given is not None)
 
-    def _send(self, action: Action) -> str:
-        return self._sender.send(parse_signal(*fields_of(action)))
+    def _execute(self, given: str | None, collections: tuple[str, ...], **parts: Any) -> str:
+        signal_id = given or _made_up()
+        with unnamed(None if given else signal_id):
+            action = execute_action(signal_id, collections, **parts)
+        return self._send(action, given=given is not None)
+
+    def _send(self, action: Action, *, given: bool) -> str:
+        with unnamed(None if given else action.id):
+            checked = parse_signal(*fields_of(action))
+            if isinstance(self._sender, SourceChannel):
+                self._check_place()
+            return self._sender.send(checked)
+
+    def _check_place(self) -> None:
+        """Raises WrongSignalCollection where there is no such collection, and something in its database shows that
+        another one was meant. (With no sign of that it is made by the first signal: its engine may have read none yet.)
+        """
+        if self._is_there or self._statuses is None:
+            return
+        statuses = self._statuses
+        name = statuses.name.removesuffix(STATUS_SUFFIX)
+        try:
+            names = statuses.database.list_collection_names(authorizedCollections=True)
+        except OperationFailure:
+            names = [name]  # who may not look cannot tell
+        self._is_there = name in names or statuses.name in names
+        others = [n.removesuffix(STATUS_SUFFIX) for n in names if n.endswith(STATUS_SUFFIX)]
+        meant = [n for n in others if n in names] or get_close_matches(name, names, 1)
+        if not self._is_there and meant:
+            database = statuses.database.name
+            raise WrongSignalCollection(
+                f"there is no signal collection {database}.{name}; did you mean {database}.{meant[0]}? It is what "
+                f"the engine's signal.data.collection names; one that is new has to be created first"
+            )
+
+    def _must_exist(self, requests: Iterable[str]) -> None:
+        """Raises UnknownRequest for an id that neither the engine has told of nor a signal has, where the engine tells
+        of anything."""
+        if self._statuses is None or not requests:
+            return
+        statuses = self._known()
+        told = [
+            status.id for status in current(statuses.find().sort([("updated_at", -1)])) if not status.command
+        ]
+        signals = statuses.database[statuses.name.removesuffix(STATUS_SUFFIX)]
+        missing = [r for r in requests if r not in told and signals.find_one({"_id": r}, {"_id": 1}) is None]
+        if missing and told:
+            raise UnknownRequest(f"there is no request {', '.join(missing)}; there are {listed(told)}")
 
     # What becomes of them
 
-    def status(self, request_id: str, engine: str | None = None) -> SnapshotStatus | None:
+    @overload
+    def status(self, request_id: str, engine: str | None = None) -> SnapshotStatus | None: ...
+
+    @overload
+    def status(self, request_id: None = None, engine: str | None = None) -> History: ...
+
+    def status(
+        self, request_id: str | None = None, engine: str | None = None
+    ) -> SnapshotStatus | History | None:
         """How far a request is; None where the engine has said nothing about it yet. Where several engines share the
-        signal collection, what ``engine`` says, or else the one that is still at it, or has not rejected it."""
+        signal collection, what ``engine`` says, or else the one that is still at it, or has not rejected it. Without a
+        ``request_id``: all requests that have not ended."""
+        if request_id is None:
+            going_on = (
+                self._known().find({"state": {"$nin": sorted(ENDED)}}).sort([("updated_at", 1), ("_id", 1)])
+            )
+            return History(s for s in current(going_on) if engine in (None, s.engine))
         of_all = {"$gte": {"id": request_id}, "$lte": {"id": request_id, "engine": MaxKey()}}
         found = self._known().find({"$or": [{"_id": request_id}, {"_id": of_all}]})
         return foremost(s for s in current(found) if engine in (None, s.engine))
@@ -225,8 +365,9 @@ class SnapshotClient:
         status.raise_if_bad()
         return status
 
-    def history(self) -> list[SnapshotStatus]:
-        """All requests that the engine has written about, the one that changed last at the end."""
+    def history(self) -> History:
+        """All requests and commands that the engine has written about, the one that changed last at the end: of each
+        what it was, when it was asked for, accepted, started and ended, and how long it took."""
         return current(self._known().find().sort([("updated_at", 1), ("_id", 1)]))
 
     def history_frame(self) -> pd.DataFrame:
@@ -242,6 +383,7 @@ class SnapshotClient:
                 "signals go through Kafka, and nothing comes back that way: make the client with client= and "
                 "signal_collection= as well, and the outcome is read from the status collection"
             )
+        self._check_place()
         return self._statuses
 
 
@@ -249,11 +391,8 @@ def _ids(requests: Iterable[str]) -> tuple[str, ...]:
     return (requests,) if isinstance(requests, str) else tuple(requests)
 
 
-def _text(value: object) -> str:
-    try:
-        return canonical(value)
-    except NotExtendedJson as error:
-        raise MalformedSignal(f"{shown(value)} is nothing that MongoDB stores: {error}") from error
+def _made_up() -> str:
+    return str(ObjectId())
 
 
 def _late(request_id: str, status: SnapshotStatus | None, seconds: float) -> str:
@@ -274,6 +413,12 @@ def _rows(status: SnapshotStatus) -> list[dict[str, Any]]:
         "error": status.error,
         "next_step": status.next_step,
         "updated_at": status.updated_at,
+        "kind": status.kind,
+        "asked": status.asked_at,
+        "accepted": status.accepted_at,
+        "started": status.started_at,
+        "ended": status.ended_at,
+        "took": status.took_seconds,
     }
     return [
         {

@@ -64,7 +64,6 @@ class Reporting(TyperGroup):
 app = typer.Typer(
     cls=Reporting,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Keeps Delta tables equal to MongoDB collections, and reads any part again on a signal.",
     epilog="Exit codes: 0 done, 1 different (verify) or warnings (doctor), 2 configuration or usage, "

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, open_state, say, set_up_logging
-from snapshotter.cli.signal_commands import check_names
+from snapshotter.cli.completion import collection_names
+from snapshotter.cli.names import check_names
 from snapshotter.errors import DefiniteError
 
 if TYPE_CHECKING:
@@ -33,7 +34,12 @@ _ERROR_SHOWN = 160
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of dead letters, or how they begin; none is all.")]
 Collections = Annotated[
     list[str] | None,
-    typer.Option("--collection", help="Only of this collection; may be given again.", metavar="DB.COLL"),
+    typer.Option(
+        "--collection",
+        help="Only of this collection; may be given again.",
+        metavar="DB.COLL",
+        autocompletion=collection_names,
+    ),
 ]
 
 
@@ -127,7 +133,7 @@ def replay(
         for request in requests:
             typer.echo(request)
     if wait:
-        from snapshotter.cli.signal_commands import wait_for
+        from snapshotter.cli.waiting import wait_for
 
         for request in requests:
             wait_for(open_state(settings), request, timeout)

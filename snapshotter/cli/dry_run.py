@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-from snapshotter.cli.common import read_status, say
+from snapshotter.cli.common import say
+from snapshotter.cli.waiting import Awaited, looks
 from snapshotter.errors import DefiniteError
-from snapshotter.reporting.status import EngineState
+from snapshotter.reporting.status import RequestState
 
 if TYPE_CHECKING:
     from snapshotter.reporting.answers import CollectionEstimate, DryRun
     from snapshotter.state.storage import Storage
 
-POLL_SECONDS = 0.5
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-def await_answer(state: Storage, signal_id: str, timeout: float | None) -> DryRun:
-    """Wait until the engine has answered. ``timeout`` in seconds; None waits for ever. Raises DefiniteError where it
-    refused or failed, or time is up."""
+def await_answer(state: Storage, signal_id: str, timeout: float | None, name: str) -> DryRun:
+    """Wait until the engine has answered; ``name`` is what to call the dry run. ``timeout`` in seconds; None waits for
+    ever. Raises DefiniteError where it was rejected or failed, or time is up."""
     from snapshotter.reporting.answers import read_answer
 
-    deadline = None if timeout is None else time.monotonic() + timeout
-    shown: EngineState | str | None = None
-    while True:
+    for status in looks(state, say, Awaited(name, "has no answer", "the dry run"), timeout):
         answer = read_answer(state, signal_id)
         if answer is not None:
             if answer.error is not None:
-                raise DefiniteError(f"dry run {signal_id} failed: {answer.error}")
+                raise DefiniteError(f"{name} failed: {answer.error}")
             return answer
-        status = read_status(state)
-        requests = status.requests if status is not None else ()
-        refused = next((r for r in requests if r.id == signal_id and r.error is not None), None)
-        if refused is not None:
-            raise DefiniteError(f"dry run {signal_id} is refused: {refused.error}", refused.next_step)
-        state_now = status.state if status is not None else "absent"
-        if state_now != EngineState.RUNNING and state_now != shown:
-            say(f"the engine is {state_now}; the dry run waits until it runs (snapshotter run)")
-        shown = state_now
-        if deadline is not None and time.monotonic() > deadline:
-            raise DefiniteError(
-                f"dry run {signal_id} has no answer after {timeout:g} s (the engine is {state_now})"
-            )
-        time.sleep(POLL_SECONDS)
+        told = status.request(signal_id) if status is not None else None
+        if told is not None and told.state is RequestState.REJECTED:
+            raise DefiniteError(f"{name} was rejected: {told.error}", told.next_step)
+    raise AssertionError("it ends in one of these ways")
 
 
 def forget_answer(state: Storage, signal_id: str) -> None:

@@ -1,6 +1,8 @@
 """``snapshotter execute-snapshot``: ask a running engine to read collections again, and watch it do so;
 ``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``: commands about such requests; and ``log``.
 
+An id that was made up here, for whoever gave none, is printed where scripts read it, and is in no message.
+
 The signal goes into the signal collection where there is one that the engine reads, and otherwise (also
 before an engine's very first start) into the inbox folder beside its state. Either way it waits there if the
 engine is not running.
@@ -8,9 +10,8 @@ engine is not running.
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,31 +19,55 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signals.actions import Action, ExecuteSnapshot, SnapshotType, Write
-from signals.errors import MalformedSignal
+from signals.errors import MalformedSignal, unnamed
 from signals.parsing.signal import parse_signal
 from signals.parsing.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
+from snapshotter.cli.completion import collection_names, request_ids
 from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
-from snapshotter.errors import ConfigurationError, DefiniteError, cause_of
-from snapshotter.reporting.status import EngineState, RequestState, Status
+from snapshotter.cli.names import NOTHING_SENT, check_names, check_requests
+from snapshotter.cli.waiting import (
+    Effect,
+    Timeout,
+    Wait,
+    all_ended,
+    at_once,
+    only,
+    told,
+    wait_for,
+    wait_for_command,
+)
 
 if TYPE_CHECKING:
     from snapshotter.configuration.settings import Settings
     from snapshotter.state.storage import Storage
 
-NOTHING_SENT = ("nothing was sent", "correct the list, or send it with --force")
-POLL_SECONDS = 0.5
-LOOK_MS = 5_000
+__all__ = [
+    "execute_snapshot",
+    "stop_snapshot",
+    "pause_snapshot",
+    "resume_snapshot",
+    "log",
+    "SignalId",
+    "only",
+]
+
 SignalId = Annotated[
     str | None, typer.Option("--id", help="Names the signal; a known id is carried out once.")
 ]
 
 Requests = Annotated[
     list[str] | None,
-    typer.Option("--request", help="Only the request of this id; may be given again.", metavar="ID"),
+    typer.Option(
+        "--request",
+        help="Only the request of this id; may be given again.",
+        metavar="ID",
+        autocompletion=request_ids,
+    ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Send it with names of collections that there are not, too.")
+    bool,
+    typer.Option("--force", help="Send it with names of collections or requests that there are not, too."),
 ]
 
 Minimum = Annotated[str | None, typer.Option("--min", help="Read only ids from this one on.", metavar="JSON")]
@@ -53,7 +78,11 @@ def execute_snapshot(
     ctx: typer.Context,
     config: ConfigFile,
     collections: Annotated[
-        list[str], typer.Argument(help="database.collection, or regular expressions for such names.")
+        list[str],
+        typer.Argument(
+            help="database.collection, or regular expressions for such names.",
+            autocompletion=collection_names,
+        ),
     ],
     query: Annotated[
         str | None,
@@ -91,52 +120,87 @@ def execute_snapshot(
 ) -> None:
     """Read collections again, while changes keep streaming."""
     set_up_logging(ctx)
-    settings = load_settings(config)
+    settings, signal_id = load_settings(config), request_id or uuid.uuid4().hex
     parts = Parts(tuple(keys or ()), minimum, maximum, reconcile, write, priority, dry_run)
-    action = build_action(collections, query, kind, request_id or uuid.uuid4().hex, parts)
+    with unnamed(None if request_id else signal_id):
+        action = build_action(collections, query, kind, signal_id, parts)
     if not force:
-        check_names(settings, action.data_collections, NOTHING_SENT)
+        check_names(settings, action.data_collections, NOTHING_SENT, keys=action.keys)
     state = open_state(settings)
     if dry_run:
-        forget_answer(state, action.id)
-    say(f"signal {action.id} is in {send(settings, state, action)}")
-    if dry_run:
-        answer = await_answer(state, action.id, timeout)
-        typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
+        _ask(settings, state, action, request_id, timeout, as_json=as_json)
         return
+    say(f"{_called('the request', request_id)} is in {send(settings, state, action)}")
+    typer.echo(action.id)
     if wait:
         wait_for(state, action.id, timeout)
-    typer.echo(action.id)
+
+
+def _ask(
+    settings: Settings,
+    state: Storage,
+    action: ExecuteSnapshot,
+    given: str | None,
+    timeout: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Send a dry run, wait for the answer, and print it."""
+    forget_answer(state, action.id)
+    say(f"{_called('the dry run', given)} is in {send(settings, state, action)}")
+    answer = await_answer(state, action.id, timeout, f"dry run {given}" if given else "the dry run")
+    typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
 
 
 def stop_snapshot(
     ctx: typer.Context,
     config: ConfigFile,
     collections: Annotated[
-        list[str] | None, typer.Argument(help="Of these collections only; without any, of all of them.")
+        list[str] | None,
+        typer.Argument(
+            help="Of these collections only; without any, of all of them.", autocompletion=collection_names
+        ),
     ] = None,
     requests: Requests = None,
     signal_id: SignalId = None,
     force: Force = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
 ) -> None:
     """Give up snapshots, at once: running, paused or queued. What has landed stays."""
     data = {"data-collections": collections} if collections else {}
-    checked = () if force else tuple(collections or ())
-    _decide(ctx, config, "stop-snapshot", data | _named(requests), signal_id, checked)
+    command = Command(
+        "stop-snapshot", data | _named(requests), signal_id, at_once if collections else all_ended
+    )
+    _decide(ctx, config, command, force=force, wait=wait, timeout=timeout)
 
 
 def pause_snapshot(
-    ctx: typer.Context, config: ConfigFile, requests: Requests = None, signal_id: SignalId = None
+    ctx: typer.Context,
+    config: ConfigFile,
+    requests: Requests = None,
+    signal_id: SignalId = None,
+    force: Force = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
 ) -> None:
     """Begin no more windows for the snapshots that there are, also after a restart. Changes go on streaming."""
-    _decide(ctx, config, "pause-snapshot", _named(requests), signal_id)
+    command = Command("pause-snapshot", _named(requests), signal_id)
+    _decide(ctx, config, command, force=force, wait=wait, timeout=timeout)
 
 
 def resume_snapshot(
-    ctx: typer.Context, config: ConfigFile, requests: Requests = None, signal_id: SignalId = None
+    ctx: typer.Context,
+    config: ConfigFile,
+    requests: Requests = None,
+    signal_id: SignalId = None,
+    force: Force = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
 ) -> None:
     """Go on with the snapshots that are paused; one that is named also goes on where it failed."""
-    _decide(ctx, config, "resume-snapshot", _named(requests), signal_id)
+    command = Command("resume-snapshot", _named(requests), signal_id)
+    _decide(ctx, config, command, force=force, wait=wait, timeout=timeout)
 
 
 def log(
@@ -144,34 +208,66 @@ def log(
     config: ConfigFile,
     message: Annotated[str, typer.Argument(help="{} in it stands for the engine's position in the stream.")],
     signal_id: SignalId = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
 ) -> None:
     """Write a message to the engine's log: to see that signals reach it, and where it is."""
-    _decide(ctx, config, "log", {"message": message}, signal_id)
+    _decide(ctx, config, Command("log", {"message": message}, signal_id), wait=wait, timeout=timeout)
 
 
 def _named(requests: list[str] | None) -> dict[str, list[str]]:
     return {"requests": requests} if requests else {}
 
 
+def _called(what: str, given: str | None) -> str:
+    """Something that was sent, by its id where whoever sent it chose that: another one says nothing to them."""
+    return f"signal {given}" if given else what
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A signal that is no request: its type, its fields, the id that it was given, and what shows that it is carried
+    out."""
+
+    kind: str
+    data: Mapping[str, object]
+    given: str | None = None
+    effect: Effect = at_once
+
+
 def _decide(
     ctx: typer.Context,
     config: Path,
-    kind: str,
-    data: Mapping[str, object],
-    signal_id: str | None,
-    checked: Sequence[str] = (),
+    command: Command,
+    *,
+    force: bool = False,
+    wait: bool = False,
+    timeout: float | None = None,
 ) -> None:
-    """Send a signal; names of collections among its data that are to be ``checked`` must be of what is captured, or was
-    when a request began."""
+    """Send a command, and with ``wait`` see it carried out. Unless ``force`` says so, collections that it names must be
+    of what is captured, or was when a request began; and requests must be known."""
     set_up_logging(ctx)
-    settings = load_settings(config)
-    action, state = parse_signal(signal_id or uuid.uuid4().hex, kind, data), open_state(settings)
-    if checked:
+    settings, signal_id = load_settings(config), command.given or uuid.uuid4().hex
+    with unnamed(None if command.given else signal_id):
+        action = parse_signal(signal_id, command.kind, command.data)
+    state = open_state(settings)
+    if not force:
+        _check(settings, state, command.data)
+    say(f"{_called(command.kind, command.given)} is in {send(settings, state, action)}")
+    typer.echo(action.id)
+    if wait:
+        name = f"{command.kind} {command.given}" if command.given else command.kind
+        say(told(wait_for_command(state, action.id, name, command.effect, timeout), name))
+
+
+def _check(settings: Settings, state: Storage, data: Mapping[str, Sequence[str] | object]) -> None:
+    collections, requests = data.get("data-collections"), data.get("requests")
+    if isinstance(collections, list):
         status = read_status(state)
         asked = {part.name for request in (status.requests if status else ()) for part in request.collections}
-        check_names(settings, checked, NOTHING_SENT, asked)
-    say(f"signal {action.id} is in {send(settings, state, action)}")
-    typer.echo(action.id)
+        check_names(settings, collections, NOTHING_SENT, asked)
+    if isinstance(requests, list):
+        check_requests(settings, state, requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,42 +320,6 @@ def build_action(
     return action
 
 
-def check_names(
-    settings: Settings, patterns: Sequence[str], wrong: tuple[str, str], also: Collection[str] = ()
-) -> None:
-    """Check the names in ``patterns`` where they are given: the engine would pass over a wrong one, and do the rest.
-    ``also`` are names that are good although nothing of that name is captured now. Raises ConfigurationError, which
-    says what did not happen and what to do (``wrong``); without a connection, or for a user who may not see what is
-    captured, it only warns that nobody looked."""
-    from pymongo.errors import PyMongoError
-
-    from snapshotter.engine.privileges import lacking, needed_to_read
-    from snapshotter.reading.catalogue import RequestRefused, captured_collections, refuse_wrong_names
-    from streaming.mongo.deployment import check_deployment, new_client
-    from streaming.mongo.errors import AccessDeniedError, TransientError
-    from streaming.scope.scope import CaptureScope
-
-    scope = CaptureScope.parse(settings.source_options())
-    wait = min(settings.mongodb.server_selection_timeout_ms, LOOK_MS)
-    with new_client(settings.connection_uri(), serverSelectionTimeoutMS=wait) as client:
-        try:
-            check_deployment(client)
-            user, missing = lacking(client, needed_to_read(scope, stream=False))
-            if missing:
-                why = "; ".join(map(str, missing))
-                say(f"warning: nobody looked whether there are such collections: {user} lacks {why}")
-                return
-            found = captured_collections(client, scope.captures)
-            names = {str(namespace) for namespace in found} - {settings.signal_collection}
-        except (PyMongoError, TransientError, AccessDeniedError) as error:
-            say(f"warning: nobody looked whether there are such collections: {cause_of(error)[:200]}")
-            return
-    try:
-        refuse_wrong_names(patterns, sorted({*names, *also}))
-    except RequestRefused as error:
-        raise ConfigurationError(f"{error}; {wrong[0]}", wrong[1]) from error
-
-
 def send(settings: Settings, state: Storage, action: Action) -> str:
     """Send the signal; returns, in words, where it waits: in the signal collection where the engine reads that, else in
     the inbox of its ``state``."""
@@ -279,38 +339,3 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
 
     InboxChannel(state).send(action)
     return f"the inbox of the engine {settings.name!r}"
-
-
-def wait_for(state: Storage, request_id: str, timeout: float | None) -> None:
-    """Show the request's progress until it has ended. Raises DefiniteError where it failed or time is up."""
-    from snapshotter.reporting.views import open_view
-
-    deadline = None if timeout is None else time.monotonic() + timeout
-    shown: EngineState | str | None = None
-    with open_view() as view:
-        while True:
-            status = read_status(state)
-            request = status.request(request_id) if status else None
-            if status is not None and request is not None:
-                view.update(only(status, request_id))
-                if request.state.ended:
-                    break
-            state_now = status.state if status is not None else "absent"
-            if state_now != EngineState.RUNNING and state_now != shown:
-                view.message(f"the engine is {state_now}; the signal waits until it runs (snapshotter run)")
-            shown = state_now
-            if deadline is not None and time.monotonic() > deadline:
-                raise DefiniteError(
-                    f"request {request_id} has not ended after {timeout:g} s (the engine is {state_now})",
-                    "it goes on by itself: look at it with snapshotter status",
-                )
-            time.sleep(POLL_SECONDS)
-    if request.state is RequestState.STOPPED:
-        raise DefiniteError(f"request {request_id} was stopped", "what has landed stays; ask for it again")
-    if request.state is RequestState.FAILED:
-        raise DefiniteError(f"request {request_id} failed: {request.error or 'the engine gives no reason'}")
-
-
-def only(status: Status, request_id: str) -> Status:
-    """The status with no other request in it."""
-    return status.model_copy(update={"requests": tuple(r for r in status.requests if r.id == request_id)})

@@ -10,30 +10,74 @@ import uuid
 
 import typer
 
-from signals.actions import PauseStream, Restart, ResumeStream, StreamAction
+from signals.actions import TYPE_NAMES, PauseStream, Restart, ResumeStream, StreamAction
 from signals.channels.inbox_channel import InboxChannel
-from snapshotter.cli.common import ConfigFile, load_settings, open_state, say, set_up_logging
+from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.signal_commands import SignalId
+from snapshotter.cli.waiting import Timeout, Wait, told, wait_for_command
+from snapshotter.reporting.status import CommandReport, EngineState, Status
 
 
-def pause_stream(ctx: typer.Context, config: ConfigFile, signal_id: SignalId = None) -> None:
+def pause_stream(
+    ctx: typer.Context,
+    config: ConfigFile,
+    signal_id: SignalId = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+) -> None:
     """Land nothing more until resume-stream, also after a restart. Signals are still taken."""
-    _send(ctx, config, PauseStream(signal_id or uuid.uuid4().hex))
+    _send(ctx, config, PauseStream, signal_id, wait=wait, timeout=timeout)
 
 
-def resume_stream(ctx: typer.Context, config: ConfigFile, signal_id: SignalId = None) -> None:
+def resume_stream(
+    ctx: typer.Context,
+    config: ConfigFile,
+    signal_id: SignalId = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+) -> None:
     """Go on where pause-stream stopped."""
-    _send(ctx, config, ResumeStream(signal_id or uuid.uuid4().hex))
+    _send(ctx, config, ResumeStream, signal_id, wait=wait, timeout=timeout)
 
 
-def restart(ctx: typer.Context, config: ConfigFile, signal_id: SignalId = None) -> None:
+def restart(
+    ctx: typer.Context,
+    config: ConfigFile,
+    signal_id: SignalId = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+) -> None:
     """End the run under way and begin another, in the same process; or do not wait for an automatic restart."""
-    _send(ctx, config, Restart(signal_id or uuid.uuid4().hex))
+    _send(ctx, config, Restart, signal_id, wait=wait, timeout=timeout)
 
 
-def _send(ctx: typer.Context, config: ConfigFile, action: StreamAction) -> None:
+def _send(
+    ctx: typer.Context,
+    config: ConfigFile,
+    action: type[StreamAction],
+    given: str | None,
+    *,
+    wait: bool,
+    timeout: float | None,
+) -> None:
     set_up_logging(ctx)
     settings = load_settings(config)
-    InboxChannel(open_state(settings)).send(action)
-    say(f"signal {action.id} is in the inbox of the engine {settings.name!r}")
-    typer.echo(action.id)
+    state, made = open_state(settings), action(given or uuid.uuid4().hex)
+    before = read_status(state)
+    run = before.run_id if before is not None else None
+    InboxChannel(state).send(made)
+    kind = TYPE_NAMES[action]
+    say(f"{f'signal {given}' if given else kind} is in the inbox of the engine {settings.name!r}")
+    typer.echo(made.id)
+    if not wait:
+        return
+
+    def shows(_: CommandReport, status: Status) -> bool:
+        match made:
+            case PauseStream() | ResumeStream():
+                return status.stream_paused is isinstance(made, PauseStream)
+            case Restart():
+                return status.state is EngineState.RUNNING and status.run_id not in (None, run)
+
+    name = f"{kind} {given}" if given else kind
+    say(told(wait_for_command(state, made.id, name, shows, timeout), name))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, set_up_logging
+from snapshotter.cli.completion import collection_names
 from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK, ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ def verify(
     ctx: typer.Context,
     config: ConfigFile,
     collections: Annotated[
-        list[str] | None, typer.Argument(help="database.collection; none is all captured ones.")
+        list[str] | None,
+        typer.Argument(
+            help="database.collection; none is all captured ones.", autocompletion=collection_names
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

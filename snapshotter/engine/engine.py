@@ -16,7 +16,7 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from signals.actions import ExecuteSnapshot, StreamAction
+from signals.actions import ExecuteSnapshot, Log, StopSnapshot, StreamAction
 from signals.channels.channel import SignalChannel
 from signals.channels.inbox_channel import InboxChannel
 from signals.channels.process_channel import InProcessChannel
@@ -120,7 +120,6 @@ class Engine:
         self.identity = EngineIdentity(self.storage, config.name, lambda: self._checkpoint)
         self.journal = Journal(self.storage, config.remember_seconds)
         self.inbox, self.in_process = InboxChannel(self.storage), InProcessChannel()
-        self._channels = self._watch([])
         self.notifier = Notifier(config.notifications)
         self.announcer = Announcer(self.notifier, lambda: self.store, partial(tell_end, config.policy))
         gaps = GapTable(lambda: self.spark, f"{config.state_location}/{GAPS}")
@@ -132,21 +131,22 @@ class Engine:
         self.status = status_writer(config, self.storage, self.client, view or SilentView(), told)
         self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
         reported_in = config.scope.status if config.status_collection else None
-        self.outcomes = StatusCollection(self.client, reported_in, config.name, self.identity.application_id)
-        self.signal_outcomes = SignalOutcomes(self.outcomes)
+        told_of = self.client, reported_in, config.name, self.identity.application_id
+        self.outcomes = StatusCollection(*told_of, times=self.status.times)
+        self.signal_outcomes, self._channels = SignalOutcomes(self.outcomes), self._watch([])
         captured = partial(captured_collections, self.client, config.captures_data)
         known = self.client, config, self.journal, self.storage, self.status.speed
         self._signals = SignalHandler(*known, self.signal_outcomes, captured)
-        self._taking = SignalTaking(self._signals, lambda: self._ledger, config.signals)
+        self._taking = SignalTaking(self._signals, lambda: self.ledger, config.signals)
         self.run_state: Run | None = None
-        self.windows = WindowLog()
+        self.windows = WindowLog(times=self.status.times)
         self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept = KeptLock(self._lock)
         self.tables: Tables
         moment = lambda: self.spark, lambda: self.tables
         self._upkeep = TableUpkeep(config, *moment, self._kept.check, self.tally)
-        told.append(self._upkeep.told)
+        told += [self._upkeep.told, self.signal_outcomes.told]
         self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, self._skipped)
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()
         announce = partial(self.notifier.engine_health, config.name)
@@ -166,21 +166,21 @@ class Engine:
     def execute_snapshot(self, action: ExecuteSnapshot) -> None:
         """Accept a request in process; an id that is known is not carried out again. Raises RequestRefused."""
         with self._signals.one_at_a_time:
-            take_request(self._signals, self._ledger, action)
+            take_request(self._signals, self.ledger, action)
 
     def dry_run(self, action: ExecuteSnapshot) -> DryRun:
         """What a request would read; nothing is accepted. Raises SignalError."""
-        return self._signals.dry_run(action, self._ledger.standing())
+        return self._signals.dry_run(action, self.ledger.standing())
 
     def command(self, command: Command) -> None:
         """Pause, resume or stop requests, in process. Raises RequestRefused."""
         with self._signals.one_at_a_time:
-            take_command(self._signals, self._ledger, command)
+            take_command(self._signals, self.ledger, command)
 
-    def act(self, action: StreamAction) -> None:
-        """Pause or resume the stream, or restart, in process. Raises RequestRefused."""
+    def act(self, action: StreamAction | Log | StopSnapshot) -> None:
+        """What is about the engine, its log, or collections of requests, in process. Raises RequestRefused."""
         with self._signals.one_at_a_time:
-            take_stream_action(self._signals, self._ledger, action)
+            take_stream_action(self._signals, self.ledger, action)
 
     # The life of the engine
 
@@ -417,13 +417,13 @@ class Engine:
     # Signals
 
     @property
-    def _ledger(self) -> Ledger:
+    def ledger(self) -> Ledger:
         """Where requests are now. Ask only while holding ``one_at_a_time``: a new run takes its place under that."""
         run = self.run_state
         return run if run is not None else Waiting(self.journal, self.store)
 
     def _watch(self, enabled: list[SignalChannel]) -> Channels:
-        return Channels([self.inbox, self.in_process, *enabled])
+        return Channels([self.inbox, self.in_process, *enabled], asked=self.status.times.asked)
 
     def _look_at_channels(self) -> None:
         for part in self._channels.look():

@@ -34,6 +34,7 @@ from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.changelogs_report import with_changelogs
 from snapshotter.reporting.estimates import ReadingSpeed
 from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
+from snapshotter.reporting.request_times import RequestTimes, Times
 from snapshotter.reporting.status import (
     STATUS_FILE,
     ChannelReport,
@@ -60,6 +61,7 @@ _log = structlog.get_logger("snapshotter.status")
 _WRITE_SECONDS = 1.0
 _SPEED_SECONDS = 20.0
 _SPEED_DOCUMENTS_MIN = 10_000
+_FILTER_SHOWN = 200
 _EVENTS = ("", "")
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -106,8 +108,8 @@ class Stopwatch:
 class StatusWriter:
     """Gathers, writes at most once a second (changes of state at once), and shows. It begins with the times and speeds
     that an earlier life of the engine wrote. ``tally`` is what has been counted for the metrics, ``connection`` tells
-    how the connection fares, and ``completed`` adds to a status what others know. ``newest``: the newest status,
-    written or not."""
+    how the connection fares, ``times`` when requests came and went, and ``completed`` adds to a status what others
+    know. ``newest``: the newest status, written or not."""
 
     name: str
     owner: Owner
@@ -118,6 +120,7 @@ class StatusWriter:
     """What an earlier life of the engine wrote last."""
     tally: Tally = field(default_factory=Tally)
     connection: Callable[[], Connection] = Connection
+    times: RequestTimes = field(default_factory=RequestTimes)
     newest: Status | None = None
     completed: Callable[[Status], Status] = lambda status: status
     _written: float = 0.0
@@ -127,8 +130,6 @@ class StatusWriter:
     _last_error: ErrorReport | None = None
     _former: tuple[RequestReport, ...] = ()
     _speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
-    _accepted: dict[str, datetime] = field(default_factory=dict)
-    _ended: dict[str, datetime] = field(default_factory=dict)
     _pauses: dict[str, Stopwatch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,8 +143,10 @@ class StatusWriter:
             return
         self.former, self._former = former, former.requests
         self.speed.newest = former.snapshot_speed
-        self._accepted = {r.id: r.accepted_at for r in former.requests if r.accepted_at is not None}
-        self._ended = {r.id: r.completed_at for r in former.requests if r.completed_at is not None}
+        known = {
+            r.id: Times(r.asked_at, r.accepted_at, r.started_at, r.completed_at) for r in former.requests
+        }
+        self.times.restore({i: times for i, times in known.items() if times != Times()})
 
     def write(
         self,
@@ -244,7 +247,7 @@ class StatusWriter:
         requests = [self._request(r, now, progress) for r in progress.requests]
         requests += [self._request(RequestProgress.accepted(r), now, progress) for r in waiting]
         requests += [
-            RequestReport(id=i, state=RequestState.FAILED, error=why, next_step=AFTER_REFUSAL)
+            RequestReport(id=i, state=RequestState.REJECTED, error=why, next_step=AFTER_REFUSAL)
             for i, why in refused
         ]
         if progress.batch_id < 0:  # nor been written anew
@@ -254,17 +257,12 @@ class StatusWriter:
 
     def _forget(self, known: set[str]) -> None:
         """Keep nothing of requests that nobody remembers, for an engine lives long."""
-        self._accepted = {i: at for i, at in self._accepted.items() if i in known}
-        self._ended = {i: at for i, at in self._ended.items() if i in known}
+        self.times.keep(known)
         self._pauses = {i: pause for i, pause in self._pauses.items() if i in known}
         self._speeds = {i: speed for i, speed in self._speeds.items() if i[0] in known or i == _EVENTS}
 
     def _request(self, request: RequestProgress, now: float, progress: Progress) -> RequestReport:
-        accepted = self._accepted.setdefault(request.id, datetime.now(UTC))
-        if request.ended:
-            self._ended.setdefault(request.id, datetime.now(UTC))
-        else:
-            self._ended.pop(request.id, None)  # it failed, and goes on
+        times = self.times.look(request)
         collections = tuple(
             self._collection(request, task, now, rests=progress.rests(request, task))
             for task in request.tasks
@@ -278,8 +276,11 @@ class StatusWriter:
             type=type_of(request),
             state=RequestState.SUSPENDED if progress.resting(request) else state_of(request),
             collections=collections,
-            accepted_at=accepted,
-            completed_at=self._ended.get(request.id),
+            reconcile=any(task.reconcile for task in request.tasks),
+            asked_at=times.asked,
+            accepted_at=times.accepted,
+            started_at=times.started,
+            completed_at=times.ended,
             error="; ".join(errors) or None,
             next_step=after_failure(request) if errors else None,
             failure=condition.failure.value if condition else None,
@@ -298,6 +299,9 @@ class StatusWriter:
         return CollectionReport(
             name=str(task.namespace),
             state=RequestState.SUSPENDED if rests else STATES[task.state],
+            filter=None if task.filter is None else task.filter[:_FILTER_SHOWN],
+            keys=len(task.keys) or None,
+            range=task.range is not None,
             chunks_done=task.chunks,
             rows=task.rows,
             dropped=task.superseded,

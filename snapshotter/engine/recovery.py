@@ -134,10 +134,9 @@ class Recovery:
         self.failed(error)
         now, found = self._now_ms(), diagnose(error)
         self._due_ms = due_ms(self._policy, self._count, found, now)
-        told = {**describe(error).fields(), "restarts": self._count.restarts}
         if self._due_ms is None:
-            _log.error("the engine has failed, and ends", **told)
-            return None
+            return None  # whoever runs the engine gets the error, and says it
+        told = {**describe(error).fields(), "restarts": self._count.restarts}
         _log.error("the engine has failed, and restarts by itself", at=_moment(self._due_ms), **told)
         return max(0.0, (self._due_ms - now) / 1_000)
 
@@ -166,7 +165,6 @@ class Recovery:
         proven = health is not Health.ACTIVE or self._healthy_since is not None
         if health is not self._announced and proven and state is not EngineState.STOPPED:
             self._announced = health
-            _log.info("health", health=health.value, state=state.value)
             self._announce(health.value, self._told(state))
         report = RestartReport(
             enabled=self._policy.enabled,

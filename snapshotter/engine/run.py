@@ -169,6 +169,8 @@ class Run:
         """Those that were not taken ahead of the stream already."""
         documents = batch.signals if self.ahead is None else self.ahead.not_yet(batch.signals)
         if documents:
+            for signal_id, seconds in batch.asked.items():
+                self.context.outcomes.times.asked(signal_id, seconds)
             take_signals(self.context.signals, self, *actions_in(documents, self._scope.signals))
 
     def _survey(self, batch: BatchContents) -> Survey:

@@ -54,11 +54,16 @@ class PolledSignals:
 
 
 class Channels:
-    """For one thread, that of the control loop. ``clock`` gives seconds, and only goes up."""
+    """The ``channels`` for one thread, that of the control loop. ``clock`` gives seconds, and only goes up. ``asked``
+    is told of each signal that comes when it was sent, in seconds since the epoch (0: nobody knows)."""
 
     def __init__(
-        self, channels: Iterable[SignalChannel], clock: Callable[[], float] = time.monotonic
+        self,
+        channels: Iterable[SignalChannel],
+        clock: Callable[[], float] = time.monotonic,
+        asked: Callable[[str, float], None] = lambda _id, _seconds: None,
     ) -> None:
+        self._asked = asked
         self._watched = [_Watched(channel) for channel in channels]
         self._clock = clock
         self._took = False
@@ -94,6 +99,8 @@ class Channels:
         self._took = self._took or bool(waiting)
         for start in range(0, len(waiting), POLL_SIZE):
             polled = waiting[start : start + POLL_SIZE]
+            for one in polled:
+                self._asked(one.id, one.sent_at_ms / 1000)
             refused = (Refusal(one.id, str(one.error)) for one in polled if one.action is None)
             yield PolledSignals(tuple(one.action for one in polled if one.action is not None), tuple(refused))
             channel.ack(*(received.name for received in polled))

@@ -47,6 +47,7 @@ from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.intake.custom_actions import CustomActions
 from snapshotter.intake.dry_runs import DryRuns
 from snapshotter.reading.catalogue import IdReused, RequestRefused, ServerAnswers, digest_of, resolve
+from snapshotter.reading.missing_keys import warn_of_missing
 from snapshotter.reporting.answers import DryRun
 from snapshotter.reporting.estimates import ReadingSpeed, estimate
 from snapshotter.reporting.outcomes import Refusal, SignalOutcome
@@ -150,9 +151,11 @@ def take_command(handler: SignalHandler, ledger: Ledger, command: Command) -> No
     _take(handler, ledger, lambda delivery: handler.command(command, delivery))
 
 
-def take_stream_action(handler: SignalHandler, ledger: Ledger, action: StreamAction) -> None:
-    """Carry out one ``action`` about the engine as a whole; ``handler`` and ``ledger`` are as in `take_signals`. Raises
-    RequestRefused, and nothing has changed then."""
+def take_stream_action(
+    handler: SignalHandler, ledger: Ledger, action: StreamAction | Log | StopSnapshot
+) -> None:
+    """Carry out one ``action`` about the engine as a whole, its log, or collections of requests; ``handler`` and
+    ``ledger`` are as in `take_signals`. Raises RequestRefused, and nothing has changed then."""
     _take(handler, ledger, lambda delivery: handler.carry_out(action, delivery))
 
 
@@ -281,6 +284,8 @@ class SignalHandler:
         _make_room(action.id, delivery, kept=ROOM_OF_COMMANDS)
         delivery.size = size
         delivery.signals.accept(request)
+        if action.keys and not action.reconcile:  # those that are gone are meant there
+            warn_of_missing(self._client, request.wanted[0].namespace, action.keys, id=action.id)
 
     def _resolve(self, action: ExecuteSnapshot, delivery: Delivery) -> SnapshotRequest:
         answers, allowed = delivery.answers, self._config.allow_code
@@ -413,13 +418,13 @@ def _say(outcome: SignalOutcome) -> None:
     if outcome.custom is not None:
         _log.info("a signal of another package came", id=outcome.id, type=outcome.kind)
         return
-    if outcome.unknown:
-        unknown = list(outcome.unknown[:_SHOWN])
-        _log.warning("a command names unknown requests", id=outcome.id, unknown=unknown)
-    _log.info(
+    # One that names what there is not is worth a warning; it is one line all the same.
+    unknown = {"unknown": list(outcome.unknown[:_SHOWN])} if outcome.unknown else {}
+    (_log.warning if unknown else _log.info)(
         "command applied",
         id=outcome.id,
         command=outcome.kind,
         requests=list(outcome.affected.requests[:_SHOWN]),
         of=outcome.affected.count,
+        **unknown,
     )

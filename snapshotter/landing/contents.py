@@ -4,15 +4,16 @@ drops and renames. Documents other than signals stay where they are, in the batc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from signals.channels.source_channel import id_of
 from snapshotter.core.values.namespace_changes import NamespaceChange, ResolvedChanges, resolve
 from snapshotter.core.values.watermark_ids import Strategy, edge_of, is_watermark
 from snapshotter.core.values.window import WatermarkObservation
@@ -51,7 +52,8 @@ class BatchContents:
     """``events`` are all changes, one row each; ``rows`` those that the driver looks at, in stream order. ``streamed``:
     collections with a table that are named in the batch (a rename also names where it came from); ``streams``: whether
     it has any event but those of the signal collection. ``changed``: what drops and renames in it mean. ``dead``: what
-    could not be processed, as the source gives it; it is not among the events (None: there is nothing)."""
+    could not be processed, as the source gives it; it is not among the events (None: there is nothing). ``asked``: of
+    ``signals``, by their ids, the second in which they were inserted."""
 
     batch_id: int
     trailer: BatchTrailer
@@ -64,6 +66,7 @@ class BatchContents:
     streams: bool
     scope: StreamScope
     dead: DataFrame | None = None
+    asked: Mapping[str, int] = field(default_factory=dict)
 
     def stays(self, row: Row) -> bool:
         """Whether an event is one of a table, and no drop follows it in the batch."""
@@ -116,7 +119,7 @@ def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
     if dead and scope.fails:
         raise _failure(dead)
     named = {n for n, count in trailer.namespaces.items() if count and n != scope.signals}
-    observations, signals = _signalled(rows, scope)
+    observations, signals, asked = _signalled(rows, scope)
     return BatchContents(
         batch_id=batch_id,
         trailer=trailer,
@@ -129,6 +132,7 @@ def _read(frame: DataFrame, batch_id: int, scope: StreamScope) -> BatchContents:
         streams=bool(named),
         scope=scope,
         dead=frame.where(F.col("kind") == "dead") if dead else None,
+        asked=asked,
     )
 
 
@@ -154,9 +158,9 @@ def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
 
 def _signalled(
     rows: Sequence[Row], scope: StreamScope
-) -> tuple[tuple[WatermarkObservation, ...], tuple[bytes, ...]]:
-    """Watermarks of this engine, and documents that are none, in their order."""
-    observations, signals = [], []
+) -> tuple[tuple[WatermarkObservation, ...], tuple[bytes, ...], dict[str, int]]:
+    """Watermarks of this engine, and documents that are none, in their order, with their seconds by their ids."""
+    observations, signals, asked = [], [], {}
     for row in rows:
         if row["op"] is None or scope.signals != collection_of(row):
             continue
@@ -167,7 +171,8 @@ def _signalled(
             observations.append(WatermarkObservation(window, edge, ClusterTime.from_int(row["cluster_time"])))
         elif row["op"] == "c" and not is_watermark(document_id):
             signals.append(bytes(row["document"]))
-    return tuple(observations), tuple(signals)
+            asked[id_of(signals[-1])] = ClusterTime.from_int(row["cluster_time"]).t
+    return tuple(observations), tuple(signals), asked
 
 
 def _namespace_changes(rows: Sequence[Row], scope: StreamScope) -> ResolvedChanges:

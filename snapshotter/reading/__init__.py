@@ -4,6 +4,7 @@ __all__ = [
     "catalogue",
     "chunk_reader",
     "document_errors",
+    "missing_keys",
     "name_checks",
     "oplog",
     "range_find",

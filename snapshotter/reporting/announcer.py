@@ -25,6 +25,8 @@ from snapshotter.state.progress_store import ProgressStore
 
 _log = structlog.get_logger("snapshotter.engine")
 _KEPT = 10_000
+_SAID_BEFORE = ("SUSPENDED", announcements.GAP_OPENED)
+"""The log has them from where they were found, with all there is to say."""
 
 
 class Announcer:
@@ -95,7 +97,9 @@ class Announcer:
     def announce(self, announcement: Announce, request: RequestProgress | None = None) -> None:
         """Announce it at once: it belongs to no batch, or to one that is committed. ``request``: its progress, where
         the announcement is about one."""
-        _log.info(announcement.kind, id=announcement.request_id, collection=str(announcement.namespace or ""))
+        if announcement.kind not in _SAID_BEFORE and not self._notifier.in_log:
+            named = str(announcement.namespace or "")
+            _log.info(announcement.kind, id=announcement.request_id, collection=named)
         self._notifier.announce(announcement, request, announcement.data)
         self.announced.append(announcement)
         for listener in self.listeners:

@@ -9,9 +9,14 @@ proven nothing, and health that swings with each attempt would tell nobody anyth
 
 from __future__ import annotations
 
-from enum import StrEnum
+from datetime import datetime
+from enum import IntEnum, StrEnum
 
-from snapshotter.reporting.status import EngineState
+from snapshotter.reporting.status import EngineState, Status
+
+STALE_SECONDS = 30.0
+"""A running engine writes its status every second."""
+_STARTS_SECONDS = 300.0
 
 
 class Health(StrEnum):
@@ -32,3 +37,35 @@ def health_of(state: EngineState, *, broken: bool, paused: bool) -> Health:
     if broken:
         return Health.BROKEN
     return Health.PAUSED if paused else Health.ACTIVE
+
+
+class Check(IntEnum):
+    """Exit codes of ``status --check``."""
+
+    ACTIVE = 0
+    PAUSED = 1
+    BROKEN = 3
+
+
+def silent_seconds(found: Status, now: datetime) -> float | None:
+    """For how long an engine that says it runs has said nothing, if that is too long: then it is lost. ``found`` is
+    what it last said."""
+    waits = found.restarts is not None and found.restarts.next_at is not None
+    lives = waits or found.state in (EngineState.STARTING, EngineState.RUNNING, EngineState.STOPPING)
+    if not lives or found.updated_at is None:
+        return None
+    age = (now - found.updated_at).total_seconds()
+    return age if age > (_STARTS_SECONDS if found.state is EngineState.STARTING else STALE_SECONDS) else None
+
+
+def check(found: Status, now: datetime) -> Check:
+    """What ``found`` comes to at the moment ``now``: a lost engine is broken, whatever it said last, and a stopped one
+    is paused."""
+    if silent_seconds(found, now) is not None:
+        return Check.BROKEN
+    match found.health or health_of(found.state, broken=found.error is not None, paused=found.stream_paused):
+        case Health.BROKEN:
+            return Check.BROKEN
+        case Health.PAUSED:
+            return Check.PAUSED
+    return Check.ACTIVE

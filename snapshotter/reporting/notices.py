@@ -32,7 +32,7 @@ from signals.notifications.notification import (
     of_dead_letters,
     of_health,
 )
-from snapshotter.configuration.notification_config import NotificationConfig
+from snapshotter.configuration.notification_config import LOG, NotificationConfig
 from snapshotter.core.rules.announcements import GAP_CLOSED, GAP_OPENED, SKIPPED
 from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.effects import Announce
@@ -190,8 +190,16 @@ class Notifier:
         except Exception:  # noqa: BLE001 - what cannot be sent must not stop what happens
             _log.exception("an announcement became no notification", announced=str(announced))
 
+    @property
+    def in_log(self) -> bool:
+        """Whether one of the channels is the log, so that nobody need log the same."""
+        return LOG in self._config.channels
+
     def engine_health(self, engine: str, health: str, data: Mapping[str, str]) -> None:
-        """Send that the ``health`` of the ``engine`` has changed; ``data`` says more. Neither waits nor raises."""
+        """Send, and log, that the ``health`` of the ``engine`` has changed; ``data`` says more. Neither waits nor
+        raises."""
+        if not self.in_log:
+            _log.info("health", health=health, state=data.get("state", ""))
         self.send(of_health(engine, health, self._config.connector, self._moment(), data))
 
     def dead_letters(self, data: Mapping[str, str]) -> None:

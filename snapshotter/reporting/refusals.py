@@ -20,16 +20,17 @@ class Refusals:
         self._guard = threading.Lock()
         self._newest: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def add(self, signal_id: str, why: str) -> tuple[str, str]:
-        """Returns the two as they are reported: the reason names the signal."""
+    def add(self, signal_id: str, why: str) -> tuple[str, str, bool]:
+        """Returns the two as they are reported (the reason names the signal), and whether they are new."""
         if signal_id not in why[: 2 * _WHY_MAX]:
             why = f"signal {signal_id[:_ID_MAX]!r}: {why}"
         found = _cut(signal_id, _ID_MAX), _cut(why, _WHY_MAX)
         with self._guard:
+            new = found not in self._newest
             self._newest[found] = None
             if len(self._newest) > KEPT:
                 self._newest.popitem(last=False)
-        return found
+        return *found, new
 
     @property
     def newest(self) -> list[tuple[str, str]]:

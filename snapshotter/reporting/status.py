@@ -10,7 +10,7 @@ streamed event superseded, ``deleted`` rows of a table that a snapshot with ``re
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -43,10 +43,15 @@ class RequestState(StrEnum):
     COMPLETED = "completed"
     STOPPED = "stopped"
     FAILED = "failed"
+    REJECTED = "rejected"
+    """Its signal was refused: nothing was started."""
 
     @property
     def ended(self) -> bool:
-        return self in (RequestState.COMPLETED, RequestState.STOPPED, RequestState.FAILED)
+        return self in _ENDED
+
+
+_ENDED = (RequestState.COMPLETED, RequestState.STOPPED, RequestState.FAILED, RequestState.REJECTED)
 
 
 class _Report(BaseModel):
@@ -95,11 +100,14 @@ class Position(_Report):
 class CollectionReport(_Report):
     """One collection of a request. Of its ``rows``, ``inserted`` are new to the table, ``changed`` took the place of
     others, and ``unchanged`` equal what was there. ``estimated_total`` is None where MongoDB has no estimate, as with a
-    filter.
+    filter. What narrows it: a ``filter``, the number of single ``keys``, a ``range`` of ids.
     """
 
     name: str
     state: RequestState = RequestState.QUEUED
+    filter: str | None = None
+    keys: int | None = None
+    range: bool = False
     chunks_done: int = 0
     rows: int = 0
     dropped: int = 0
@@ -113,7 +121,8 @@ class CollectionReport(_Report):
 
 
 class RequestReport(_Report):
-    """One snapshot request, by the id of its signal. ``completed_at`` is when it ended, however it did; ``next_step``
+    """One snapshot request, by the id of its signal. ``asked_at`` is when its signal was sent, ``accepted_at`` when it
+    was taken, ``started_at`` when reading began, and ``completed_at`` when it ended, however it did. ``next_step`` says
     what to do about its error, of which ``failure`` and ``condition`` are the class and the named state;
     ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown`` names in its signal that
     match no captured collection."""
@@ -122,7 +131,10 @@ class RequestReport(_Report):
     type: str = "incremental"
     state: RequestState = RequestState.QUEUED
     collections: tuple[CollectionReport, ...] = ()
+    reconcile: bool = False
+    asked_at: datetime | None = None
     accepted_at: datetime | None = None
+    started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
     next_step: str | None = None
@@ -130,6 +142,19 @@ class RequestReport(_Report):
     condition: str | None = None
     priority: int = 0
     paused_seconds: float = 0.0
+    unknown: tuple[str, ...] = ()
+
+
+class CommandReport(_Report):
+    """A signal that is no request, and was carried out ``at`` this time: a command, a message for the log, what the
+    engine as a whole was told. ``type`` is the signal's. ``requests`` are those that it made a difference to, the first
+    of ``met``; ``unknown`` ids that it named and no request has."""
+
+    id: str
+    type: str
+    at: datetime | None = None
+    requests: tuple[str, ...] = ()
+    met: int = 0
     unknown: tuple[str, ...] = ()
 
 
@@ -285,8 +310,9 @@ class Status(_Report):
     the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
     ``lag_seconds`` how far that is behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
     in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
-    measure it, also in an earlier life. ``dead_letters``: None without any. ``warnings`` are about what is captured,
-    each with what to do. ``topics``: None where there are none. ``metrics`` are the figures that Prometheus is shown.
+    measure it, also in an earlier life. ``commands``: the newest ones that this process has carried out.
+    ``dead_letters``: None without any. ``warnings`` are about what is captured, each with what to do. ``topics``: None
+    where there are none. ``metrics`` are the figures that Prometheus is shown.
     """
 
     name: str
@@ -308,6 +334,7 @@ class Status(_Report):
     events_per_second: float = 0.0
     snapshot_speed: float | None = None
     requests: tuple[RequestReport, ...] = ()
+    commands: tuple[CommandReport, ...] = ()
     windows: tuple[WindowReport, ...] = ()
     suspended: tuple[SuspensionReport, ...] = ()
     gaps: tuple[GapReport, ...] = ()
@@ -324,6 +351,20 @@ class Status(_Report):
     def request(self, request_id: str) -> RequestReport | None:
         """The request of this id, if the engine knows it."""
         return next((r for r in self.requests if r.id == request_id), None)
+
+    def newest_first(self) -> list[RequestReport]:
+        """The requests that have not ended, then the others; of each the newest first."""
+        requests = list(reversed(self.requests))
+        return sorted(requests, key=lambda request: request.state.ended)
+
+    def command(self, signal_id: str) -> CommandReport | None:
+        """The command of this id, if it is among the newest."""
+        return next((c for c in self.commands if c.id == signal_id), None)
+
+    def _repr_html_(self) -> str:
+        from snapshotter.reporting.status_html import html_of
+
+        return html_of(self, datetime.now(UTC))
 
     def to_json(self, indent: int | None = None) -> str:
         """The file's text."""

@@ -30,13 +30,14 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from signals.outcomes import COMPLETED, ENDED, FAILED, REJECTED, CollectionStatus, SnapshotStatus
+from signals.outcomes import COMPLETED, ENDED, FAILED, REJECTED, TIMES, CollectionStatus, SnapshotStatus
 from snapshotter.core.rules.signal_batch import AFFECTED_SHOWN
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.errors import cause_of, redact
 from snapshotter.reporting.answers import DryRun
 from snapshotter.reporting.outcomes import SignalOutcome
-from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of
+from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
+from snapshotter.reporting.request_times import RequestTimes, Times
 from snapshotter.reporting.status import RequestState
 from streaming.mongo.errors import classify
 from streaming.mongo.server_codes import Kind
@@ -52,6 +53,7 @@ _AT_ONCE = 500
 _SIGNALS_MAX = 10_000
 _ID_MAX = 1_024
 _TEXT_MAX = 2_000
+_FILTER_MAX = 200
 _UNREADABLE = "unknown"
 
 Waiting = dict[tuple[str, str], UpdateOne]
@@ -60,7 +62,8 @@ Waiting = dict[tuple[str, str], UpdateOne]
 class StatusCollection:
     """Documents in ``namespace`` about the signals of ``engine``; without a ``namespace`` nothing is written. ``life``
     names the checkpoint that the engine works from: a document of another one is overwritten, whatever it says.
-    ``retry_seconds`` is the first pause after a failure; each further one is twice as long."""
+    ``retry_seconds`` is the first pause after a failure; each further one is twice as long. ``times`` knows when
+    requests came and went."""
 
     def __init__(
         self,
@@ -69,7 +72,9 @@ class StatusCollection:
         engine: str,
         life: Callable[[], str],
         retry_seconds: float = _RETRY_SECONDS,
+        times: RequestTimes | None = None,
     ) -> None:
+        self.times = times or RequestTimes()
         self.error: str | None = None
         self._collection: Collection[Any] | None = None
         if namespace is not None:
@@ -95,6 +100,7 @@ class StatusCollection:
 
     def saved(self, progress: Progress) -> None:
         """Report what has changed in a progress that is durable. Neither waits nor raises."""
+        self.times.looked(progress.requests)
         if not self.on:
             return
         try:
@@ -102,7 +108,10 @@ class StatusCollection:
             changed = {name: what for name, what in now.items() if self._reported.get(name) != what}
             if changed:
                 life = self._life()
-                updates = {("request", n): _update(*what, self._engine, life) for n, what in changed.items()}
+                updates = {
+                    ("request", n): _update(*what, self._engine, life, self.times.of(n))
+                    for n, what in changed.items()
+                }
                 with self._changed:
                     self._requests.update(updates)
                     self._changed.notify_all()
@@ -118,7 +127,8 @@ class StatusCollection:
     def handled(self, outcome: SignalOutcome) -> None:
         """Report what became of a command, of a message for the log, or of a dry run."""
         if self.on:
-            self._offer(("handled", outcome.id), _handled(outcome, self._engine), newer=not outcome.again)
+            told = _handled(outcome, self._engine, self.times.sent(outcome.id))
+            self._offer(("handled", outcome.id), told, newer=not outcome.again)
 
     def open(self) -> None:
         """Begin to write."""
@@ -227,8 +237,9 @@ def _give_up(collection: Collection[Any], batch: Waiting, error: PyMongoError) -
     )
 
 
-def _update(request: RequestProgress, rests: bool, engine: str, life: str) -> UpdateOne:
-    """An update to a request's document that leaves it as it is where it says something newer, or the same."""
+def _update(request: RequestProgress, rests: bool, engine: str, life: str, times: Times) -> UpdateOne:
+    """An update to a request's document that leaves it as it is where it says something newer, or the same. Its
+    ``times`` come along with what is new; one that stands there already stays."""
     status = status_of(request, engine, rests=rests)
     attempt = sum(task.resumed for task in request.tasks)
     theirs = {"$ifNull": ["$attempt", -1]}
@@ -237,15 +248,30 @@ def _update(request: RequestProgress, rests: bool, engine: str, life: str) -> Up
         finished = {"$in": ["$state", sorted(ENDED - {REJECTED})]}
         keeps.append({"$and": [{"$eq": [theirs, attempt]}, finished]})
     # An id is the operator's, and may begin with a dollar: literals everywhere.
-    newer_there = {"$and": [{"$eq": ["$checkpoint", {"$literal": life}]}, {"$or": keeps}]}
+    same_life = {"$eq": ["$checkpoint", {"$literal": life}]}
+    newer_there = {"$and": [same_life, {"$or": keeps}]}
     content = {**status.to_document(), "attempt": attempt, "checkpoint": life}
     # A start reports everything again; what says nothing new keeps its time.
     said_already = {"$eq": ["$$ROOT", {"$mergeObjects": ["$$ROOT", {"$literal": content}]}]}
     keep = {"$or": [newer_there, said_already]}
-    new = {"$mergeObjects": ["$$ROOT", {"$literal": {**content, "updated_at": datetime.now(UTC)}}]}
+    now = {"$literal": {**content, "updated_at": datetime.now(UTC)}}
+    same_attempt = {"$and": [same_life, {"$eq": [theirs, attempt]}]}
+    new = {"$mergeObjects": ["$$ROOT", now, _standing(times, status.ended, same_life, same_attempt)]}
     return UpdateOne(
         {"_id": content["_id"]}, [{"$replaceWith": {"$cond": [keep, "$$ROOT", new]}}], upsert=True
     )
+
+
+def _standing(times: Times, ended: bool, same_life: object, same_attempt: object) -> dict[str, Any]:
+    """The times of a request in its document: those that stand there, else ours. What has not ``ended`` has no end."""
+    ours = dict(
+        zip(TIMES, (times.asked, times.accepted, times.started, times.ended if ended else None), strict=True)
+    )
+    stays = {**dict.fromkeys(TIMES, same_life), "ended_at": same_attempt if ended else False}
+    return {
+        name: {"$cond": [stays[name], {"$ifNull": [f"${name}", {"$literal": at}]}, {"$literal": at}]}
+        for name, at in ours.items()
+    }
 
 
 def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
@@ -261,22 +287,26 @@ def _refused(signal_id: str, why: str, engine: str) -> UpdateOne:
     )
 
 
-def _handled(outcome: SignalOutcome, engine: str) -> UpdateOne:
-    """A command that was applied, or a dry run that was answered. One that was applied before,
-    perhaps by a process that could not report it, is reported where nothing stands yet."""
+def _handled(outcome: SignalOutcome, engine: str, asked: datetime | None) -> UpdateOne:
+    """A command that was applied, or a dry run that was answered; ``asked``: when its signal was sent. One that was
+    applied before, perhaps by a process that could not report it, is reported where nothing stands yet."""
     name = _text(outcome.id, _ID_MAX)
     status = SnapshotStatus(
         name,
         COMPLETED,
         engine=engine,
         command=outcome.kind,
+        kind=outcome.kind,
         requests=tuple(_text(i, _ID_MAX) for i in outcome.affected.requests),
         requests_met=None if outcome.again else outcome.affected.count,
         unknown=tuple(_text(i, _ID_MAX) for i in outcome.unknown[:AFFECTED_SHOWN]),
     )
     if outcome.answer is not None:
         status = _answered(status, outcome.answer)
-    document = {**status.to_document(), "updated_at": datetime.now(UTC)}
+    now = datetime.now(UTC)
+    document = {**status.to_document(), "updated_at": now}
+    if not outcome.again:
+        document |= {"asked_at": asked, "accepted_at": now, "ended_at": now}
     new: dict[str, Any] = {"$mergeObjects": ["$$ROOT", {"$literal": document}]}
     if outcome.again:
         reported = {"$ne": [{"$ifNull": ["$state", REJECTED]}, REJECTED]}
@@ -310,12 +340,16 @@ def status_of(request: RequestProgress, engine: str, *, rests: bool = False) -> 
                 unchanged=task.unchanged,
                 chunks=task.chunks,
                 estimated=task.estimated,
+                filter=None if task.filter is None else _text(task.filter, _FILTER_MAX),
+                keys=len(task.keys) or None,
+                range=task.range is not None,
                 error=_reason(task.error) if task.error else None,
             )
             for task in request.tasks
         ),
         next_step=after_failure(request) if request.failed else None,
         engine=engine,
+        kind=type_of(request),
         unknown=request.unknown[:AFFECTED_SHOWN],
     )
 

@@ -1,7 +1,7 @@
 """Progress for a person: a live display on a terminal, a line now and then where there is none.
 
-A view is fed the engine's status and shows it; it keeps no state of the engine's. On a terminal one table
-is redrawn in place: a bar a collection, and the stream's lag and speed below. Elsewhere (a log file, a
+A view is fed the engine's status and shows it; it keeps no state of the engine's. On a terminal one screen
+(`reporting.status_screen`) is redrawn in place, as high as the terminal at most. Elsewhere (a log file, a
 service) the same facts come as one line, at most every few seconds, and at once when a request begins or
 ends. Until there is something to show, what is being done is said (`reporting.steps`).
 
@@ -24,7 +24,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from snapshotter.reporting.progress_view import line, render, states_of
+from snapshotter.reporting.progress_view import Screen, line, states_of
 from snapshotter.reporting.status import EngineState, Status
 from snapshotter.reporting.steps import SpokenSteps, Step
 from snapshotter.reporting.unseen_keys import keys_unseen
@@ -61,7 +61,7 @@ def open_view(stream: TextIO | None = None) -> View:
 
 
 class LiveView:
-    """Redraws one table in place. The last one stays when the view is left."""
+    """Redraws one screen in place. The last one stays when the view is left."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -79,8 +79,9 @@ class LiveView:
         """The status, unless nothing is known but that the engine starts, and what is being done."""
         status, step = self._status, self._step
         plain = status is None or (step and status.state is EngineState.STARTING and status.error is None)
-        shown = [] if status is None or plain else [render(status)]
-        return Group(*shown, *([Text(f"{step.text} …", style="dim")] if step else []))
+        below = [Text(f"{step.text} …", style="dim")] if step else []
+        shown = [] if status is None or plain else [Screen(status, len(below))]
+        return Group(*shown, *below)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

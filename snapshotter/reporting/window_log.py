@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from snapshotter.core.values.chunks import end_of
-from snapshotter.core.values.effects import Closing, Discard, Effect, LandBatch, ReadChunk
+from snapshotter.core.values.effects import Closing, Discard, Effect, LandBatch, OpenCollection, ReadChunk
 from snapshotter.core.values.inputs import BatchLanded, ChunkRead, HighWritten, Input, LowWritten
 from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import WindowId
 from snapshotter.reporting.notices import key_text
+from snapshotter.reporting.request_times import RequestTimes
 
 KEPT = 10_000
 
@@ -58,9 +59,11 @@ def now() -> datetime:
 
 @dataclass(slots=True)
 class WindowLog:
-    """``note`` is called by one run at a time, under its lock; ``listed`` by anybody."""
+    """``note`` is called by one run at a time, under its lock; ``listed`` by anybody. ``times`` is told when a request
+    starts."""
 
     clock: Callable[[], datetime] = now
+    times: RequestTimes = field(default_factory=RequestTimes)
     _landed: deque[LandedWindow] = field(default_factory=lambda: deque(maxlen=KEPT))
     _moments: dict[WindowId, dict[type, datetime]] = field(default_factory=dict)
     _landing: LandBatch | None = None
@@ -76,6 +79,8 @@ class WindowLog:
                 pass
         for effect in effects:
             match effect:
+                case OpenCollection():
+                    self.times.started(effect.request_id)
                 case ReadChunk():  # the low watermark is there; a window that was given up is not read
                     self._moments[effect.window] = {LowWritten: self.clock()}
                 case LandBatch():

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from snapshotter.cli.app import app
 from snapshotter.engine import assembly
+from snapshotter.reading.catalogue import RequestRefused
 from snapshotter.reporting.status import EngineState, RequestState, Status
 from tests.support.engines import SECONDS, Lab, lab, reads, shared
 
@@ -117,6 +118,60 @@ def test_read_only_signals_by_the_inbox_and_waiting(lab: Lab, command: Command) 
         )
     assert lab.client[lab.database].list_collection_names() == ["orders"]
     lab.assert_equal("orders")
+
+
+def test_an_engine_is_asked_and_watched(lab: Lab, command: Command) -> None:
+    """From the command line and from the program that runs it, in the same words. Commands are waited for until they
+    are carried out; one about a request that there is not is an error with those that there are. A request says when it
+    was asked for, accepted, started and ended; ids that no document has are told with what ids look like."""
+    lab.with_options("cluster_time", snapshot__mode="no_data", signal__poll__interval__ms=50)
+    lab.collection("orders").insert_many([{"_id": n} for n in range(20)])
+    wait = ("--wait", "--timeout", str(SECONDS))
+    with lab.running() as engine:
+        first = command(
+            "execute-snapshot", lab.name("orders"), "--key", '"7"', "--key", "8", "--id", "keys", *wait
+        )
+        assert first.exit_code == 0
+        assert 'has the id "7"; ids there look like 0 and 19; did you mean 7?' in " ".join(
+            first.stderr.split()
+        )
+        for words in (
+            ["pause-snapshot"],
+            ["resume-snapshot", "--request", "keys"],
+            ["log", "at {}"],
+            ["restart"],
+        ):
+            done = command(*words, *wait)
+            assert (done.exit_code, f"{words[0]} is carried out" in done.stderr) == (0, True)
+        none = command("stop-snapshot", "--request", "nope", *wait)
+        assert (none.exit_code, "there is no request nope; there are keys" in none.stderr) == (2, True)
+        with pytest.raises(RequestRefused, match="there is no request nope; there are keys"):
+            engine.pause_snapshot("nope")
+        shown = command("status").stdout
+        assert shown.startswith(f"engine-{lab.database} running · lag=")
+        assert "request keys is completed · incremental, keys · started " in shown
+        assert f"{lab.name('orders')} has 1 of the 2 ids that were named" in " ".join(shown.split())
+        assert command("status", "--check").exit_code == 0
+        assert command("pause-stream", *wait).exit_code == 0
+        assert command("status", "--check").exit_code == 1
+        assert command("resume-stream", *wait).exit_code == 0
+        again = engine.execute_snapshot(lab.name("orders"), keys=9)
+        engine.wait(again, SECONDS)
+        asked = engine.status(again)
+        assert asked is not None
+        assert (asked.state, asked.rows, asked.kind) == ("completed", 1, "incremental")
+        assert asked.took_seconds is not None
+        assert engine.table(lab.name("orders")).rows().count() == 2
+        assert f"engine-{lab.database} running" in repr(engine)
+        assert lab.name("orders") in engine._repr_html_()
+    report = status(command).request("keys")
+    assert report is not None
+    times = [report.asked_at, report.accepted_at, report.started_at, report.completed_at]
+    known = [time for time in times if time is not None]
+    assert (len(known), known) == (4, sorted(known))
+    stopped = command("status")
+    assert stopped.stdout.startswith(f"engine-{lab.database} stopped at ")
+    assert command("status", "--check").exit_code == 1
 
 
 @pytest.mark.parametrize("strategy", ["cluster_time", "insert_insert"])

@@ -100,3 +100,28 @@ def test_stop_snapshot_knows_what_was_asked_for(tmp_path: Path, mongo_uri: str, 
     received = InboxChannel(state).poll()
     assert len(received) == 4
     assert all(isinstance(one.action, StopSnapshot) for one in received)
+
+
+def test_an_id_that_no_document_has_is_said(tmp_path: Path, mongo_uri: str, shop: Any) -> None:
+    """With what ids look like there; it is sent, for its row may have to go."""
+    sound = invoke(tmp_path, mongo_uri, shop, f"execute-snapshot {shop.name}.orders --key 1")
+    assert (sound.exit_code, sound.stderr.count("warning")) == (0, 0)
+    other = invoke(tmp_path, mongo_uri, shop, f'execute-snapshot {shop.name}.orders --key "1"')
+    assert other.exit_code == 0, other.output
+    text = (
+        f'warning: no document of {shop.name}.orders has the id "1"; ids there look like 1; did you mean 1?'
+    )
+    assert text in other.stderr
+
+
+def test_a_shell_completes_captured_collections(
+    tmp_path: Path, mongo_uri: str, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are at MongoDB now."""
+    assert invoke(tmp_path, mongo_uri, shop, "config --offline").exit_code == 0
+    monkeypatch.setenv("_SNAPSHOTTER_COMPLETE", "complete_bash")
+    words = f"snapshotter verify -c {tmp_path}/shop.json {shop.name}.or"
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    shown = CliRunner().invoke(app, [], prog_name="snapshotter")
+    assert shown.stdout.split() == [f"{shop.name}.orders"]

@@ -75,7 +75,7 @@ def test_code_in_a_filter_is_refused(lab: Lab, reads: Reads) -> None:
         engine.catch_up(SECONDS)
     refused = Status.from_json((lab.state / "status.json").read_text()).request("code")
     assert refused is not None
-    assert refused.state is RequestState.FAILED
+    assert refused.state is RequestState.REJECTED
     assert "$where, which runs JavaScript on the server" in (refused.error or "")
     assert reads.jobs == []
     lab.with_options(engine__filters__allow__code=True)

@@ -90,7 +90,7 @@ def test_malformed_signals_do_no_harm(lab: Lab) -> None:
         assert engine.engine.run_state is run, "no restart"
     status = Status.from_json((lab.state / "status.json").read_text())
     states = {request.id: (request.state, request.error) for request in status.requests}
-    assert all(states[name] == (RequestState.FAILED, refused[name]) for name in bad)
+    assert all(states[name] == (RequestState.REJECTED, refused[name]) for name in bad)
     assert states["good"] == (RequestState.COMPLETED, None)
     assert [(t.collection, t.slower) for t in status.tables] == [(lab.name("orders"), False)]
     lab.assert_equal("orders")

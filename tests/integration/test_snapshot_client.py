@@ -13,7 +13,7 @@ from rich.console import Console
 
 from signals import SnapshotClient, SnapshotFailed, SnapshotRejected
 from signals.actions import ExecuteSnapshot
-from signals.client.client import COLUMNS, NoStatusCollection
+from signals.client.client import COLUMNS, NoStatusCollection, UnknownRequest, WrongSignalCollection
 from signals.client.progress_bar import showing
 from signals.errors import DuplicateSignal, MalformedSignal
 from signals.outcomes import CollectionStatus, SnapshotStatus
@@ -48,6 +48,10 @@ def test_what_was_asked_for_and_what_was_refused(lab: Lab) -> None:
         assert [(c.name, c.state, c.rows) for c in done.collections] == [
             (lab.name("orders"), "completed", 20)
         ]
+        assert (done.kind, done.collections[0].filter is not None) == ("incremental", True)
+        times = [done.asked_at, done.accepted_at, done.started_at, done.ended_at]
+        known = [time for time in times if time is not None]
+        assert (len(known), known) == (4, sorted(known))
         lab.signals.insert_one({"_id": "typo", "type": "execute-snapshto", "data": {}})
         with pytest.raises(SnapshotRejected, match=r"'typo' was rejected.*execute-snapshto.*next: correct"):
             client.wait("typo", SECONDS)
@@ -153,6 +157,55 @@ def test_what_no_signal_can_say_is_refused_at_once(mongo_client: Client, databas
     with pytest.raises(MalformedSignal, match="nothing that MongoDB stores"):
         client.execute("shop.orders", keys=[object()])
     assert mongo_client[database]["signals"].count_documents({}) == 0
+
+
+def test_a_wrong_signal_collection_is_an_error(mongo_client: Client, database: str) -> None:
+    """Where another one is there that it was meant for: one of nearly the same name, or one beside which an engine
+    writes what becomes of signals. Nothing is made by that. Without any sign of that it is made by the first signal."""
+    shop = mongo_client[database]
+    fresh = SnapshotClient(mongo_client, f"{database}.signals")
+    assert fresh.history() == []
+    fresh.log("hello", "first")
+    with SnapshotClient(mongo_client, f"{database}.signal") as misspelt:
+        for asks in (lambda: misspelt.execute_snapshot("shop.orders"), misspelt.history, misspelt.status):
+            with pytest.raises(
+                WrongSignalCollection, match=rf"no signal collection .*; did you mean {database}\.signals"
+            ):
+                asks()
+    shop.drop_collection("signals")
+    shop.create_collection("control")
+    shop.create_collection("control_status")
+    with pytest.raises(WrongSignalCollection, match=rf"did you mean {database}\.control\?"):
+        SnapshotClient(mongo_client, f"{database}.signals").log("hello")
+    assert sorted(shop.list_collection_names()) == ["control", "control_status"]
+
+
+def test_the_names_of_an_engine_in_a_program_are_understood(mongo_client: Client, database: str) -> None:
+    """They send what the older names do. A text where a list of ids is meant is one id."""
+    client = SnapshotClient(mongo_client, f"{database}.signals")
+    client.execute_snapshot("shop.orders", keys="65a1", request_id="r")
+    client.pause_snapshot("r", signal_id="p")
+    client.stop_snapshot("r", collections=["shop.orders"], signal_id="s")
+    client.stop_snapshot(signal_id="all")
+    client.resume_snapshot("r", "q", signal_id="g")
+    client.restart("b")
+    sent = {d["_id"]: (d["type"], d["data"]) for d in mongo_client[database]["signals"].find()}
+    assert sent["r"][1]["keys"] == ["65a1"]
+    assert sent["p"] == ("pause-snapshot", {"requests": ["r"]})
+    assert sent["s"][1] == {"type": "incremental", "data-collections": ["shop.orders"], "requests": ["r"]}
+    assert sent["all"][0] == "stop-snapshot"
+    assert sent["g"][1] == {"requests": ["r", "q"]}
+    assert sent["b"][0] == "restart"
+    with pytest.raises(MalformedSignal, match=r"^keys must be a list of ids, at least one"):
+        client.execute_snapshot("shop.orders", keys=[])
+    statuses = mongo_client[database]["signals_status"]
+    statuses.insert_many(
+        [SnapshotStatus(name, state).to_document() for name, state in (("r", "running"), ("o", "failed"))]
+    )
+    assert [s.id for s in client.status()] == ["r"]
+    for command in (client.pause_snapshot, client.resume_snapshot, client.stop_snapshot):
+        with pytest.raises(UnknownRequest, match=r"there is no request nope; there are '[or]', '[or]'"):
+            command("r", "nope")
 
 
 def test_what_is_sent_is_what_was_asked_for(mongo_client: Client, database: str) -> None:

@@ -60,7 +60,7 @@ def test_a_document_says_how_far_a_request_is(mongo_client: Client, database: st
         status.saved(progress(TaskState.FAILED, **counts, error="no disk"))
     found = document(mongo_client, database)
     collection = {"name": "shop.orders", "state": "failed", "rows": 3, "dropped": 1}
-    found_there = {"inserted": 1, "changed": 1, "unchanged": 1}
+    found_there = {"inserted": 1, "changed": 1, "unchanged": 1, "filter": None, "keys": None, "range": False}
     assert found["collections"] == [
         {**collection, "deleted": 0, "chunks": 2, "estimated": 9, "error": "no disk", **found_there}
     ]
@@ -135,6 +135,37 @@ def test_documents_of_earlier_versions_are_read(mongo_client: Client, database: 
         status.saved(progress(TaskState.DONE))
     assert client.wait("q", 0).state == "completed"
     assert [(s.id, s.state) for s in client.history()] == [("old", "running"), ("q", "completed")]
+
+
+def test_a_document_has_the_times_of_its_request(mongo_client: Client, database: str) -> None:
+    """When it was asked for, accepted, started and ended. They stay, whatever another life of the engine has seen; the
+    end goes while it goes on after a failure, and another life of the state has its own."""
+    with writing(mongo_client, database) as status:
+        status.times.asked("q", 1_700_000_000)
+        for state in (TaskState.WAITING, TaskState.RUNNING):
+            status.saved(progress(state))
+        status.saved(progress(TaskState.FAILED, error="no disk"))
+    times = ("asked_at", "accepted_at", "started_at", "ended_at")
+    first = document(mongo_client, database)
+    found = [first[name] for name in times]
+    assert found == sorted(found)
+    client = SnapshotClient(mongo_client, f"{database}.signals")
+    (told,) = client.history()
+    assert (told.kind, told.asked_at) == ("incremental", datetime.fromtimestamp(1_700_000_000, UTC))
+    assert told.took_seconds is not None
+    with writing(mongo_client, database) as again:
+        again.saved(progress(TaskState.RUNNING, rows=1, resumed=1))
+    after = document(mongo_client, database)
+    assert [after[name] for name in times] == [*found[:3], None]
+    with writing(mongo_client, database) as done:
+        done.saved(progress(TaskState.DONE, rows=9, resumed=1))
+    after = document(mongo_client, database)
+    assert [after[name] for name in times[:3]] == found[:3]
+    assert after["ended_at"] >= found[3]
+    with writing(mongo_client, database, life="two") as anew:
+        anew.saved(progress(TaskState.WAITING))
+    after = document(mongo_client, database)
+    assert [after[name] is None for name in times] == [True, False, True, True]
 
 
 def test_what_is_reported_again_keeps_its_time(mongo_client: Client, database: str) -> None:

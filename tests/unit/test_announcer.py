@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
-from snapshotter.configuration.notification_config import NotificationConfig
+from snapshotter.configuration.notification_config import LOG, NotificationConfig
 from snapshotter.core.rules import announcements
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress, RequestProgress
@@ -14,6 +15,7 @@ from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.notices import Notifier
+from snapshotter.reporting.notification_channels import LogChannel
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
 from streaming.namespaces import Namespace
@@ -130,3 +132,18 @@ def test_a_listener_that_fails_is_called_again(life: Life) -> None:
     life.start()
     life.begins(2)
     assert life.announced == ["STARTED"]
+
+
+@pytest.mark.parametrize("channels", [(), (LOG,)])
+def test_an_announcement_is_logged_once(channels: tuple[str, ...]) -> None:
+    """By the channel that is the log, where there is one. A suspension was logged where it was found."""
+    notifier = Notifier(NotificationConfig(channels=channels))
+    announcer = Announcer(notifier, lambda: ProgressStore(MemoryStorage()))
+    with capture_logs() as logs:
+        notifier.open([LogChannel() for _ in channels])
+        announcer.announce(Announce("STARTED", "q", ORDERS))
+        announcer.announce(Announce("SUSPENDED", str(ORDERS), ORDERS, "its table is gone"))
+        notifier.engine_health("shop", "Active", {"state": "running"})
+        notifier.close()
+    said = [line["event"] if line["event"] != "notification" else line["type"] for line in logs]
+    assert said == (["STARTED", "SUSPENDED", "ACTIVE"] if channels else ["STARTED", "health"])

@@ -9,27 +9,19 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from signals.actions import (
-    TYPE_NAMES,
     Condition,
     ExecuteSnapshot,
     IdRange,
-    Log,
-    PauseSnapshot,
-    ResumeSnapshot,
-    StopSnapshot,
 )
 from signals.channels.inbox_channel import InboxChannel
-from snapshotter.cli import dry_run
-from snapshotter.cli.app import app
+from snapshotter.cli import waiting
 from snapshotter.cli.signal_commands import only
-from snapshotter.cli.status import silent_seconds
 from snapshotter.reporting.answers import CollectionEstimate, DryRun, read_answer, write_answer
+from snapshotter.reporting.health import silent_seconds
 from snapshotter.reporting.status import (
     STATUS_FILE,
     EngineState,
@@ -40,41 +32,9 @@ from snapshotter.reporting.status import (
     Status,
 )
 from snapshotter.state.storage import LocalStorage
+from tests.support.shop_engine import config, invoke, report, state
 
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    """A configuration whose warehouse is this test's own."""
-    path = tmp_path / "shop.json"
-    options = {
-        "name": "shop",
-        "mongodb.connection.string": "mongodb://me:s3cret@localhost:1/",
-        "mongodb.server.selection.timeout.ms": 50,
-        "delta.warehouse": str(tmp_path / "lake"),
-        "key.converter": "x",
-    }
-    path.write_text(json.dumps(options), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> LocalStorage:
-    """The state folder of that engine."""
-    return LocalStorage(tmp_path / "lake" / "_snapshotter" / "shop")
-
-
-def invoke(*arguments: object) -> Result:
-    """Run the command line in this process."""
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def report(state: LocalStorage, **fields: Any) -> Status:
-    """Write a status as the engine does."""
-    status = Status(
-        **{"name": "shop", "state": EngineState.RUNNING, "updated_at": datetime.now(UTC), **fields}
-    )
-    state.write_text(STATUS_FILE, status.to_json())
-    return status
+__all__ = ["config", "state"]
 
 
 def test_help_and_version_load_nothing_heavy() -> None:
@@ -216,7 +176,7 @@ def test_a_dry_run_shows_the_answer(
         write_answer(state, made)
 
     # The module's own clock: other threads of this process sleep by the real one.
-    monkeypatch.setattr(dry_run, "time", SimpleNamespace(sleep=engine, monotonic=time.monotonic))
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(sleep=engine, monotonic=time.monotonic))
     arguments = ("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "d")
     shown = invoke(*arguments)
     assert shown.exit_code == 0, shown.output
@@ -229,10 +189,10 @@ def test_a_dry_run_shows_the_answer(
 
 
 def test_a_dry_run_that_has_no_answer(config: Path, state: LocalStorage) -> None:
-    """Refused: with the reason; out of time: by saying so. Both exit 3."""
-    report(state, requests=(RequestReport(id="bad", state=RequestState.FAILED, error="no such thing"),))
-    refused = invoke("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "bad")
-    assert (refused.exit_code, "dry run bad is refused: no such thing" in refused.stderr) == (3, True)
+    """Rejected: with the reason; out of time: by saying so. Both exit 3."""
+    report(state, requests=(RequestReport(id="bad", state=RequestState.REJECTED, error="no such thing"),))
+    rejected = invoke("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "bad")
+    assert (rejected.exit_code, "dry run bad was rejected: no such thing" in rejected.stderr) == (3, True)
     late = invoke("execute-snapshot", "-c", config, "a.b", "--dry-run", "--id", "x", "--timeout", "0")
     assert (late.exit_code, "has no answer after 0 s" in late.stderr) == (3, True)
 
@@ -281,7 +241,7 @@ def test_status(config: Path, state: LocalStorage) -> None:
 
 
 def test_a_silent_engine_is_doubted(config: Path, state: LocalStorage) -> None:
-    """A status that says "running" and is old is told to be old."""
+    """A status that says "running" and is old is that of a lost engine: said first, and beside JSON too."""
     now = datetime.now(UTC)
     old = report(state, updated_at=now - timedelta(seconds=90), pid=5, host="h")
     assert silent_seconds(old, now) == 90
@@ -290,21 +250,10 @@ def test_a_silent_engine_is_doubted(config: Path, state: LocalStorage) -> None:
     assert silent_seconds(failed, now) is None
     waits = failed.model_copy(update={"restarts": RestartReport(enabled=True, next_at=now)})
     assert silent_seconds(waits, now) is not None
-    assert "it may be gone (process 5 on h)" in invoke("status", "-c", config).stderr
-
-
-@pytest.mark.parametrize("kind", ["pause-stream", "resume-stream", "restart"])
-def test_commands_about_the_stream_go_by_the_inbox(config: Path, state: LocalStorage, kind: str) -> None:
-    """Also while MongoDB is away, as it is here."""
-    sent = invoke(kind, "-c", config, "--id", "one")
-    assert sent.exit_code == 0, sent.output
-    assert sent.stdout == "one\n"
-    (received,) = InboxChannel(state).poll()
-    assert received.action is not None
-    assert TYPE_NAMES[type(received.action)] == kind
-    again = invoke(kind, "-c", config, "--id", "one")
-    assert again.exit_code == 2
-    assert "waits already" in again.stderr
+    first, *_ = invoke("status", "-c", config).stdout.splitlines()
+    assert first.startswith("shop lost: last heard of 9")
+    assert "it has said nothing for 9" in (beside := invoke("status", "-c", config, "--json").stderr)
+    assert "(process 5 on h)" in beside
 
 
 def test_an_error_says_its_class(config: Path, state: LocalStorage) -> None:
@@ -368,29 +317,6 @@ def test_only_one_request_is_watched(state: LocalStorage) -> None:
     assert [r.id for r in only(status, "b").requests] == ["b"]
 
 
-def test_pause_resume_and_stop_are_signals_too(config: Path, state: LocalStorage) -> None:
-    """Each waits in the inbox under its id; a stop may name collections. So does a message for the log."""
-    assert invoke("pause-snapshot", "-c", config, "--id", "p").stdout == "p\n"
-    assert invoke("resume-snapshot", "-c", config, "--id", "r").exit_code == 0
-    assert invoke("stop-snapshot", "-c", config, "--id", "s", "shop.orders").exit_code == 0
-    assert invoke("stop-snapshot", "-c", config, "--id", "all").exit_code == 0
-    named = ("--request", "q1", "--request", "q2")
-    for name in ("pause", "resume", "stop"):
-        assert invoke(f"{name}-snapshot", "-c", config, "--id", f"{name}s", *named).exit_code == 0
-    assert invoke("log", "-c", config, "--id", "l", "at {}").exit_code == 0
-    received = {r.id: r.action for r in InboxChannel(state).poll()}
-    assert received == {
-        "p": PauseSnapshot("p"),
-        "r": ResumeSnapshot("r"),
-        "s": StopSnapshot("s", ("shop.orders",)),
-        "all": StopSnapshot("all"),
-        "pauses": PauseSnapshot("pauses", ("q1", "q2")),
-        "resumes": ResumeSnapshot("resumes", ("q1", "q2")),
-        "stops": StopSnapshot("stops", requests=("q1", "q2")),
-        "l": Log("l", "at {}"),
-    }
-
-
 def test_status_shows_the_queue_and_what_to_do(config: Path, state: LocalStorage) -> None:
     """Where each request stands, how urgent it is, and of an error the next step."""
     report(
@@ -403,14 +329,5 @@ def test_status_shows_the_queue_and_what_to_do(config: Path, state: LocalStorage
     )
     shown = invoke("status", "-c", config).stdout
     assert "request q1 is paused for 5s, priority 5" in shown
-    assert "request q2 failed: gone" in shown
-    assert "next: look for it" in shown
+    assert "request q2 failed · incremental\n  why: gone\n  next: look for it\n" in shown
     assert "request q3 is stopped" in shown
-
-
-def test_without_a_connection_nobody_looks_at_the_names(config: Path, state: LocalStorage) -> None:
-    """That is said, and the signal is sent; with ``--force`` nobody wants to look."""
-    sent = invoke("execute-snapshot", "-c", config, "shop.orders", "--id", "a")
-    assert sent.exit_code == 0
-    assert "warning: nobody looked whether there are such collections" in sent.stderr
-    assert "nobody looked" not in invoke("execute-snapshot", "-c", config, "shop.orders", "--force").stderr

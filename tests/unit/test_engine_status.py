@@ -118,7 +118,7 @@ def test_how_tables_are_written(clock: Clock) -> None:
 
 
 def test_how_requests_end(clock: Clock) -> None:
-    """Completed, stopped, failed with the error of each collection, or refused with the reason; with an error comes
+    """Completed, stopped, failed with the error of each collection, or rejected with the reason; with an error comes
     what to do next. A paused one has not ended."""
     storage = MemoryStorage()
     failed = half_done(5)
@@ -139,7 +139,7 @@ def test_how_requests_end(clock: Clock) -> None:
         "r2": (RequestState.COMPLETED, None, True),
         "r3": (RequestState.PAUSED, None, False),
         "r4": (RequestState.STOPPED, None, True),
-        "bad": (RequestState.FAILED, "no such collection", False),
+        "bad": (RequestState.REJECTED, "no such collection", False),
     }
     next_steps = {r.id: r.next_step or "" for r in written(storage).requests}
     assert "resume-snapshot for request r1" in next_steps["r1"]
@@ -294,7 +294,7 @@ def test_what_nobody_remembers_is_not_kept(clock: Clock) -> None:
         }
         before = times
         clock.now += 10
-    assert len(writer._accepted) == 101
+    assert len(writer.times) == 101
     assert len(writer._speeds) == 102
 
 

@@ -140,7 +140,7 @@ def test_failures_are_shown_with_the_next_step() -> None:
     )
     text = drawn(failed)
     for expected in (
-        "request r9 failed: shop.x is not captured",
+        "request r9 failed · incremental\n  why: shop.x is not captured\n",
         "Unauthorized: not authorized",
         "next: grant read",
     ):
@@ -295,7 +295,7 @@ def test_a_long_queue_is_cut_short() -> None:
     assert "shop.orders" in text
     assert "request q0 is queued" in text
     assert "q900" not in text
-    assert "and 981 more requests wait" in text
+    assert "… 996 more (--all): 996 queued" in text
     assert "and 981 more requests wait" in line(status)
 
 

@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from signals.actions import Condition, ExecuteSnapshot, IdRange
 from signals.errors import SignalError
-from snapshotter.intake.snapshot_actions import execute_action
+from signals.parsing.snapshot_actions import execute_action
 
 NAMES = ("shop.orders",)
 
@@ -50,3 +50,24 @@ def test_what_no_signal_may_say(asked: dict[str, object], why: str) -> None:
     """Is refused here too; above all, no ids are not all ids."""
     with pytest.raises(SignalError, match=rf"signal 'a'.*{why}"):
         execute_action("a", NAMES, **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("keys", "texts"),
+    [
+        ("65a1", ('"65a1"',)),
+        (b"\1", ('{"$binary": {"base64": "AQ==", "subType": "00"}}',)),
+        (17, ('{"$numberInt": "17"}',)),
+        ({"a": 1}, ('{"a": {"$numberInt": "1"}}',)),
+        ((key for key in "ab"), ('"a"', '"b"')),
+    ],
+)
+def test_what_is_no_list_is_one_id(keys: object, texts: tuple[str, ...]) -> None:
+    """A text above all: nobody means its letters."""
+    assert execute_action("a", NAMES, keys=keys).keys == texts
+
+
+def test_filters_are_documents_or_text() -> None:
+    """The same filter either way."""
+    of_values = execute_action("a", NAMES, filters={"shop.orders": {"n": {"$gte": 1}}})
+    assert of_values.additional_conditions[0].filter == '{"n": {"$gte": {"$numberInt": "1"}}}'

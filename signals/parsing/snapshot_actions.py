@@ -1,6 +1,7 @@
 """An ``execute-snapshot`` from values of Python: checked as any signal is, whoever makes it.
 
-Nothing is guessed: an empty list of ids is refused and not taken for "all of them".
+Nothing is guessed: an empty list of ids is refused and not taken for "all of them", and a text where a list of ids is
+meant is one id, not one for each of its letters.
 """
 
 from __future__ import annotations
@@ -18,12 +19,26 @@ IdRangeOfValues = tuple[object, object]
 """The lowest and the highest id, both included; None: no end on that side."""
 
 
+Filter = Mapping[str, Any] | str
+"""A query document, or its text as JSON."""
+
+
+def given_keys(keys: object) -> tuple[object, ...] | None:
+    """The ids in ``keys``: of a list and the like each; what is no list, or is an id itself (a text, bytes, a
+    document), is one. None where there is none."""
+    if keys is None:
+        return None
+    if isinstance(keys, (str, bytes, Mapping)) or not isinstance(keys, Iterable):
+        return (keys,)
+    return tuple(keys)
+
+
 def execute_action(
     signal_id: str,
     collections: Iterable[str],
     *,
-    filters: Mapping[str, str] | None = None,
-    keys: Iterable[object] | None = None,
+    filters: Mapping[str, Filter] | None = None,
+    keys: object = None,
     id_range: IdRangeOfValues | None = None,
     reconcile: bool = False,
     write: str = Write.CHANGED,
@@ -32,11 +47,11 @@ def execute_action(
     blocking: bool = False,
 ) -> ExecuteSnapshot:
     """The signal with the id ``signal_id``, for ``collections`` (names or regular expressions). ``filters``: query
-    documents as text, by collection. ``keys`` or ``id_range``: only these ids of the one collection that is named, as
-    the values that the MongoDB driver has for them. Without either (None) all ids are meant. ``reconcile``: rows that
-    are missing at source are deleted. ``write``: "changed" writes what differs from the table's rows, "all" whatever is
-    read. A higher ``priority`` goes first. ``dry_run``: nothing is read, what would be is
-    estimated. ``blocking``: nothing else is read meanwhile, and the stream waits. Raises SignalError."""
+    documents, by collection. ``keys`` or ``id_range``: only these ids of the one collection that is named, as the
+    values that the MongoDB driver has for them (`given_keys`). Without either (None) all ids are meant.
+    ``reconcile``: rows that are missing at source are deleted. ``write``: "changed" writes what differs from the
+    table's rows, "all" whatever is read. A higher ``priority`` goes first. ``dry_run``: nothing is read, what would be
+    is estimated. ``blocking``: nothing else is read meanwhile, and the stream waits. Raises SignalError."""
     where = f"signal {signal_id!r}"
     data: dict[str, Any] = {
         "data-collections": list(collections),
@@ -48,10 +63,11 @@ def execute_action(
     }
     if filters:
         data["additional-conditions"] = [
-            {"data-collection": name, "filter": text} for name, text in filters.items()
+            {"data-collection": name, "filter": query if isinstance(query, str) else _plain(query, where)}
+            for name, query in filters.items()
         ]
-    if keys is not None:
-        data["keys"] = [_plain(key, where) for key in keys]
+    if (ids := given_keys(keys)) is not None:
+        data["keys"] = [_plain(key, where) for key in ids]
     if id_range is not None:
         ends = zip(("min", "max"), id_range, strict=True)
         data["range"] = {end: _plain(value, where) for end, value in ends if value is not None}
@@ -64,4 +80,6 @@ def _plain(value: object, where: str) -> Any:
     try:
         return json.loads(canonical(value))
     except NotExtendedJson as error:
-        raise MalformedSignal(f"{where}: {shown(value)} is no value of a BSON type: {error}") from error
+        raise MalformedSignal(
+            f"{where}: {shown(value)} is no value of a BSON type, and nothing that MongoDB stores: {error}"
+        ) from error
