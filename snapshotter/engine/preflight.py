@@ -42,6 +42,8 @@ _SIGNALS = "signal.data.collection"
 DEPLOYMENT = "deployment"
 PRIVILEGES = "privileges"
 PORT = "metrics.port"
+PAGE_PORT = "engine.http.port"
+PORTS = (PORT, PAGE_PORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ def checks(client: MongoClient[Any], config: EngineConfig) -> tuple[Check, ...]:
     return (
         Check(PIN_THREAD, _check_threads),
         Check(PORT, partial(check_port, config.metrics)),
+        Check(PAGE_PORT, partial(check_port, config.page)),
         Check(DEPLOYMENT, partial(check_deployment, client)),
         Check(OVERSIZE, partial(_check_split, client, config)),
         *(Check(subject, partial(look, client, config)) for subject, look in steps),
