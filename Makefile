@@ -8,7 +8,7 @@ PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints options clean
+.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints options screens clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -57,6 +57,9 @@ constraints: .venv/.installed ## write constraints.txt from what is installed
 options: .venv/.installed ## write docs/options.md, the page of all options, from the code
 	@.venv/bin/snapshotter config --options --markdown > docs/options.new
 	@mv docs/options.new docs/options.md
+
+screens: .venv/.installed ## take the pictures of the page in docs/images anew, by a real browser
+	@.venv/bin/python -m scripts.screens
 
 clean: ## remove the environment and everything that was built
 	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

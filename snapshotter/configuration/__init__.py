@@ -1,7 +1,7 @@
 """From a user's options, in whatever form they come, to settings that are checked; and what an engine needs of them.
 
-`settings` reads and checks; `engine_config`, `channel_config`, `metrics_config` and `notification_config` do not know
-where it came from.
+`settings` reads and checks; `engine_config`, `channel_config`, `metrics_config`, `notification_config` and
+`page_config` do not know where it came from.
 """
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "option_values",
     "options",
     "options_page",
+    "page_config",
     "patience",
     "position_options",
     "settings",

@@ -12,6 +12,7 @@ from snapshotter.configuration.channel_config import ChannelConfig
 from snapshotter.configuration.metrics_config import MetricsConfig
 from snapshotter.configuration.notification_config import NotificationConfig
 from snapshotter.configuration.option_values import Handling, NewCollections, PositionLost
+from snapshotter.configuration.page_config import PageConfig
 from snapshotter.configuration.patience import Reconnects, RestartPolicy
 from snapshotter.configuration.snapshot_modes import EVERYTHING, MODES, SnapshotPolicy
 from snapshotter.core.values.limits import Limits
@@ -99,6 +100,7 @@ class EngineConfig:
     notifications: NotificationConfig = field(default_factory=NotificationConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    page: PageConfig = field(default_factory=PageConfig)
     topics: TopicsConfig | None = None
     upkeep: Thresholds | None = field(default_factory=Thresholds)
 

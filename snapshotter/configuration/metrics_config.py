@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 NAME, SERVER = "name", "server"
 """The labels that every series has: the engine's name, and ``topic.prefix``, which is ``server`` in Debezium's
@@ -27,6 +28,7 @@ class MetricsConfig:
     host: str = LOCAL
     port: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    option: ClassVar[str] = "metrics"
 
 
 def tags_of(text: str) -> dict[str, str]:

@@ -34,6 +34,7 @@ from snapshotter.configuration.option_values import (
     choice,
     option,
 )
+from snapshotter.configuration.page_options import PageOptions
 from snapshotter.configuration.position_options import PositionOptions
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.topic_options import TopicOptions
@@ -423,6 +424,7 @@ GROUPS: dict[str, type[Group]] = {
     "signal": SignalOptions,
     "notification": NotificationOptions,
     "metrics": MetricsOptions,
+    "page": PageOptions,
     "heartbeat": HeartbeatOptions,
     "events": EventOptions,
     "position": PositionOptions,

@@ -23,6 +23,7 @@ from snapshotter.configuration import (
     event_checks,
     metrics_checks,
     notification_checks,
+    page_options,
     position_checks,
     topic_checks,
     upkeep_options,
@@ -53,6 +54,7 @@ from snapshotter.configuration.option_groups import (
 )
 from snapshotter.configuration.option_values import Group
 from snapshotter.configuration.options import as_option_text, catalogue
+from snapshotter.configuration.page_options import PageOptions
 from snapshotter.configuration.position_options import POSITION_LOST, PositionOptions
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
@@ -95,6 +97,7 @@ class Settings(BaseModel):
     signal: SignalOptions
     notification: NotificationOptions
     metrics: MetricsOptions
+    page: PageOptions
     heartbeat: HeartbeatOptions
     events: EventOptions
     position: PositionOptions
@@ -290,6 +293,7 @@ def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
     yield from channel_checks.warnings(groups["signal"], _prefix(groups["naming"]))
     yield from notification_checks.warnings(groups["notification"])
     yield from metrics_checks.warnings(groups["metrics"])
+    yield from page_options.warnings(groups["page"])
     topics, beats = groups["topics"], groups["heartbeat"].interval_ms
     yield from topic_checks.warnings(topics, beats, enabled=groups["events"].topics)
 
@@ -320,6 +324,10 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)
+    match groups["page"]:
+        case PageOptions() as page:
+            beside = groups["metrics"]
+            yield from page_options.check(page, beside if isinstance(beside, MetricsOptions) else None)
     match groups["events"], groups["topics"], groups["naming"]:
         case EventOptions(topics=True), TopicOptions() as topics, NamingOptions() as naming:
             yield from topic_checks.check(topics, _prefix(naming))

@@ -49,7 +49,7 @@ from streaming.positions import ClusterTime
 WAIT_MS = 5_000
 """For a server that can answer: whoever asks the doctor waits for him."""
 _FRESH_SECONDS = 30.0
-_ON_THIS_MACHINE = (preflight.PIN_THREAD, preflight.PORT)
+_ON_THIS_MACHINE = (preflight.PIN_THREAD, *preflight.PORTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,8 @@ class _Patient:
     def examine(self) -> list[CollectionFacts]:
         """The collections that are captured; none where MongoDB cannot be asked."""
         for one in preflight.checks(self.client, self.config):
-            if one.subject == preflight.PORT and self.known.running:
-                continue  # the engine itself has it
+            if one.subject in preflight.PORTS and self.known.running:
+                continue  # the engine itself has them
             if one.subject == preflight.WAREHOUSE:
                 continue  # looked at below, with its room
             if one.subject == preflight.PRIVILEGES:

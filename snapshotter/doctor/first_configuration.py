@@ -21,6 +21,7 @@ _NEXT = {
     "capture.mode.full.update.type": "post_image",
     "notification.enabled.channels": "log,delta",
     "delta.deletes.mode": "soft",
+    "engine.http.port": "8585",
     "metrics.port": "9404",
     "engine.auto.restart.enabled": "true",
 }

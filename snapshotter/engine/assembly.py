@@ -42,9 +42,8 @@ def _names(settings: Settings, entries: tuple[str, ...]) -> NameList | None:
 
 def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
-    options = settings.source_options()
+    options, decides = settings.source_options(), policy(settings.snapshot)
     signals = settings.signal_collection if settings.signals_reach_stream else None
-    decides = policy(settings.snapshot)
     return EngineConfig(
         name=settings.name,
         uri=settings.connection_uri(),
@@ -97,6 +96,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         notifications=notification_config(settings),
         channels=channel_config(settings.signal, settings.topic_prefix),
         metrics=metrics_config(settings),
+        page=settings.page.config(),
         topics=settings.topics_config(),
         upkeep=settings.upkeep.thresholds,
     )

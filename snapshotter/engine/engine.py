@@ -54,6 +54,7 @@ from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.tables_ahead import made_ahead
 from snapshotter.engine.topics import Topics
 from snapshotter.engine.upkeep import TableUpkeep
+from snapshotter.engine.web import endpoint_of
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import describe
 from snapshotter.failures import Fault
@@ -69,7 +70,6 @@ from snapshotter.intake.signal_handler import (
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.tables import Tables
 from snapshotter.log import warn_of
-from snapshotter.metrics.endpoint import Endpoint
 from snapshotter.reading.catalogue import captured_collections, sample_plan
 from snapshotter.reading.watermarks import CausalClock, watermark_writer
 from snapshotter.reporting.announcer import Announcer
@@ -129,7 +129,7 @@ class Engine:
         self._dead = DeadLetterWatch(lambda: self.spark, config, self.notifier.dead_letters)
         told = [self._oplog.told, self.topics.told, self._dead.told]
         self.status = status_writer(config, self.storage, self.client, view or SilentView(), told)
-        self.tally, self.endpoint = self.status.tally, Endpoint(config.metrics, lambda: self.status.newest)
+        self.tally, self.windows = self.status.tally, WindowLog(times=self.status.times)
         reported_in = config.scope.status if config.status_collection else None
         told_of = self.client, reported_in, config.name, self.identity.application_id
         self.outcomes = StatusCollection(*told_of, times=self.status.times)
@@ -139,7 +139,7 @@ class Engine:
         self._signals = SignalHandler(*known, self.signal_outcomes, captured)
         self._taking = SignalTaking(self._signals, lambda: self.ledger, config.signals)
         self.run_state: Run | None = None
-        self.windows = WindowLog(times=self.status.times)
+        self.endpoint = endpoint_of(self)
         self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept = KeptLock(self._lock)
@@ -154,7 +154,7 @@ class Engine:
         looks = self._signals.interrupting, self._kept.keep, self._look_at_channels
         self._idling = Idling(self._stop, *looks, lambda: self.config.poll_ms / 1000)
         self._starts = Starts(self.recovery, self._kept, self._stop, self._report, self.endpoint.close)
-        self._say = None if view is None else view.message
+        self.say = None if view is None else view.message
         self._prepared = self.rests = False
 
     # From outside, from any thread
@@ -194,7 +194,7 @@ class Engine:
         check, doing = partial(preflight.check, self.client, self.config), self.readiness.doing
         doing(f"checking MongoDB at {servers(self.config.uri)}")
         with self._starts.keeping_name():
-            reach(check, self.config.reconnects, self._stop, self._say)
+            reach(check, self.config.reconnects, self._stop, self.say)
         privileges.warn_of_wishes(self.client, self.config)
         self.endpoint.open()
         self._starts.take_name()

@@ -46,6 +46,8 @@ _SIGNALS = "signal.data.collection"
 DEPLOYMENT = "deployment"
 PRIVILEGES = "privileges"
 PORT = "metrics.port"
+PAGE_PORT = "engine.http.port"
+PORTS = (PORT, PAGE_PORT)
 WAREHOUSE = "delta.warehouse"
 
 
@@ -77,6 +79,7 @@ def checks(client: MongoClient[Any], config: EngineConfig) -> tuple[Check, ...]:
     return (
         Check(PIN_THREAD, _check_threads),
         Check(PORT, partial(check_port, config.metrics)),
+        Check(PAGE_PORT, partial(check_port, config.page)),
         Check(WAREHOUSE, partial(_check_warehouse, config)),
         Check(DEPLOYMENT, partial(check_deployment, client)),
         Check(OVERSIZE, partial(_check_split, client, config)),

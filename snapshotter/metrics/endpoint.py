@@ -1,10 +1,11 @@
-"""The HTTP endpoint: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for whoever runs the process.
+"""The HTTP server: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for whoever runs it, and the page.
 
 It shows the newest status, which the engine has made anyway: a scrape asks the engine for nothing, and two scrapes
-within a second get the same. It is read-only, and asks for no token, so it is bound to this machine alone unless
-``metrics.host`` says otherwise. A server of its own on a thread of its own answers, whatever the engine is busy with.
+within a second get the same. The three paths are read-only, and ask for no token, so their port is bound to this
+machine alone unless ``metrics.host`` says otherwise. One server on a thread of its own answers on both ports, whatever
+the engine is busy with; what the page's port shows, and to whom, is its `Site`'s.
 
-Invariant: the port is held from before the engine's lock is taken until after it is given back.
+Invariant: the ports are held from before the engine's lock is taken until after it is given back.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import structlog
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from snapshotter.configuration.metrics_config import MetricsConfig
+from snapshotter.configuration.page_config import PageConfig
 from snapshotter.errors import ConfigurationError
 from snapshotter.metrics.exposition import exposed
 from snapshotter.metrics.health import Answer, healthy, ready
@@ -30,32 +34,55 @@ _log = structlog.get_logger("snapshotter.metrics")
 _CONNECTIONS_MAX = 64
 _IDLE_SECONDS = 65
 """Longer than the usual pause between two scrapes, so that a scraper's connection lasts."""
+Newest = Callable[[], Status | None]
+"""Gives the newest status, None before the first."""
+
+
+class Site(Protocol):
+    """What is shown at the page's port."""
+
+    config: PageConfig
+
+    def application(self) -> ASGIApp:
+        """What answers there; with ASGI's lifespan."""
+
+    def opened(self, port: int) -> None:
+        """It is reached at this port from now on."""
+
+    def closing(self) -> None:
+        """Answers that are under way have to end."""
 
 
 class Endpoint:
-    """Opened and closed once. ``newest`` gives the newest status, None before the first. Without a port in ``config``
-    nothing is opened."""
+    """Opened and closed, as often as the engine starts. ``newest`` gives the newest status. Without a port in
+    ``config`` the three paths have none of their own, and without one in that of the ``site`` there is no page."""
 
-    def __init__(self, config: MetricsConfig, newest: Callable[[], Status | None]) -> None:
+    def __init__(self, config: MetricsConfig, newest: Newest, site: Site | None = None) -> None:
         self._config = config
         self._newest = newest
+        self._site = site
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self.port: int | None = None
+        self.page_port: int | None = None
 
     def open(self) -> None:
-        """Answer from here on. Raises ConfigurationError where the port cannot be had."""
-        if self._config.port is None:
+        """Answer from here on. Raises ConfigurationError where a port cannot be had."""
+        listening = self._bound()
+        if not listening:
             return
-        listening = bound(self._config)
-        self.port = listening.getsockname()[1]
+        try:
+            answering = self._answering()
+        except BaseException:
+            _close(listening)
+            raise
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self._app(),
+                _by_port(answering, self.page_port),
                 log_config=None,
                 log_level="warning",
                 access_log=False,
-                lifespan="off",
+                lifespan="off" if self.page_port is None else "on",
                 ws="none",
                 http="h11",
                 loop="asyncio",
@@ -66,53 +93,104 @@ class Endpoint:
             )
         )
         serve = self._server.run
-        self._thread = threading.Thread(target=serve, args=([listening],), name="metrics", daemon=True)
+        self._thread = threading.Thread(target=serve, args=(listening,), name="metrics", daemon=True)
         self._thread.start()
-        _log.info("metrics are shown", host=self._config.host, port=self.port)
+        if self.port is not None:
+            _log.info("metrics are shown", host=self._config.host, port=self.port)
+        if self._site is not None and self.page_port is not None:
+            self._site.opened(self.page_port)
 
     def close(self) -> None:
-        """Answer nothing from here on; the port is free."""
+        """Answer nothing from here on; the ports are free."""
         if self._server is None or self._thread is None:
             return
+        if self._site is not None:
+            self._site.closing()
         self._server.should_exit = True
         self._thread.join()
         self._server = self._thread = None
 
-    def _app(self) -> Router:
-        async def metrics(request: Request) -> Response:
-            status = self._newest()
-            figures = status.metrics if status is not None else {}
-            text, kind = exposed(figures, self._config.labels, request.headers.get("accept", ""))
-            return Response(text, headers={"content-type": kind})
+    def _bound(self) -> list[socket.socket]:
+        """Sockets that listen. Both ports may be one."""
+        page = None if self._site is None else self._site.config
+        listening: list[socket.socket] = []
+        try:
+            if self._config.port is not None:
+                listening.append(bound(self._config))
+                self.port = listening[0].getsockname()[1]
+            if page is None or page.port is None:
+                return listening
+            if page.port != self._config.port or page.port == 0:
+                listening.append(bound(page))
+            self.page_port = listening[-1].getsockname()[1]
+        except BaseException:
+            _close(listening)
+            raise
+        return listening
 
-        async def healthz(_: Request) -> Response:
-            return _response(healthy(self._newest(), time.time()))
+    def _answering(self) -> dict[int, ASGIApp]:
+        """What answers at which port; at one that is both the page does, which has the three paths too."""
+        answering: dict[int, ASGIApp] = {}
+        if self.port is not None:
+            answering[self.port] = Router(probes(self._newest, self._config.labels), redirect_slashes=False)
+        if self._site is not None and self.page_port is not None:
+            answering[self.page_port] = self._site.application()
+        return answering
 
-        async def readyz(_: Request) -> Response:
-            return _response(ready(self._newest(), time.time()))
 
-        pages = Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)
-        return Router(pages, redirect_slashes=False)
+def _by_port(answering: Mapping[int, ASGIApp], page_port: int | None) -> ASGIApp:
+    """Lifespan is the page's."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        port: int | None = page_port if scope["type"] == "lifespan" else scope["server"][1]
+        assert port is not None
+        await answering[port](scope, receive, send)
+
+    return answer
+
+
+def _close(listening: Iterable[socket.socket]) -> None:
+    for one in listening:
+        one.close()
+
+
+def probes(newest: Newest, labels: Mapping[str, str]) -> list[Route]:
+    """The three paths that ask for no token, about the ``newest`` status; ``labels`` of every series."""
+
+    async def metrics(request: Request) -> Response:
+        status = newest()
+        figures = status.metrics if status is not None else {}
+        text, kind = exposed(figures, labels, request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": kind})
+
+    async def healthz(_: Request) -> Response:
+        return _response(healthy(newest(), time.time()))
+
+    async def readyz(_: Request) -> Response:
+        return _response(ready(newest(), time.time()))
+
+    return [Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)]
 
 
 def _response(answer: Answer) -> Response:
     return PlainTextResponse(f"{answer.text}\n", 200 if answer.good else 503)
 
 
-def bound(config: MetricsConfig) -> socket.socket:
-    """A socket that listens at the endpoint's address. Raises ConfigurationError where there can be none."""
+def bound(config: MetricsConfig | PageConfig) -> socket.socket:
+    """A socket that listens at this address. Raises ConfigurationError where there can be none."""
+    port, host = f"{config.option}.port", f"{config.option}.host"
     try:
         family = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((config.host, config.port or 0), family=family)
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigurationError(
-            f"metrics.port = {config.port}: nothing can be opened on {config.host} (metrics.host): {why}",
-            "choose another metrics.port, or end what has it; metrics.host has to be an address of this machine",
+            f"{port} = {config.port}: nothing can be opened on {config.host} ({host}): {why}",
+            f"choose another {port}, or end what has it; {host} has to be an address of this machine",
         ) from error
 
 
-def check_port(config: MetricsConfig) -> None:
-    """Raise ConfigurationError where the endpoint's port cannot be had now."""
+def check_port(config: MetricsConfig | PageConfig) -> None:
+    """Raise ConfigurationError where a port cannot be had now."""
     if config.port is not None:
         bound(config).close()

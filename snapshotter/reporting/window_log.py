@@ -53,19 +53,33 @@ class LandedWindow:
     batch: int
 
 
+@dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """A window that is read now, or has been and waits to land: by ``id``, as of `LandedWindow`. What has not happened
+    yet is None."""
+
+    id: str
+    number: int
+    collection: str
+    low_at: datetime
+    read_at: datetime | None = None
+    high_at: datetime | None = None
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
 
 @dataclass(slots=True)
 class WindowLog:
-    """``note`` is called by one run at a time, under its lock; ``listed`` by anybody. ``times`` is told when a request
-    starts."""
+    """``note`` is called by one run at a time, under its lock; ``listed`` and ``in_flight`` by anybody. ``times`` is
+    told when a request starts."""
 
     clock: Callable[[], datetime] = now
     times: RequestTimes = field(default_factory=RequestTimes)
     _landed: deque[LandedWindow] = field(default_factory=lambda: deque(maxlen=KEPT))
     _moments: dict[WindowId, dict[type, datetime]] = field(default_factory=dict)
+    _names: dict[WindowId, str] = field(default_factory=dict)
     _landing: LandBatch | None = None
 
     def note(self, happened: Input, effects: Iterable[Effect]) -> None:
@@ -82,17 +96,28 @@ class WindowLog:
                 case OpenCollection():
                     self.times.started(effect.request_id)
                 case ReadChunk():  # the low watermark is there; a window that was given up is not read
+                    self._names[effect.window] = str(effect.namespace)
                     self._moments[effect.window] = {LowWritten: self.clock()}
                 case LandBatch():
                     self._landing = effect
                 case Discard():
                     self._moments.pop(effect.window, None)
+                    self._names.pop(effect.window, None)
                 case _:
                     pass
 
     def listed(self, request_id: str | None = None) -> list[LandedWindow]:
         """In the order in which they landed; with ``request_id`` only its own."""
         return [w for w in self._landed.copy() if request_id in (None, w.request_id)]
+
+    def in_flight(self, run: str | None) -> list[OpenWindow]:
+        """Those of this ``run`` that are read or wait to land, in the order in which they were opened."""
+        names = self._names.copy()
+        return [
+            OpenWindow(str(window), window.number, names[window], moments[LowWritten], *_later(moments))
+            for window, moments in self._moments.copy().items()
+            if window.run == run and window in names
+        ]
 
     def _note_landed(self, happened: BatchLanded) -> None:
         landing, moment = self._landing, self.clock()
@@ -101,6 +126,10 @@ class WindowLog:
             if len(moments) == 3:
                 outcome = happened.outcomes[closing.window.id]
                 self._landed.append(_landed(closing, outcome, moments, moment, happened.batch_id))
+
+
+def _later(moments: dict[type, datetime]) -> tuple[datetime | None, datetime | None]:
+    return moments.get(ChunkRead), moments.get(HighWritten)
 
 
 def _landed(

@@ -40,7 +40,22 @@ COMMAND = re.compile(
 FLAG = re.compile(r"(?<![\w-])(--[A-Za-z][\w-]+)")
 MAKE = re.compile(r"(?:\A|\brun )make ([a-z-]+)(?= [A-Z]+=|$)", re.MULTILINE)
 EXTRA = re.compile(r"snapshotter\[([\w,-]+)\]")
-_FILES = ("json", "jsonl", "toml", "txt", "py", "md", "properties", "log", "lock", "html", "xml", "parquet")
+_FILES = (
+    "json",
+    "jsonl",
+    "toml",
+    "txt",
+    "py",
+    "md",
+    "properties",
+    "log",
+    "lock",
+    "html",
+    "xml",
+    "parquet",
+    "css",
+    "js",
+)
 FOREIGN = {
     "storage.oplogMinRetentionHours": "mongod",
     "snapshotter.signal_actions": "entry points",

@@ -2,8 +2,7 @@
 
 1. `SNAPSHOTTER_TEST_PROMETHEUS`: the folder of `prometheus` and `promtool`;
 2. both on PATH;
-3. Debian's package, downloaded and unpacked into a folder that is kept. It needs `apt-get` and the package registry,
-   but neither root nor an installation: nothing of the system's is touched.
+3. Debian's package, downloaded and unpacked into a folder that is kept (`tests.support.debian`).
 
 Where there is none a test is skipped, with the reason.
 """
@@ -14,7 +13,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -27,16 +25,12 @@ import pytest
 
 from snapshotter.testing import processes
 from snapshotter.testing.processes import GuardedProcess, wait_until
+from tests.support.debian import Unavailable, unpacked
 
 FOLDER_VARIABLE = "SNAPSHOTTER_TEST_PROMETHEUS"
 PROGRAMS = ("prometheus", "promtool")
 _PACKAGE = "prometheus"
-_SECONDS = 300
 _STARTS = 3
-
-
-class Unavailable(Exception):
-    """There is no Prometheus to be had; the message says why."""
 
 
 def prometheus_folder() -> Path:
@@ -53,44 +47,7 @@ def _folder() -> Path:
     found = [shutil.which(program) for program in PROGRAMS]
     if found[0] and found[1]:
         return Path(found[0]).parent
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "snapshotter-tests" / _PACKAGE
-    if not folder.is_dir():
-        _download(folder)
-    return folder
-
-
-def _download(folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        draft.chmod(0o755)  # apt downloads as a user of its own
-        for part in ("lists/partial", "cache/archives/partial"):
-            (draft / part).mkdir(parents=True)
-        ours = [f"Dir::State::Lists={draft / 'lists'}", f"Dir::Cache={draft / 'cache'}", "Debug::NoLocking=1"]
-        options = [text for option in ours for text in ("-o", option)]
-        _run(draft, "apt-get", "-q", *options, "update")
-        _run(draft, "apt-get", "-q", *options, "download", _PACKAGE)
-        (package,) = draft.glob("*.deb")
-        _run(draft, "dpkg-deb", "-x", str(package), str(draft / "root"))
-        # Another process may have been quicker. Its programs are the same.
-        if not folder.is_dir():
-            (draft / "root" / "usr" / "bin").rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _run(folder: Path, *command: str) -> None:
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    except FileNotFoundError as error:
-        raise Unavailable(f"{command[0]}, which would bring Debian's package, is not there") from error
-    except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"{' '.join(command[:2])} did not end within {_SECONDS} s") from error
-    if done.returncode:
-        raise Unavailable(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-500:]}")
+    return unpacked(_PACKAGE, _PACKAGE) / "usr" / "bin"
 
 
 def check_metrics(text: str) -> list[str]:

@@ -143,6 +143,10 @@ integration/test_metrics_prometheus.py::test_a_taken_port_keeps_an_engine_from_s
     metrics.port
 unit/test_metrics_options.py::test_the_address_and_the_labels_reach_the_engine
     metrics.host
+integration/test_page_engine.py::test_an_engine_is_watched_and_steered
+    engine.http.port
+unit/test_page_options.py::test_the_address_and_the_token_reach_the_engine
+    engine.http.host engine.http.token engine.http.names
 integration/test_engine_dead_letters.py::test_by_default_the_engine_stops_at_an_event_and_names_it
     event.processing.failure.handling.mode
 integration/test_engine_dead_letters.py::test_what_fails_is_buried_and_hides_nothing

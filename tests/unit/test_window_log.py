@@ -97,3 +97,19 @@ def test_only_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         read(log, registered(number))
         land(log, registered(number), batch=number)
     assert [w.number for w in log.listed()] == [3, 4, 5]
+
+
+def test_windows_in_flight_are_told_by_their_run() -> None:
+    """With what has happened of them; one that landed or was given up is none, nor is what another run had open."""
+    log, one, two, lost = WindowLog(Clock()), registered(1), registered(2), registered(3)
+    read(log, one)
+    log.note(LowWritten(two.id, at(1)), [ReadChunk(two.id, ORDERS, two.target, None, at(1))])
+    read(log, lost)
+    log.note(BatchLanded(6), [Discard(lost.id, ORDERS, landed=False)])
+    closing, opened = log.in_flight("a")
+    assert (closing.number, closing.collection, opened.number) == (1, "shop.orders", 2)
+    assert closing.low_at < closing.read_at < closing.high_at
+    assert (opened.read_at, opened.high_at) == (None, None)
+    assert log.in_flight("b") == log.in_flight(None) == []
+    land(log, one)
+    assert [window.number for window in log.in_flight("a")] == [2]

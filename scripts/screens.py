@@ -1,0 +1,73 @@
+"""`make screens`: the pictures of the page in `docs/images`, taken by a real browser from the scenes of its tests.
+
+They are taken anew where the page looks different; the moments in them are those of the taking.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from PIL import Image
+
+from tests.support.chromium import DESK, PHONE, Browser, chromium
+from tests.support.pages import TOKEN, Stage, backfill, moment, staged, trouble
+
+FOLDER = Path(__file__).parents[1] / "docs" / "images"
+_COLOURS = 128
+
+
+def main() -> None:
+    """Take them all."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    stage = Stage(lives=True)
+    lived(stage)
+    with chromium() as browser, staged(stage):
+        browser.open(f"{stage.address}#token={TOKEN}", DESK)
+        browser.says("#name", "shop")
+        take(browser, "page", DESK)
+        browser.look(DESK, dark=True)
+        take(browser, "page-dark", DESK)
+        browser.look(PHONE)
+        browser.says("#windows-said", "in 60 s")
+        take(browser, "page-phone", PHONE)
+        trouble(stage, moment())
+        browser.look((1280, 820))
+        browser.says("#headline", "tries again")
+        take(browser, "page-trouble", (1280, 820))
+
+
+def lived(stage: Stage) -> None:
+    """Two minutes of a backfill, so that there are curves."""
+    now = moment()
+    for second in range(120):
+        backfill(stage, now - timedelta(seconds=120 - second))
+        assert stage.status is not None
+        busy = 420 + 160 * ((second * 7919) % 13) / 13
+        lag = 1.0 + ((second * 31) % 17) / 12 if second > 70 else 0.8
+        changed = {
+            "events_per_second": busy,
+            "lag_seconds": round(lag, 1),
+            "events_total": 31_000 + 512 * second,
+        }
+        stage.site.history.note(stage.status.model_copy(update=changed))
+    backfill(stage, now)
+
+
+def take(browser: Browser, name: str, size: tuple[int, int]) -> None:
+    """The whole page at the width of this ``size``, under this ``name``, in few colours: a picture of text is small."""
+    height = browser.run("return document.documentElement.scrollHeight")
+    browser.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": size[0] < 600},
+    )
+    picture = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
+    file = FOLDER / f"{name}.png"
+    picture.quantize(_COLOURS).save(file, optimize=True)
+    sys.stdout.write(f"{file.relative_to(FOLDER.parents[1])}: {file.stat().st_size // 1_000} kB\n")
+
+
+if __name__ == "__main__":
+    main()
