@@ -20,23 +20,32 @@ class Refusals:
         self._guard = threading.Lock()
         self._newest: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def add(self, signal_id: str, why: str) -> tuple[str, str, bool]:
-        """Returns the two as they are reported (the reason names the signal), and whether they are new."""
-        if signal_id not in why[: 2 * _WHY_MAX]:
-            why = f"signal {signal_id[:_ID_MAX]!r}: {why}"
-        found = _cut(signal_id, _ID_MAX), _cut(why, _WHY_MAX)
+    def add(self, signal_id: str, why: str) -> tuple[str, str]:
+        """Returns the two as they are reported: the reason names the signal."""
+        found = reported(signal_id, why)
         with self._guard:
-            new = found not in self._newest
             self._newest[found] = None
             if len(self._newest) > KEPT:
                 self._newest.popitem(last=False)
-        return *found, new
+        return found
+
+    def __contains__(self, reported: tuple[str, str]) -> bool:
+        """Whether it is among them, as `add` returned it."""
+        with self._guard:
+            return reported in self._newest
 
     @property
     def newest(self) -> list[tuple[str, str]]:
         """Ids and reasons, the newest at the end."""
         with self._guard:
             return list(self._newest)
+
+
+def reported(signal_id: str, why: str) -> tuple[str, str]:
+    """An id and a reason as they are told: cut, and the reason names the signal."""
+    if signal_id not in why[: 2 * _WHY_MAX]:
+        why = f"signal {signal_id[:_ID_MAX]!r}: {why}"
+    return _cut(signal_id, _ID_MAX), _cut(why, _WHY_MAX)
 
 
 def _cut(text: str, most: int) -> str:

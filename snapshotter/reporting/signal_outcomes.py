@@ -10,7 +10,7 @@ import structlog
 
 from snapshotter.core.rules.signal_batch import AFFECTED_SHOWN
 from snapshotter.reporting.outcomes import SignalOutcome
-from snapshotter.reporting.refusals import Refusals
+from snapshotter.reporting.refusals import Refusals, reported
 from snapshotter.reporting.status import CommandReport, Status
 from snapshotter.reporting.status_collection import StatusCollection
 
@@ -34,8 +34,9 @@ class SignalOutcomes:
 
     def refuse(self, signal_id: str, why: str) -> None:
         """Say that a signal is not carried out."""
-        signal_id, why, new = self._refusals.add(signal_id, why)
-        if new:  # a batch that is repeated shows it again
+        known = reported(signal_id, why) in self._refusals  # a batch that is repeated shows it again
+        signal_id, why = self._refusals.add(signal_id, why)
+        if not known:
             _log.error("signal rejected", id=signal_id, why=why)
         self._collection.refused(signal_id, why)
 

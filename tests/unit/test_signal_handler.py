@@ -138,12 +138,14 @@ def test_another_signal_under_the_id_of_a_pause_is_refused(around: Around, handl
 
 
 def test_commands_about_named_requests(around: Around, handling: Handling) -> None:
-    """The others are left alone; one that nobody knows is said, and does no harm."""
+    """The others are left alone; one that nobody knows is said, in the command's one line, and does no harm."""
     around.journal.add(SnapshotRequest("q2", (Wanted(ORDERS),)))
     waiting, stopped = ["waiting", "waiting"], ["stopped", "waiting"]
     with capture_logs() as logs:
         handling.take(PauseSnapshot("p1", ("q1", "nobody")))
-    assert [line.get("unknown") for line in logs] == [["nobody"], None]
+    assert [(line["log_level"], line["unknown"], line["requests"]) for line in logs] == [
+        ("warning", ["nobody"], ["q1"])
+    ]
     assert around.outcomes == [SignalOutcome("p1", "pause-snapshot", Affected(("q1",), 1), ("nobody",))]
     assert states(around) == [(True, waiting), (False, ["waiting"])]
     handling.take(PauseSnapshot("p2"))
