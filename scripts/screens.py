@@ -12,8 +12,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from snapshotter.reporting.answers import CollectionEstimate, DryRun, write_answer
 from tests.support.chromium import DESK, PHONE, Browser, chromium
-from tests.support.pages import TOKEN, Stage, backfill, moment, staged, trouble
+from tests.support.pages import ORDERS, TOKEN, Stage, backfill, moment, staged, trouble
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 _COLOURS = 128
@@ -28,6 +29,7 @@ def main() -> None:
         browser.open(f"{stage.address}#token={TOKEN}", DESK)
         browser.says("#name", "shop")
         take(browser, "page", DESK)
+        dialog(browser, stage)
         browser.look(DESK, dark=True)
         take(browser, "page-dark", DESK)
         browser.look(PHONE)
@@ -56,9 +58,28 @@ def lived(stage: Stage) -> None:
     backfill(stage, now)
 
 
-def take(browser: Browser, name: str, size: tuple[int, int]) -> None:
-    """The whole page at the width of this ``size``, under this ``name``, in few colours: a picture of text is small."""
-    height = browser.run("return document.documentElement.scrollHeight")
+def dialog(browser: Browser, stage: Stage) -> None:
+    """A new snapshot, tried and not started."""
+    browser.click("#do-snapshot")
+    browser.click(f'#known input[value="{ORDERS}"]')
+    browser.click("#dry")
+    signals = browser.wait("the dry run", stage.received)
+    amounts = {"documents": 2_000_000, "bytes": 612_000_000, "seconds": 64.0}
+    part = CollectionEstimate(name=ORDERS, **amounts)
+    answer = DryRun(
+        id=signals[0].id, answered_at=moment(), collections=(part,), rows_per_second=31_250, **amounts
+    )
+    write_answer(stage.storage, answer)
+    browser.says("#estimate", "2,000,000 documents")
+    browser.look((1280, 620))
+    take(browser, "page-snapshot", (1280, 620), whole=False)
+    browser.click("#snapshot [data-close]")
+
+
+def take(browser: Browser, name: str, size: tuple[int, int], *, whole: bool = True) -> None:
+    """The ``whole`` page at the width of this ``size``, or what fits it, under this ``name``; in few colours, for a
+    picture of text is small then."""
+    height = browser.run("return document.documentElement.scrollHeight") if whole else size[1]
     browser.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": size[0] < 600},

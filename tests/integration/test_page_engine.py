@@ -51,7 +51,8 @@ def test_an_engine_is_watched_and_steered(lab: Lab, reads: Reads) -> None:
         wait_until(lambda: running.engine.rests, "the stream to rest", seconds=60)
         browser.click("#do-stream")
         browser.says("#headline", "Changes land as they come")
-        recording = json.loads(urllib.request.urlopen(f"{address}api/recording", timeout=30).read())
+        with urllib.request.urlopen(f"{address}api/recording", timeout=30) as answer:
+            recording = json.loads(answer.read())
         assert sum(window["rows"] for window in recording["windows"]) == request.tasks[0].rows
         assert lab.status().requests[0].state is RequestState.COMPLETED
         running.catch_up(SECONDS)
@@ -69,6 +70,8 @@ def refused(address: str) -> int:
     }
     wanted = urllib.request.Request(f"{address}api/signals", b'{"type": "pause-stream"}', said)
     try:
-        return int(urllib.request.urlopen(wanted, timeout=30).status)
+        with urllib.request.urlopen(wanted, timeout=30) as answer:
+            return int(answer.status)
     except urllib.error.HTTPError as error:
-        return error.code
+        with error:
+            return error.code

@@ -95,7 +95,7 @@ def events(stage: Stage, number: int) -> list[dict[str, object]]:
         connection.close()
 
 
-def test_events_follow_the_engine(stage: Stage) -> None:
+def test_events_follow_the_engine(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The first at once, then about one a second; what is open does not keep the port from being closed."""
     backfill(stage, moment())
     first, second = events(stage, 2)
@@ -113,6 +113,9 @@ def test_events_follow_the_engine(stage: Stage) -> None:
         pass
     closing.join(5)
     assert not closing.is_alive()
+    assert [
+        record.message for record in caplog.records
+    ] == []  # it has ended by itself; nothing was cancelled
     connection.close()
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
+from signals.actions import PauseStream
 from snapshotter.engine import web
+from snapshotter.engine.assembly import engine_config
+from snapshotter.engine.engine import Engine
 from snapshotter.engine.web import Told
-from snapshotter.page.tokens import Token
+from snapshotter.page.tokens import FILE, Token
+from snapshotter.testing.processes import free_port
+from tests.unit.test_settings import made
 
 MADE_UP = Token("s3cret", made_up=True, file=Path("state/http-token"))
 
@@ -56,6 +63,31 @@ def test_one_that_was_set_is_not_shown(token: Token, where: str) -> None:
     (line,) = said
     assert line.startswith("page: http://127.0.0.1:8585/")
     assert where in line
+
+
+def test_an_engine_serves_its_page_and_finds_its_token(tmp_path: Path) -> None:
+    """Before it has started anything: no MongoDB and no Spark is asked. What is sent there waits in its inbox, which is
+    beside the token."""
+    port = free_port()
+    options = {"engine_http_port": port, "delta_warehouse": str(tmp_path)}
+    engine = Engine(_no_spark, engine_config(made(**options)))
+    engine.endpoint.open()
+    try:
+        state = tmp_path / "_snapshotter" / "shop"
+        token, address = (state / FILE).read_text().strip(), f"http://127.0.0.1:{port}"
+        headers = {"Authorization": f"Bearer {token}", "Origin": address, "Content-Type": "application/json"}
+        body = b'{"type": "pause-stream", "id": "rest"}'
+        wanted = urllib.request.Request(f"{address}/api/signals", body, headers)
+        with urllib.request.urlopen(wanted, timeout=30) as answer:
+            assert answer.status == 202
+        assert [path.name for path in (state / "inbox").iterdir()] == ["rest.json"]
+        assert [one.action for one in engine.inbox.poll()] == [PauseStream("rest")]
+    finally:
+        engine.endpoint.close()
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("nothing of this needs Spark")
 
 
 def test_a_program_is_told_nothing() -> None:

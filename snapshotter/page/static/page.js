@@ -693,6 +693,7 @@
       if (answer.error) throw new Error(answer.error);
       estimate(box, answer);
       $("start").disabled = false;
+      box.scrollIntoView({ block: "nearest" });
     } catch (error) {
       if (tried === mine) box.replaceChildren(put(make("p", "error"), error instanceof TypeError ? "The engine does not answer." : error.message));
     } finally {
