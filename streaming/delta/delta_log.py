@@ -116,8 +116,8 @@ class Snapshot:
         return JavaAdds(self._snapshot, self.data_files() if self.files else None)
 
     def data_files(self) -> Any:
-        """The same as an array of Java's. A Spark job."""
-        return in_order(self._snapshot.allFiles()).collect()
+        """The same as a list of Java's. A Spark job."""
+        return in_order(self._snapshot.allFiles()).collectAsList()
 
     def files_where(self, condition: str, at_most: int) -> list[Any]:
         """Delta's own objects of files of which ``condition`` holds, an expression of SQL on what Delta tells of each;

@@ -25,14 +25,14 @@ def in_order(files: Any) -> Any:
 
 
 class JavaAdds:
-    """The ``files`` of an array of Java's, in their order; None: there are none. ``beside``: any object of that JVM."""
+    """The ``files`` of a list of Java's, in their order; None: there are none. ``beside``: any object of that JVM."""
 
     def __init__(self, beside: Any, files: Any | None) -> None:
         jvm = Package("", beside._gateway_client)
         self._utils = jvm.org.apache.spark.api.python.PythonUtils
         self._json = jvm.org.apache.spark.sql.delta.util.JsonUtils
         self._new = jvm.java.util.ArrayList
-        self._list = self._new() if files is None else self._new(jvm.java.util.Arrays.asList(files))
+        self._list = self._new() if files is None else self._new(files)
 
     def texts(self) -> str:
         """What they say, as one JSON array."""

@@ -167,13 +167,15 @@ def test_a_killed_backfill_under_writes_goes_on_in_one_of_two_engines(
             one.start("--log-format", "json")
             one.until("some of the load", lambda: _count(port, path) >= FIRST, SECONDS)
             one.kill(alone=False)
-            assert _count(port, path) < DOCUMENTS, "the kill came too late"
+            before = _count(port, path)
+            assert before < DOCUMENTS, "the kill came too late"
             for engine in (one, other):
                 engine.start("--log-format", "json")
             wait_until(lambda: not (one.alive and other.alive), "one of two to be refused", seconds=SECONDS)
             winner, loser = (one, other) if one.alive else (other, one)
             assert loser.wait(SECONDS) == EXIT_DEFINITE
             assert "another engine named 'store' is running" in loser.log.read_text()
+            winner.until("more of the load", lambda: _count(port, path) > before, SECONDS)
             proxy.refuse(REFUSALS)
             winner.until("the load", lambda: _count(port, path) == DOCUMENTS, SECONDS)
             winner.until("upkeep", partial(_kept, port), SECONDS)
