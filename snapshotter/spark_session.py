@@ -218,9 +218,6 @@ def defaults(master: str | None) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",
-        # In S3 a file that must not be there yet is then put on that condition. Else Delta looks first and writes
-        # later, and of two commits of one version the second takes the place of the first.
-        "spark.hadoop.fs.s3a.performance.flags": "create",
         # Spark prints the options of sources; by itself it masks those whose names have "url" in them.
         "spark.sql.redaction.options.regex": "(?i)url|connection.string|jaas|keystore|truststore",
         f"spark.executorEnv.{SAFE_PATH}": "1",

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "oss", "cos", "cosn", "obs", "wasb", "wasbs"})
 _MISSING = "java.io.FileNotFoundException"
-_TAKEN = "org.apache.hadoop.fs.FileAlreadyExistsException"
+# Hadoop's own look finds it, or else S3 refuses the conditional put (412).
+_TAKEN = (
+    "org.apache.hadoop.fs.FileAlreadyExistsException",
+    "org.apache.hadoop.fs.s3a.RemoteFileChangedException",
+)
 
 
 class HadoopStorage:
@@ -86,7 +90,7 @@ class HadoopStorage:
                 else:
                     self._move(self._draft(name, text), self._path(name), replace=False)
             except Py4JJavaError as error:
-                if _is(error, _TAKEN):
+                if any(_is(error, name) for name in _TAKEN):
                     return False
                 raise
             return True

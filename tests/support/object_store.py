@@ -1,5 +1,5 @@
 """An object store for tests: moto as an S3 server, the jars by which Hadoop reaches it, and a proxy between the two
-that has the store refuse requests, loses its answers, and lets something happen right before a file is put.
+that has the store refuse requests, and loses its answers.
 
 The jars are Hadoop's own `hadoop-aws` and those parts of Amazon's SDK that it uses (15 MB; the bundle of all of it,
 which it names, is 670 MB).
@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -34,6 +34,8 @@ _SLOW_DOWN = (
     b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
     b"<Message>Please reduce your request rate.</Message><RequestId>test</RequestId></Error>"
 )
+# Of a request that reads an object moto only asks whether it is signed, not by whom.
+_SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=tester/20260101/us-east-1/s3/aws4_request"}
 _HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 
 
@@ -71,14 +73,12 @@ def _module(hadoop: str) -> str:
 
 class Refusing:
     """A proxy that hands requests on to a ``store``. It refuses as many as it is told to, as S3 does where there are
-    too many (503, SlowDown); others it carries out and gives no answer, as where a network fails at that moment; and it
-    lets something happen first, as where another writer is quicker."""
+    too many (503, SlowDown); others it carries out and gives no answer, as where a network fails at that moment."""
 
     def __init__(self, store: int) -> None:
         self._store = store
         self._left = 0.0
         self._lost: str | None = None
-        self._before: tuple[str, Callable[[str], object]] | None = None
         self._lock = threading.Lock()
         self.refused = 0
         self.lost: list[str] = []
@@ -101,11 +101,6 @@ class Refusing:
         with self._lock:
             self._lost = pattern
 
-    def before(self, pattern: str, do: Callable[[str], object]) -> None:
-        """Call ``do`` with the path before the next such file is put."""
-        with self._lock:
-            self._before = pattern, do
-
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -118,15 +113,6 @@ class Refusing:
             self._left -= 1
             self.refused += 1
             return True
-
-    def _first(self, key: str) -> None:
-        """What is to happen before this object is put."""
-        with self._lock:
-            found = self._before
-            if found is None or not re.search(found[0], key):
-                return
-            self._before = None
-        found[1](key)
 
     def _loses(self, key: str) -> bool:
         with self._lock:
@@ -148,8 +134,6 @@ class Refusing:
                     self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
                     return
                 puts, key = self.command == "PUT", self.path.partition("?")[0]
-                if puts:
-                    proxy._first(key)
                 given = {k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"content-length"}}
                 try:
                     answer = _asked(proxy._store, self.command, self.path, body, given)
@@ -235,7 +219,7 @@ def put(port: int, key: str, content: bytes) -> None:
 
 def text_of(port: int, key: str) -> str | None:
     """The text of an object; None where there is none."""
-    status, _, content = _asked(port, "GET", key)
+    status, _, content = _asked(port, "GET", key, headers=_SIGNED)
     return content.decode() if status == 200 else None
 
 
