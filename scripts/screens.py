@@ -17,7 +17,7 @@ from tests.support.chromium import DESK, PHONE, Browser, chromium
 from tests.support.pages import ORDERS, TOKEN, Stage, backfill, moment, staged, trouble
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
-_COLOURS = 128
+_COLOURS = 200
 
 
 def main() -> None:
@@ -36,6 +36,10 @@ def main() -> None:
         browser.says("#windows-said", "in 60 s")
         take(browser, "page-phone", PHONE)
         trouble(stage, moment())
+        assert stage.status is not None
+        plain = {"id": "nightly", "error": f"{ORDERS}: its chunk was read 5 times in vain"}
+        failed = stage.status.requests[0].model_copy(update=plain)
+        stage.status = stage.status.model_copy(update={"requests": (failed,)})
         browser.look((1280, 820))
         browser.says("#headline", "tries again")
         take(browser, "page-trouble", (1280, 820))
@@ -86,7 +90,7 @@ def take(browser: Browser, name: str, size: tuple[int, int], *, whole: bool = Tr
     )
     picture = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
     file = FOLDER / f"{name}.png"
-    picture.quantize(_COLOURS).save(file, optimize=True)
+    picture.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
     sys.stdout.write(f"{file.relative_to(FOLDER.parents[1])}: {file.stat().st_size // 1_000} kB\n")
 
 
