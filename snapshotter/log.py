@@ -22,7 +22,7 @@ import structlog
 from snapshotter.errors import cause_of, redact
 
 _NOISY = ("py4j", "pymongo", "asyncio")
-_NOT_ASKED = ("py4j", "pyspark", "librdkafka")
+_NOT_ASKED = ("py", "py4j", "pyspark", "librdkafka")  # warnings of Python's are those of "py.warnings"
 """Where there is a file, the rest of us is told of what these say by errors of our own."""
 
 _IN_FULL = "the error in full"
@@ -72,6 +72,7 @@ def set_up(
     screen.setLevel(shown)
     root.handlers[:] = [screen]
     by_hand, _Kept.whole = sys.stderr.isatty(), file is not None
+    logging.captureWarnings(file is not None)
     if file is not None:
         screen.addFilter(partial(_asked_for, whole=shown <= logging.DEBUG))
         whole = WatchedFileHandler(file, encoding="utf-8", errors="backslashreplace")

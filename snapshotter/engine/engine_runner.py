@@ -34,6 +34,7 @@ from snapshotter.engine.idling import Idling
 from snapshotter.engine.interrupts import NOT_STARTED, told_of_signals
 from snapshotter.engine.readiness import servers
 from snapshotter.engine.recovery import Recovery
+from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import EXIT_INTERRUPTED, EXIT_OK, Stopped
 from snapshotter.reporting.status import EngineState, Status
 from snapshotter.reporting.views import View
@@ -102,7 +103,7 @@ class Life(threading.Thread):
             try:
                 engine.run(once=self._once)
             finally:
-                engine.session.stop()
+                all_of(engine.session.stop)
         except BaseException as error:  # noqa: BLE001 - raised where its end is waited for
             self._error = error
         finally:

@@ -61,6 +61,9 @@ def test_steps_are_said_at_once_and_again() -> None:
     steps.begin("third")
     assert said[before:][0] == "third"
     steps.begin(None)
+    rare = SpokenSteps(lambda step: said.append(step.what), every_seconds=3_600)
+    rare.begin("fourth")
+    rare.begin(None)
 
 
 def test_lines_say_steps_in_the_place_of_a_status_that_says_less() -> None:
