@@ -2,7 +2,8 @@
 
 Invariants
 - A status is noted once, however often it is looked at.
-- Frames take `BYTES_MAX` at most, as text: the oldest go first. While nothing is read, one in `IDLE_MS` is enough.
+- Frames take `BYTES_MAX` at most, as text: the oldest go first. While nothing is read, and no state changes,
+  one in `IDLE_MS` is enough.
 
 For one thread. The clock is the status's own.
 """
@@ -36,6 +37,7 @@ class History:
     frames: deque[tuple[int, bytes]] = field(default_factory=deque)
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     _bytes: int = 0
+    _states: object = None
 
     def note(self, status: Status | None) -> None:
         """Keep what the page shows of this ``status``."""
@@ -47,8 +49,10 @@ class History:
             return
         self.samples.append((at, status.lag_seconds, round(status.events_per_second, 1)))
         idle = all(r.state is not RequestState.RUNNING for r in status.requests) and not status.windows
-        if idle and self.frames and at - self.frames[-1][0] < IDLE_MS:
+        states = status.state, tuple((r.id, r.state) for r in status.requests)
+        if idle and states == self._states and at - self.frames[-1][0] < IDLE_MS:
             return
+        self._states = states
         text = orjson.dumps(model_of(status, status.updated_at))
         self.frames.append((at, text))
         self._bytes += len(text)

@@ -6,6 +6,8 @@ import json
 import urllib.error
 import urllib.request
 
+import pytest
+
 from snapshotter.page.tokens import FILE
 from snapshotter.reporting.status import RequestState
 from snapshotter.testing.processes import free_port, wait_until
@@ -13,6 +15,8 @@ from tests.support.chromium import chromium
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
 
 __all__ = ["lab", "reads"]
+
+pytestmark = pytest.mark.guard
 
 
 def test_an_engine_is_watched_and_steered(lab: Lab, reads: Reads) -> None:

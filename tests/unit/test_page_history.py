@@ -44,6 +44,16 @@ def test_an_idle_engine_fills_no_memory() -> None:
     assert len(found.frames) == 60_000 // IDLE_MS
 
 
+def test_an_end_is_kept_at_once() -> None:
+    """The last frame of a recording shows what came out, however soon the engine ends after it."""
+    found = History()
+    for second, busy in ((0, True), (1, True), (2, False), (3, False)):
+        found.note(status(second, busy=busy))
+    assert len(found.frames) == 3
+    found.note(status(4, busy=False).model_copy(update={"state": EngineState.STOPPED}))
+    assert json.loads(found.recording([]))["frames"][-1]["model"]["engine"]["state"] == "stopped"
+
+
 def test_the_oldest_frames_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine may run for years."""
     monkeypatch.setattr(history, "BYTES_MAX", 20_000)
