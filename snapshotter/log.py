@@ -96,7 +96,9 @@ def _asked_for(record: logging.LogRecord, *, whole: bool) -> bool:
     """Whether it is for standard error, where the file has it, too. ``whole``: so are whole errors."""
     if isinstance(record.msg, dict) and record.msg.get("event") == _IN_FULL:
         return whole
-    return record.name.split(".")[0] not in _NOT_ASKED
+    # py4j also logs as nobody in particular.
+    name = Path(record.pathname).parent.name if record.name == "root" else record.name.split(".")[0]
+    return name not in _NOT_ASKED
 
 
 def _one_line(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

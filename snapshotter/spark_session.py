@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from snapshotter.spark_start import launch, memory_named
 
@@ -139,8 +139,14 @@ def spark_builder(
         launch({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **merged})
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
+    # Where the JVM ends first, this one prints the stack of an end of file.
+    cast(Any, spark.sparkContext)._accumulatorServer.handle_error = _nothing_to_say
     _quieten(spark)
     return spark
+
+
+def _nothing_to_say(*_: object) -> None:
+    """Of a JVM that has gone: whoever calls it hears of it."""
 
 
 @contextmanager

@@ -20,7 +20,8 @@ def all_of(*steps: Callable[[], object]) -> None:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - see above
-            if classify(error) is Fault.SESSION_LOST:
+            # py4j finds nobody behind the JVM's port then.
+            if isinstance(error, ConnectionRefusedError) or classify(error) is Fault.SESSION_LOST:
                 _log.info("nothing of Spark is left to wind up", error=cause_of(error))
             else:
                 warn_of(_log, "winding up failed", error)

@@ -9,10 +9,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pymongo import MongoClient, WriteConcern
 
@@ -20,10 +21,11 @@ from snapshotter.engine.interrupts import NOT_STARTED
 from snapshotter.engine.readiness import READY
 from snapshotter.reporting.status import EngineState
 from tests.support.engine_process import EngineProcess
+from tests.support.tables import difference
 from tests.support.terminal import CTRL_C, Terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
-COMMAND = [sys.executable, "-c", "import sys; from snapshotter.cli import main; sys.exit(main())"]
+COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
 DOCUMENTS = 60_000
 FOREIGN = re.compile(
     r"log4j|incubator|:: |\bWARN\b|\bERROR\b|\.scala:|\.java:|\bat (?:org|java|py4j)\.|Traceback|rdkafka"
@@ -32,17 +34,28 @@ FOREIGN = re.compile(
 
 
 @contextmanager
-def running(engine: EngineProcess, folder: Path) -> Iterator[Terminal]:
-    """The engine at a terminal, called in an empty ``folder``, which it leaves empty."""
+def running(engine: EngineProcess, folder: Path, before: str = "") -> Iterator[Terminal]:
+    """The engine at a terminal, called in an empty ``folder``, which it leaves empty. ``before``: code that is run
+    before the command."""
     engine.write()
     folder.mkdir(exist_ok=True)
-    command = [*COMMAND, "--log-file", str(engine.spark_log), "run", "-c", str(engine.file)]
+    code = f"{before}; {COMMAND}" if before else COMMAND
+    command = [sys.executable, "-c", code, "--log-file", str(engine.spark_log), "run", "-c", str(engine.file)]
     checkout = str(Path(__file__).parents[2])
     paths = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
     with Terminal(command, cwd=folder, env={**os.environ, "PYTHONPATH": paths}) as terminal:
         yield terminal
         assert not (found := FOREIGN.search(terminal.screen.text)), f"{found}\n{terminal.screen.text}"
     assert list(folder.iterdir()) == [], "left where the command was called"
+
+
+def engine_of(uri: str, client: MongoClient[dict[str, Any]], database: str, folder: Path) -> EngineProcess:
+    """One of two collections that it takes some seconds to read."""
+    for name in ("orders", "customers"):
+        collection = client[database].get_collection(name, write_concern=WriteConcern("majority"))
+        collection.insert_many([{"_id": n, "text": "x" * 200} for n in range(DOCUMENTS)])
+    options = {"name": "shop", "mongodb.connection.string": uri, "database.include.list": database}
+    return EngineProcess(folder, options)
 
 
 def state_of(engine: EngineProcess) -> EngineState | None:
@@ -61,13 +74,9 @@ def test_a_day_at_a_terminal(
     """A SIGTERM to the whole group while Spark starts: it ends with 0, has touched nothing, and no stack is shown. The
     next start says what it is at, in its order, then that it is ready. Ctrl+C in the midst of the first load: windows
     are said to land, and it says where it stopped; the display is there once, and no line of it is left behind. The
-    last start goes on; a SIGTERM to the whole group ends it as cleanly. Whatever Spark has said is in the log file."""
-    source = mongo_client[database]
-    for name in ("orders", "customers"):
-        collection = source.get_collection(name, write_concern=WriteConcern("majority"))
-        collection.insert_many([{"_id": n, "text": "x" * 200} for n in range(DOCUMENTS)])
-    options = {"name": "shop", "mongodb.connection.string": mongo_uri, "database.include.list": database}
-    engine, folder = EngineProcess(tmp_path, options), tmp_path / "called"
+    last start goes on; a SIGTERM to the group and to each process of it, as systemd sends it by itself, ends it as
+    cleanly. Whatever Spark has said is in the log file."""
+    engine, folder = engine_of(mongo_uri, mongo_client, database, tmp_path), tmp_path / "called"
 
     with running(engine, folder) as terminal:
         terminal.until_shown("starting Spark")
@@ -105,9 +114,36 @@ def test_a_day_at_a_terminal(
 
     with running(engine, folder) as terminal:
         terminal.until_shown(READY)
+        every = psutil.Process(terminal.process.pid).children(recursive=True)
         terminal.signal_group(signal.SIGTERM)
+        for process in every:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
         assert terminal.wait() == 0
-        assert "stopped at " in terminal.screen.text
+        assert "stopped" in terminal.screen.text.rstrip().splitlines()[-1]
     assert state_of(engine) is EngineState.STOPPED
     assert is_free(engine)
     assert "Setting default log level" in engine.spark_log.read_text(errors="replace")
+
+
+def test_an_end_at_once_loses_nothing(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """Time is up as soon as somebody asks for the end, in the midst of the first load: its JVM and whatever that has
+    started are gone with it, its name is free, and the next start goes on to the end."""
+    engine = engine_of(mongo_uri, mongo_client, database, tmp_path)
+    no_time = "from snapshotter.engine import engine_runner; engine_runner.STOP_SECONDS = 0.0"
+    with running(engine, tmp_path / "called", no_time) as terminal:
+        terminal.until("a window in flight", lambda: (s := engine.status()) is not None and s.windows)
+        started = psutil.Process(terminal.process.pid).children(recursive=True)
+        assert any(process.name() == "java" for process in started)
+        terminal.press(CTRL_C)
+        assert terminal.wait() == 0
+        assert "the next start repeats what was under way" in " ".join(terminal.screen.text.split())
+    psutil.wait_procs(started, timeout=60)
+    assert not [process for process in started if process.is_running()]
+    assert state_of(engine) is EngineState.STOPPED
+    assert is_free(engine)
+    assert engine.start("--once").wait() == 0
+    for name in ("orders", "customers"):
+        assert difference(mongo_uri, database, name, engine.table(database, name)) == []
