@@ -66,6 +66,7 @@ FOREIGN = {
     "snapshotter.snapshot_modes": "entry points",
     "delta.checkpointInterval": "a property of Delta's tables",
     "delta.deletedFileRetentionDuration": "a property of Delta's tables",
+    "delta.logRetentionDuration": "a property of Delta's tables",
     "snapshotter.plan": "a property of tables",
     "snapshotter.owner": "a property of tables",
     "snapshotter.namespace": "a property of tables",
