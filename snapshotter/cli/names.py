@@ -122,10 +122,13 @@ def _sent(settings: Settings, state: Storage, requests: Sequence[str]) -> list[s
     ``requests`` that are in the signal collection."""
     from signals.channels.inbox_channel import InboxChannel
     from snapshotter.state.journal import Journal
+    from snapshotter.state.progress_store import ProgressStore
 
     found = [received.id for received in InboxChannel(state).poll()]
     # In this order: what is taken from the inbox is in the journal by then.
     found += [request.id for request in Journal(state).requests]
+    progress = ProgressStore(state).newest()
+    found += [request.id for request in progress.requests] if progress is not None else []
     if not (settings.signals_reach_stream and settings.signal_collection):
         return found
     from pymongo.errors import PyMongoError

@@ -242,8 +242,8 @@ class StatusWriter:
         refused: Iterable[tuple[str, str]],
         now: float,
     ) -> list[RequestReport]:
-        """Those that have begun, those that wait for a batch, those that were refused; before the first batch also
-        what an earlier life reported."""
+        """Those that have begun, those that wait for a batch, those that were rejected; before the first batch of a run
+        also what the run before, or an earlier life, reported."""
         requests = [self._request(r, now, progress) for r in progress.requests]
         requests += [self._request(RequestProgress.accepted(r), now, progress) for r in waiting]
         requests += [
@@ -253,6 +253,8 @@ class StatusWriter:
         if progress.batch_id < 0:  # nor been written anew
             shown = {report.id for report in requests}
             requests = [*(report for report in self._former if report.id not in shown), *requests]
+        else:
+            self._former = tuple(requests)
         return requests
 
     def _forget(self, known: set[str]) -> None:

@@ -268,6 +268,19 @@ def test_lives_that_end_before_their_first_batch_forget_nothing(clock: Clock) ->
     assert written(storage).requests == ()
 
 
+def test_another_run_of_the_same_life_knows_requests_before_its_first_batch(clock: Clock) -> None:
+    """It has loaded nothing yet: what the run before has reported is shown until then, and forgotten with it."""
+    storage = MemoryStorage()
+    writer = StatusWriter("shop", OWNER, storage)
+    writer.write(EngineState.RUNNING, run_of(Progress(4, requests=(half_done(5),))), [], [])
+    clock.now += 10
+    writer.write(EngineState.RUNNING, run_of(Progress(), id="b2"), [], [])
+    assert [r.id for r in written(storage).requests] == ["r1"]
+    clock.now += 10
+    writer.write(EngineState.RUNNING, run_of(Progress(5), id="b2"), [], [])
+    assert written(storage).requests == ()
+
+
 def test_a_status_that_cannot_be_written_stops_nothing(clock: Clock) -> None:
     """It is a report; the checkpoint's own writes fail if the place is really gone."""
 
