@@ -222,7 +222,7 @@ _RAISED = re.compile(
 _MONGODB_CREDENTIALS = re.compile(r"(mongodb(?:\+srv)?://)[^\s\"'<>]*@")
 _CREDENTIALS = re.compile(r"(\w+://)[^\s/:@\"'<>]*:[^\s/@\"'<>]*@")
 _URI_SECRETS = re.compile(
-    r"\b(AWS_SESSION_TOKEN:|tlsCertificateKeyFilePassword=|proxyPassword=|snapshotterIdentity=)[^\s&,\"'<>]*",
+    r"\b(token=|AWS_SESSION_TOKEN:|tlsCertificateKeyFilePassword=|proxyPassword=|snapshotterIdentity=)[^\s&,\"'<>]*",
     re.IGNORECASE,
 )
 MASK = "***"

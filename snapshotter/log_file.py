@@ -10,6 +10,7 @@ an error of Spark's, say), so it is its owner's alone.
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,7 +51,10 @@ def default_place(name: str, environ: Mapping[str, str] = os.environ) -> Path:
     (``LogsDirectory=``), else with the user's state, as the XDG specification has it."""
     if folder := environ.get("LOGS_DIRECTORY", "").split(":")[0]:
         return Path(folder, f"{encode_name(name)}.log")
-    state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:  # a user without a home
+        return last_resort(name)
     return Path(state, "snapshotter", f"{encode_name(name)}.log")
 
 
@@ -72,6 +76,7 @@ def opened() -> Path | None:
                 "choose a file that can be written to",
             ) from error
         _Chosen.place, _Chosen.instead = _Chosen.instead, None
+        _must_be_ours(_Chosen.place.parent)
         return opened()
     _Chosen.made = True
     return _Chosen.place
@@ -99,6 +104,16 @@ def write(text: str) -> bool:
         return False
     tells()
     return True
+
+
+def _must_be_ours(folder: Path) -> None:
+    """Make a folder among everybody's; one that somebody else has made there is refused."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise ConfigurationError(
+            f"{folder} is not this user's alone", "remove it, or choose a file by --log-file"
+        )
 
 
 def _make(place: Path) -> None:

@@ -173,7 +173,10 @@ def session_settings(given: Mapping[str, str], master: str | None, *, kafka: boo
     """All settings of a session: the defaults, Delta's, and on top of them the `given` ones. `master` and `kafka` as in
     `spark_builder`."""
     merged = {**defaults(master), **delta_settings(ivy_folder(given), kafka=kafka)}
-    if not any(given.get(name, "").lower() == "true" for name in _PAGES):
+    pages = (rf"(?m)^\s*{re.escape(name)}[\s=:]+true\b" for name in _PAGES)
+    if not any(given.get(n, "").lower() == "true" for n in _PAGES) and not any(
+        re.search(page, _spark_defaults(), re.IGNORECASE) for page in pages
+    ):
         merged |= UNSEEN
     for name, value in given.items():
         if name in JOINED and merged.get(name):

@@ -56,14 +56,14 @@ def launch(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
-def end_at_once() -> None:
+def end_at_once() -> bool:
     """End this process's JVM, and what it has started, in the midst of what they do; nothing where there is none. It
-    has a moment to remove its temporary files."""
+    has a moment to remove its temporary files. False where there is one that is not ours to end (`spark-submit`'s)."""
     from pyspark import SparkContext
 
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:
-        return
+        return SparkContext._gateway is None
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -71,6 +71,7 @@ def end_at_once() -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    return True
 
 
 @contextmanager

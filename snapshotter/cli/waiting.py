@@ -92,13 +92,14 @@ def wait_for_command(
 ) -> CommandReport:
     """Wait until the engine has carried the command out, and its ``effect`` shows; ``name`` is what to call it. Returns
     what it met. Raises DefiniteError where it was rejected or time is up."""
+    report: CommandReport | None = None  # once seen it counts: an engine that starts anew has forgotten it
     for status in looks(state, say, Awaited(name, "was not carried out"), timeout):
         if status is None:
             continue
         rejected = status.request(signal_id)
         if rejected is not None and rejected.state is RequestState.REJECTED:
             raise DefiniteError(f"{name} was rejected: {rejected.error}", rejected.next_step)
-        report = status.command(signal_id)
+        report = status.command(signal_id) or report
         if report is not None and effect(report, status):
             return report
     raise AssertionError("it ends in one of these ways")

@@ -141,8 +141,8 @@ class Life(threading.Thread):
         engine = self.engine
         if engine is None:
             return
-        if engine.session.ours:
-            spark_start.end_at_once()
+        if engine.session.ours and not spark_start.end_at_once():
+            return  # what may still land keeps the name until this process has gone
         # That asks the run, which may be in the midst of something.
         leaving = threading.Thread(target=engine.abandon, name="abandon", daemon=True)
         leaving.start()
@@ -152,8 +152,8 @@ class Life(threading.Thread):
 def _stopped(life: Life, view: View) -> End:
     """Somebody has asked for the end."""
     life.stop.set()
-    if life.untouched:
-        return _untouched(life)
+    if life.untouched and (end := _untouched(life)) is not None:
+        return end
     view.announce(stopping(len(life.shown.windows) if life.shown is not None else 0))
     deadline = time.monotonic() + STOP_SECONDS
     while (left := deadline - time.monotonic()) > 0:
@@ -170,12 +170,12 @@ def _stopped(life: Life, view: View) -> End:
     return End(EXIT_OK, words, at_once=True)
 
 
-def _untouched(life: Life) -> End:
-    """It ends by itself, unless it waits for a server just now."""
+def _untouched(life: Life) -> End | None:
+    """It ends by itself, unless it waits for a server just now. None where it has taken its name meanwhile."""
     with suppress(Empty):
         if life.events.get(timeout=_UNTOUCHED_SECONDS) is Event.ENDED:
             return life.end()
-    return End(words=NOT_STARTED, at_once=True)
+    return End(words=NOT_STARTED, at_once=True) if life.untouched else None
 
 
 def stopping(windows: int) -> str:

@@ -7,7 +7,6 @@ signal that came before is not lost: it is taken then.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import Origin
@@ -60,4 +59,5 @@ def loading(progress: Progress) -> Sequence[str]:
 
 def servers(uri: str) -> str:
     """The servers in the address of a MongoDB, without who asks."""
-    return urlsplit(uri).netloc.rpartition("@")[2]
+    # A password may hold what ends an address elsewhere.
+    return uri.partition("://")[2].partition("?")[0].rpartition("@")[2].partition("/")[0]

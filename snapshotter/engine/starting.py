@@ -51,8 +51,10 @@ class Starts:
         self.idling = Idling(stop, lambda: False, self._keep, lambda: None, lambda: _POLL_SECONDS)
 
     def take_name(self) -> None:
-        """Take the lock, unless an attempt before has it. Raises LockHeldError where another engine has it, or
-        LockLostError where another one has taken over since."""
+        """Take the lock, unless an attempt before has it. Raises LockHeldError where another engine has it,
+        LockLostError where another one has taken over since, and Stopped where the end has been asked for."""
+        if self.idling.stop.is_set():
+            raise Stopped(NOT_STARTED)
         if self._kept.lock.token is None:
             self._kept.lock.acquire()
         else:

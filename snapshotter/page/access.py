@@ -47,7 +47,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """``names`` of hosts are ours. ``reads_freely``: looking asks for no token, for nobody else reaches the port."""
+    """``names`` of hosts are ours. ``reads_freely``: looking asks for no token, for nobody else reaches the port. (A
+    page that was given names is reached from elsewhere, through something that stands before it.)"""
 
     token: str
     names: frozenset[str]
@@ -57,7 +58,7 @@ class Access:
     def of(cls, config: PageConfig, token: str) -> Access:
         """That of a page with this ``config``."""
         own = () if config.host in _WILDCARDS else (config.host,)
-        return cls(token, _lower((*LOOPBACK, *own, *config.names)), config.local)
+        return cls(token, _lower((*LOOPBACK, *own, *config.names)), config.local and not config.names)
 
     def refusal(self, asked: Asked) -> Refusal | None:
         """Why this is not answered; None where it is."""

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from snapshotter.reporting.health import Health
+from snapshotter.reporting.health import Health, silent_seconds
 from snapshotter.reporting.status import EngineState, RequestState, Status
 
-SILENT_SECONDS = 30.0
 GOOD, BUSY, QUIET, WARN, BAD = "good", "busy", "quiet", "warn", "bad"
 """Tones: all is well, something is under way, nothing is, somebody should look, somebody has to act."""
 
@@ -37,8 +36,7 @@ def verdict_of(status: Status, now: datetime) -> Verdict:
 
 def _of_the_process(status: Status, now: datetime) -> Verdict | None:
     """None while it runs."""
-    silent = 0.0 if status.updated_at is None else (now - status.updated_at).total_seconds()
-    if silent > SILENT_SECONDS:
+    if (silent := silent_seconds(status, now)) is not None:
         return Verdict(
             BAD,
             f"The engine has said nothing for {silent:.0f} s",

@@ -24,6 +24,8 @@ _log = structlog.get_logger("snapshotter.signals")
 _LOOKED_AT = 100
 _SHOWN = 3
 _TEXT_MAX = 80
+_INTEGERS = range(-(2**63), 2**63)
+_DIGITS_MAX = 19
 
 
 def missing_keys(client: MongoClient[Any], namespace: Namespace, keys: Sequence[str]) -> str | None:
@@ -67,7 +69,8 @@ def _others(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
         if ObjectId.is_valid(value):
             yield ObjectId(value)
-        if value.lstrip("-").isdecimal():
+        digits = value.removeprefix("-")
+        if digits.isdecimal() and len(digits) <= _DIGITS_MAX and int(value) in _INTEGERS:
             yield int(value)
     elif isinstance(value, (int, ObjectId)) and not isinstance(value, bool):
         yield str(value)

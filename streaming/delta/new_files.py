@@ -146,11 +146,11 @@ class FileWriter:
 
     def discard(self) -> None:
         """Leave nothing behind. Where the store does not answer, that is done at the engine's next start."""
+        for opened in (self._writer, self._sink):
+            if opened is not None:
+                with suppress(OSError):
+                    opened.close()
         with suppress(OSError):
-            if self._writer is not None:
-                self._writer.close()
-            if self._sink is not None:
-                self._sink.close()
             self._folder.remove([self._name])
 
     def _write(self) -> None:

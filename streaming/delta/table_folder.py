@@ -89,6 +89,9 @@ class TableFolder:
         return f"{self.path}/{name}"
 
 
+_SECRETS = frozenset({"access.key", "secret.key", "session.token", "encryption.key"})
+
+
 def table_folder(jvm: Any, log: Any) -> TableFolder:
     """The folder of the table of Delta's ``log``, by the configuration of Hadoop that it is read with; ``jvm``: the
     packages of that JVM. Hadoop is asked where it lies: it reads a path or a URI in its own way.
@@ -107,7 +110,9 @@ def table_folder(jvm: Any, log: Any) -> TableFolder:
     of_bucket = utils.propagateBucketOptions(configuration, bucket)
 
     def said(name: str) -> str | None:
-        # By way of Hadoop's credential files too.
+        if name not in _SECRETS:
+            return str(of_bucket.getTrimmed(f"{OPTIONS}{name}", "") or "")
+        # By way of Hadoop's credential files too, which may be the only way for these.
         return str(utils.lookupPassword(of_bucket, f"{OPTIONS}{name}", "") or "")
 
     return TableFolder(str(where.toString()), f"{bucket}{inner}", store_of(said))

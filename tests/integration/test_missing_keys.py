@@ -52,6 +52,14 @@ def test_what_a_collation_takes_for_equal_is_there(mongo_client: Client, databas
     assert said(mongo_client, database, "A", "a") is None
 
 
+@pytest.mark.parametrize("text", ["--5", "9" * 19, "-9223372036854775809", "1" * 24, "²", "-", ""])
+def test_what_looks_like_a_number_and_is_none(mongo_client: Client, database: str, text: str) -> None:
+    """Nothing is found, and nothing fails: MongoDB's integers have 64 bits."""
+    mongo_client[database]["orders"].insert_one({"_id": 4})
+    told = said(mongo_client, database, text) or ""
+    assert told.endswith("ids there look like 4")
+
+
 def test_an_empty_collection_and_very_many_ids(mongo_client: Client, database: str) -> None:
     """The first are named, and the others counted."""
     text = said(mongo_client, database, *range(200))

@@ -130,7 +130,7 @@ def test_small_files_become_one_and_the_next_landing_knows_it(kept: Kept) -> Non
 
     known = kept.table._writing.files
     assert known is not None
-    assert list(known.files) == [added["path"]]
+    assert [file.facts.path for file in known] == [added["path"]]
     assert known.version == kept.table.version()
     landed = kept.land({"k0003": 9, "k0050": None, "new": 1})
     assert (landed.inserted, landed.updated, landed.deleted) == (1, 1, 1)

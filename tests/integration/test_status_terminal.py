@@ -36,7 +36,9 @@ class Terminal:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-            os.execve(sys.executable, [*PROGRAM, *arguments], {**os.environ, "TERM": "xterm"})
+            # The terminal says how large it is, and nobody else.
+            kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+            os.execve(sys.executable, [*PROGRAM, *arguments], {**kept, "TERM": "xterm"})
         self._seen = ""
 
     def until(self, text: str | None) -> str:

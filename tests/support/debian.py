@@ -22,7 +22,7 @@ def unpacked(name: str, *packages: str, needs: bool = False) -> Path:
     """The root of what these ``packages`` would install, kept under this ``name``; ``needs``: with what they depend on,
     as far as the system does not have it. Raises Unavailable."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "snapshotter-tests" / name
+    folder = caches / "snapshotter-tests" / "debian" / name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

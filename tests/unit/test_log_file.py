@@ -74,6 +74,18 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     assert not log_file.write("lost")
 
 
+def test_a_folder_among_everybodys_is_this_users_alone(tmp_path: Path) -> None:
+    """Somebody else may have made it, to read what comes into it, or to have it written elsewhere."""
+    (tmp_path / "file").write_text("")
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o700)
+    shared.chmod(0o755)
+    log_file.choose(tmp_path / "file" / "shop.log", shared / "shop.log")
+    with pytest.raises(ConfigurationError, match="not this user's alone"):
+        log_file.opened()
+    assert list(shared.iterdir()) == []
+
+
 def test_the_file_has_what_the_screen_is_spared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Lines below the level, and libraries that nobody has asked; what they say of errors is on both."""
     place = tmp_path / "shop.log"

@@ -117,6 +117,13 @@ def test_where_others_reach_it_looking_needs_the_token_too() -> None:
         assert code(EVERYWHERE, Asked("GET", path, name, (), BEARER)) is None
 
 
+def test_a_page_behind_a_proxy_of_this_machine_is_no_page_of_this_machine_alone() -> None:
+    """What ends TLS comes from here, whoever sent it: with a name for others, looking needs the token."""
+    access = Access.of(PageConfig(port=8_585, names=("lake.example.org",)), "secret")
+    assert code(access, Asked("GET", "/api/page", ("lake.example.org",))) == 401
+    assert code(access, Asked("GET", "/api/page", HOST)) == 401
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])
 def test_probes_ask_for_nothing(path: str) -> None:
     """Scrapers and probes come by addresses; they may only read."""

@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 from snapshotter.page.model import SHOWN_MAX, model_of
-from snapshotter.page.verdict import SILENT_SECONDS, verdict_of
+from snapshotter.page.verdict import verdict_of
+from snapshotter.reporting.health import STALE_SECONDS
 from snapshotter.reporting.status import (
     ChannelReport,
     CollectionReport,
@@ -91,8 +92,8 @@ def test_one_sentence_and_what_to_do_next(
 def test_an_engine_that_says_nothing() -> None:
     """Its page still answers, for it has a thread of its own; the process is named."""
     silent = status(pid=4_711, host="engine-1")
-    assert verdict_of(silent, NOW + timedelta(seconds=SILENT_SECONDS)).tone == "good"
-    found = verdict_of(silent, NOW + timedelta(seconds=SILENT_SECONDS + 1))
+    assert verdict_of(silent, NOW + timedelta(seconds=STALE_SECONDS)).tone == "good"
+    found = verdict_of(silent, NOW + timedelta(seconds=STALE_SECONDS + 1))
     assert (found.tone, found.headline) == ("bad", "The engine has said nothing for 31 s")
     assert "process 4711 on engine-1" in str(found.next_step)
 

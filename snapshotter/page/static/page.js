@@ -62,9 +62,14 @@
   /* The children of `list` become those of `items`, in their order: made once for each key, and then updated. */
   function keyed(list, items, key, create, update) {
     const there = new Map([...list.children].map((child) => [child.dataset.key, child]));
+    const seen = new Map();
     let place = list.firstElementChild;
     for (const item of items) {
-      const name = String(key(item));
+      const said = String(key(item));
+      const times = seen.get(said) ?? 0;
+      seen.set(said, times + 1);
+      // One key may come twice: a refused signal may have the id of a request.
+      const name = times ? `${said}\n${times}` : said;
       let child = there.get(name);
       there.delete(name);
       if (!child) {
@@ -655,7 +660,8 @@
       throw new Error(`${text} is no id in JSON: write 17, "A-4" in double quotes, or {"$oid": "…"}.`);
     }
     // A browser would send another number than the one that was written.
-    if (/(?<![\d.])\d{16,}/.test(text) && !text.includes('"')) throw new Error(`Write ${text} as {"$numberLong": "${text}"}.`);
+    const long = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/(?<![\d.])\d{16,}/);
+    if (long) throw new Error(`Write ${long[0]} as {"$numberLong": "${long[0]}"}.`);
     return id;
   }
 
