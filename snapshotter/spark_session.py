@@ -87,7 +87,7 @@ UNSEEN = {
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
 }
-_PAGES = ("spark.ui.enabled", "spark.eventLog.enabled")
+_PAGES = re.compile(r"(?im)^\s*spark\.(ui|eventLog)\.enabled[\s=:]+true\s*$")
 JOINED = {
     "spark.jars": ",",
     "spark.jars.packages": ",",
@@ -173,9 +173,8 @@ def session_settings(given: Mapping[str, str], master: str | None, *, kafka: boo
     """All settings of a session: the defaults, Delta's, and on top of them the `given` ones. `master` and `kafka` as in
     `spark_builder`."""
     merged = {**defaults(master), **delta_settings(ivy_folder(given), kafka=kafka)}
-    pages = (rf"(?m)^\s*{re.escape(name)}[\s=:]+true\b" for name in _PAGES)
-    if not any(given.get(n, "").lower() == "true" for n in _PAGES) and not any(
-        re.search(page, _spark_defaults(), re.IGNORECASE) for page in pages
+    if not _PAGES.search(
+        "\n".join([_spark_defaults(), *(f"{name} {value}" for name, value in given.items())])
     ):
         merged |= UNSEEN
     for name, value in given.items():

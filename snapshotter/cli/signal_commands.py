@@ -28,14 +28,13 @@ from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
 from snapshotter.cli.names import NOTHING_SENT, check_names, check_requests
 from snapshotter.cli.waiting import (
     Effect,
+    Sent,
     Timeout,
     Wait,
     all_ended,
     at_once,
-    only,
-    told,
+    called,
     wait_for,
-    wait_for_command,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ __all__ = [
     "resume_snapshot",
     "log",
     "SignalId",
-    "only",
+    "put_into_inbox",
 ]
 
 SignalId = Annotated[
@@ -130,7 +129,7 @@ def execute_snapshot(
     if dry_run:
         _ask(settings, state, action, request_id, timeout, as_json=as_json)
         return
-    say(f"{_called('the request', request_id)} is in {send(settings, state, action)}")
+    say(f"{called('the request', request_id)} is in {send(settings, state, action)}")
     typer.echo(action.id)
     if wait:
         wait_for(state, action.id, timeout)
@@ -147,7 +146,7 @@ def _ask(
 ) -> None:
     """Send a dry run, wait for the answer, and print it."""
     forget_answer(state, action.id)
-    say(f"{_called('the dry run', given)} is in {send(settings, state, action)}")
+    say(f"{called('the dry run', given)} is in {send(settings, state, action)}")
     answer = await_answer(state, action.id, timeout, f"dry run {given}" if given else "the dry run")
     typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
 
@@ -219,11 +218,6 @@ def _named(requests: list[str] | None) -> dict[str, list[str]]:
     return {"requests": requests} if requests else {}
 
 
-def _called(what: str, given: str | None) -> str:
-    """Something that was sent, by its id where whoever sent it chose that: another one says nothing to them."""
-    return f"signal {given}" if given else what
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """A signal that is no request: its type, its fields, the id that it was given, and what shows that it is carried
@@ -253,11 +247,10 @@ def _decide(
     state = open_state(settings)
     if not force:
         _check(settings, state, command.data)
-    say(f"{_called(command.kind, command.given)} is in {send(settings, state, action)}")
-    typer.echo(action.id)
+    sent = Sent(action.id, command.kind, command.given)
+    sent.say(send(settings, state, action))
     if wait:
-        name = f"{command.kind} {command.given}" if command.given else command.kind
-        say(told(wait_for_command(state, action.id, name, command.effect, timeout), name))
+        sent.await_effect(state, command.effect, timeout)
 
 
 def _check(settings: Settings, state: Storage, data: Mapping[str, Sequence[str] | object]) -> None:
@@ -335,6 +328,11 @@ def send(settings: Settings, state: Storage, action: Action) -> str:
         if ProgressStore(state).newest() is not None:
             SourceChannel(client, settings.signal_collection).send(action)
             return f"the collection {settings.signal_collection}"
+    return put_into_inbox(settings, state, action)
+
+
+def put_into_inbox(settings: Settings, state: Storage, action: Action) -> str:
+    """Leave the signal in the inbox of the engine's ``state``; returns, in words, where that is."""
     from signals.channels.inbox_channel import InboxChannel
 
     InboxChannel(state).send(action)

@@ -11,10 +11,9 @@ import uuid
 import typer
 
 from signals.actions import TYPE_NAMES, PauseStream, Restart, ResumeStream, StreamAction
-from signals.channels.inbox_channel import InboxChannel
-from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
-from snapshotter.cli.signal_commands import SignalId
-from snapshotter.cli.waiting import Timeout, Wait, told, wait_for_command
+from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, set_up_logging
+from snapshotter.cli.signal_commands import SignalId, put_into_inbox
+from snapshotter.cli.waiting import Sent, Timeout, Wait
 from snapshotter.reporting.status import CommandReport, EngineState, Status
 
 
@@ -65,10 +64,8 @@ def _send(
     state, made = open_state(settings), action(given or uuid.uuid4().hex)
     before = read_status(state)
     run = before.run_id if before is not None else None
-    InboxChannel(state).send(made)
-    kind = TYPE_NAMES[action]
-    say(f"{f'signal {given}' if given else kind} is in the inbox of the engine {settings.name!r}")
-    typer.echo(made.id)
+    sent = Sent(made.id, TYPE_NAMES[action], given)
+    sent.say(put_into_inbox(settings, state, made))
     if not wait:
         return
 
@@ -79,5 +76,4 @@ def _send(
             case Restart():
                 return status.state is EngineState.RUNNING and status.run_id not in (None, run)
 
-    name = f"{kind} {given}" if given else kind
-    say(told(wait_for_command(state, made.id, name, shows, timeout), name))
+    sent.await_effect(state, shows, timeout)

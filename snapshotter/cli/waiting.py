@@ -105,6 +105,30 @@ def wait_for_command(
     raise AssertionError("it ends in one of these ways")
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A command that was sent: its signal's id, its type, and the id as it was ``given`` (None: one was made up)."""
+
+    signal_id: str
+    kind: str
+    given: str | None
+
+    def say(self, where: str) -> None:
+        """To a person where it waits; to scripts its id."""
+        say(f"{called(self.kind, self.given)} is in {where}")
+        typer.echo(self.signal_id)
+
+    def await_effect(self, state: Storage, effect: Effect, timeout: float | None) -> None:
+        """Wait as `wait_for_command` does, and say what it met."""
+        name = f"{self.kind} {self.given}" if self.given else self.kind
+        say(told(wait_for_command(state, self.signal_id, name, effect, timeout), name))
+
+
+def called(what: str, given: str | None) -> str:
+    """Something that was sent, by its id where whoever sent it chose that: another one says nothing to them."""
+    return f"signal {given}" if given else what
+
+
 def told(report: CommandReport, name: str) -> str:
     """What a command has met, for a person."""
     more = f" and {report.met - _SHOWN:,} more" if report.met > _SHOWN else ""

@@ -36,7 +36,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signals.actions import Action, ExecuteSnapshot
-from signals.errors import DuplicateSignal, SignalError
+from signals.errors import DuplicateSignal, SignalError, unnamed
 from signals.parsing.signal import parse_signal_text
 from snapshotter.configuration.page_config import PageConfig
 from snapshotter.metrics.endpoint import Newest, probes
@@ -209,13 +209,13 @@ class PageSite:
             return _refused(413, f"a signal has {BODY_MAX:,} bytes at most", "ask for less at once")
         made_up = f"page-{uuid.uuid4().hex[:12]}"
         try:
-            action = parse_signal_text(text, default_id=made_up)
-            await run_in_threadpool(self._take, action)
+            with unnamed(made_up):
+                action = parse_signal_text(text, default_id=made_up)
+                await run_in_threadpool(self._take, action)
         except DuplicateSignal as error:
             return _refused(409, str(error), "give it another id")
         except SignalError as error:
-            said = str(error).removeprefix(f"signal {made_up!r}: ")  # nobody has seen that id
-            return _refused(400, said, "correct the signal, and send it again")
+            return _refused(400, str(error), "correct the signal, and send it again")
         except StorageError as error:
             return _refused(503, str(error), "nothing was sent: try again when the state can be reached")
         return _json(orjson.dumps({"id": action.id}), 202)

@@ -19,7 +19,7 @@ from signals.actions import (
 )
 from signals.channels.inbox_channel import InboxChannel
 from snapshotter.cli import waiting
-from snapshotter.cli.signal_commands import only
+from snapshotter.cli.waiting import only
 from snapshotter.reporting.answers import CollectionEstimate, DryRun, read_answer, write_answer
 from snapshotter.reporting.health import silent_seconds
 from snapshotter.reporting.status import (

@@ -85,6 +85,15 @@ def test_who_looks_at_sparks_pages_sees_all(name: str) -> None:
     assert spark_session.session_settings({retained: "7"}, "local[2]")[retained] == "7"
 
 
+def test_pages_that_spark_defaults_switch_on_show_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads that file beside what it is given."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.eventLog.enabled   true\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert "spark.ui.retainedJobs" not in spark_session.session_settings({}, "local[2]")
+
+
 def test_only_a_master_of_this_machine_binds_to_loopback() -> None:
     """A driver of a real cluster must be reachable from its executors, so nothing is bound for it."""
     assert spark_session.defaults("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.1"
