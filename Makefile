@@ -44,7 +44,7 @@ notebooks: .venv/.installed ## run the notebooks from top to bottom, and store t
 	@.venv/bin/python -m notebooks.run $(ONLY)
 
 bench: .venv/.installed ## our own figures (bench/README.md)
-	@$(PYTEST) bench --benchmark-only -o timeout=3600
+	@$(PYTEST) -s bench --benchmark-only -o timeout=3600
 
 bench-peers: .venv/.installed ## the same work by other products, beside ours in one run
 	@.venv/bin/python -m bench.peers

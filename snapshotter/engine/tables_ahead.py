@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
+from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS
 
 from snapshotter.core.values.progress import Progress
 from snapshotter.engine.run_context import RunContext
@@ -31,10 +32,9 @@ def made_ahead(context: RunContext) -> Iterator[None]:
             try:
                 if over.is_set():
                     return
-                if (
-                    context.client[namespace.database][namespace.collection].find_one({}, {"_id": 1})
-                    is not None
-                ):
+                database = context.client[namespace.database]
+                read = database.get_collection(namespace.collection, DEFAULT_RAW_BSON_OPTIONS)
+                if read.find_one({}, {"_id": 1}) is not None:
                     context.tables.plan(namespace)
             except Exception as error:  # noqa: BLE001 - the first chunk meets it again
                 _log.info("a table is not made ahead", collection=str(namespace), why=str(error))

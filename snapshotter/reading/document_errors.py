@@ -6,16 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bson import decode, json_util
-from bson.codec_options import CodecOptions, DatetimeConversion
-from bson.errors import BSONError
-
 from snapshotter.errors import DefiniteError
-from streaming.decode.dead_letters import Where, id_in
+from streaming.decode.dead_letters import Where
+from streaming.events.extended_json import id_text
 from streaming.positions import ClusterTime
 
 CONDITION = "unprocessable-document"
-_ANY_DATE: CodecOptions[dict[str, object]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +42,6 @@ class DocumentError(DefiniteError):
         """``why``, for people; ``met``: where, and which one. So many ``others`` besides."""
         more = f" ({others} more besides)" if others else ""
         super().__init__(f"{met} cannot be processed: {why}{more}", condition=CONDITION)
-
-
-def id_text(key: bytes) -> str | None:
-    """The ``_id`` in a raw document as canonical Extended JSON; None where there is none, or nobody can say it so."""
-    only = id_in(key)
-    if only is None:
-        return None
-    try:
-        found = decode(only, codec_options=_ANY_DATE)
-        return json_util.dumps(
-            found["_id"], json_options=json_util.CANONICAL_JSON_OPTIONS, ensure_ascii=False
-        )
-    except (BSONError, ValueError, TypeError, RecursionError):  # no UTF-8, or nested too deeply
-        return None
 
 
 @dataclass(slots=True)

@@ -12,12 +12,14 @@ from typing import Any
 import structlog
 from bson import ObjectId
 from bson.json_util import RELAXED_JSON_OPTIONS, dumps
+from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from signals.parsing.extended_json import decode
 from signals.parsing.values import load_json
 from snapshotter.log import warn_of
+from streaming.events.extended_json import Form, id_text
 from streaming.namespaces import Namespace
 
 _log = structlog.get_logger("snapshotter.signals")
@@ -31,7 +33,8 @@ _DIGITS_MAX = 19
 def missing_keys(client: MongoClient[Any], namespace: Namespace, keys: Sequence[str]) -> str | None:
     """A sentence about those of ``keys`` (Extended JSON) that no document of ``namespace`` has; None where each of them
     has one. It looks at the first hundred. Raises the driver's errors."""
-    collection = client[namespace.database][namespace.collection]
+    # Ids are not decoded: a server takes some that the driver does not read.
+    collection = client[namespace.database].get_collection(namespace.collection, DEFAULT_RAW_BSON_OPTIONS)
 
     def there(value: Any) -> bool:
         return collection.find_one({"_id": value}, {"_id": 1}) is not None
@@ -45,7 +48,8 @@ def missing_keys(client: MongoClient[Any], namespace: Namespace, keys: Sequence[
     more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
     text = f"no document of {namespace} has the id {', '.join(map(_shown, missing[:_SHOWN]))}{more}"
     ends = [collection.find_one({}, {"_id": 1}, sort=[("_id", order)]) for order in (1, -1)]
-    examples = list(dict.fromkeys(_shown(document["_id"]) for document in ends if document is not None))
+    texts = (id_text(document.raw, Form.RELAXED) for document in ends if document is not None)
+    examples = list(dict.fromkeys(_shortened(text) for text in texts if text is not None))
     if not examples:
         return f"{text}: it is empty"
     meant = next((other for value in missing for other in _others(value) if there(other)), None)
@@ -78,5 +82,8 @@ def _others(value: Any) -> Iterator[Any]:
 
 def _shown(value: Any) -> str:
     """As a command line takes it."""
-    text = dumps(value, json_options=RELAXED_JSON_OPTIONS, ensure_ascii=False)
+    return _shortened(dumps(value, json_options=RELAXED_JSON_OPTIONS, ensure_ascii=False))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"

@@ -14,26 +14,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS
 from pymongo import MongoClient
 from pymongo.errors import ExecutionTimeout, OperationFailure
 
-from signals.parsing.extended_json import NotExtendedJson, canonical
 from snapshotter.core.values.chunks import KeyList, KeyRange
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.reading.range_find import range_find
 from snapshotter.reading.request_lane import query_of
 from snapshotter.reporting.answers import CollectionEstimate, DryRun
+from streaming.events.extended_json import id_text
 from streaming.mongo.errors import classify
 from streaming.mongo.server_codes import Kind
 
 T = TypeVar("T")
 LIMIT_SECONDS = 10.0
 _STEP_MS_MIN = 50
-_ANY_ID: CodecOptions[dict[str, Any]] = CodecOptions(
-    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
-)
 _NAMESPACE_NOT_FOUND = 26
+_DAMAGED = "(its bytes are damaged)"
 
 
 @dataclass(slots=True)
@@ -112,8 +110,6 @@ def _tried(what: str, notes: list[str], ask: Callable[[], T | None]) -> T | None
         return ask()
     except ExecutionTimeout:
         notes.append(f"{what}: not known, finding out takes too long")
-    except NotExtendedJson as error:
-        notes.append(f"{what}: cannot be written as Extended JSON, {error}")
     except OperationFailure as error:
         kind = classify(error).kind
         if kind is Kind.INTERRUPTED:  # so the server says of JavaScript that its time limit ends
@@ -129,7 +125,7 @@ def _ends(
     client: MongoClient[Any], want: Wanted, query: Mapping[str, Any], limit: _Limit
 ) -> tuple[str | None, str | None]:
     database = client[want.namespace.database]
-    collection = database.get_collection(want.namespace.collection, _ANY_ID)
+    collection = database.get_collection(want.namespace.collection, DEFAULT_RAW_BSON_OPTIONS)
 
     def end(direction: int) -> str | None:
         found = collection.find_one(
@@ -139,7 +135,7 @@ def _ends(
             hint=[("_id", 1)],
             max_time_ms=limit.milliseconds(),
         )
-        return None if found is None else canonical(found["_id"])
+        return None if found is None else id_text(found.raw) or _DAMAGED
 
     return end(1), end(-1)
 

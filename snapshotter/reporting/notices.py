@@ -14,12 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from struct import unpack_from
 
 import structlog
-from bson import decode
-from bson.codec_options import CodecOptions, DatetimeConversion
 
-from signals.channels.source_channel import plain_id
 from signals.notifications.channel import ListenerChannel, NotificationChannel
 from signals.notifications.notification import (
     DOCUMENTED,
@@ -43,11 +41,11 @@ from snapshotter.diagnosis import SUSPENDED, condition_of_text, named
 from snapshotter.errors import redact
 from snapshotter.reporting.delivery_queue import DeliveryQueue
 from snapshotter.reporting.status import NotificationReport
+from streaming.bson.elements import DOUBLE, INT32, INT64, OBJECT_ID, STRING, elements
+from streaming.bson.raw_fields import string_bytes
+from streaming.events.extended_json import id_text
 
 _log = structlog.get_logger("snapshotter.notifications")
-_ANY_ID: CodecOptions[dict[str, object]] = CodecOptions(
-    datetime_conversion=DatetimeConversion.DATETIME_MS, unicode_decode_error_handler="replace"
-)
 _NO_DATA: Mapping[str, str] = {}
 
 
@@ -141,8 +139,17 @@ def key_text(bound: Bound | None) -> str:
     """An id as Debezium shows it: the text, number or digits alone, Extended JSON for what has no such form."""
     if bound is None:
         return NO_KEY
-    value = decode(bound.id, codec_options=_ANY_ID)["_id"]
-    return str(value) if isinstance(value, float) else plain_id(value)
+    raw = bound.id
+    tag, _, start, end = next(elements(raw, 0))
+    if tag == STRING:
+        return string_bytes(raw, start).decode(errors="replace")
+    if tag == OBJECT_ID:
+        return raw[start:end].hex()
+    if tag in (INT32, INT64):
+        return str(int.from_bytes(raw[start:end], "little", signed=True))
+    if tag == DOUBLE:
+        return str(unpack_from("<d", raw, start)[0])
+    return id_text(raw) or NO_KEY
 
 
 def wall_clock_ms() -> int:

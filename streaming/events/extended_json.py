@@ -49,6 +49,7 @@ from streaming.bson.elements import (
     SYMBOL,
     TIMESTAMP,
     UNDEFINED,
+    MalformedBson,
     elements,
     length_at,
     value_end,
@@ -106,6 +107,18 @@ class Writer:
     def value(self, tag: int, raw: bytes, at: int) -> str:
         """The value of BSON type ``tag`` at byte ``at`` of ``raw``."""
         return self._render[tag](raw, at)
+
+
+def id_text(document: bytes, form: Form = Form.CANONICAL) -> str | None:
+    """The ``_id`` of a raw document; None where it has none, or its bytes are damaged. A server takes ids that the
+    driver does not read: old binary data whose second length is wrong, say."""
+    try:
+        for tag, name, start, _ in elements(document, 0):
+            if name == b"_id":
+                return writer(form, ", ").value(tag, document, start)
+    except MalformedBson:
+        return None
+    return None
 
 
 def _renderers(of: Writer, form: Form, comma: str) -> dict[int, Render]:

@@ -13,16 +13,17 @@ Both are estimates: what is read in the end is a range of the change stream, wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, cast
 
-import bson
-from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.timestamp import Timestamp
-from pymongo.command_cursor import CommandCursor
+from pymongo.cursor import RawBatchCursor
 from pymongo.errors import OperationFailure
 
+from streaming.bson.elements import documents_of, elements
+from streaming.bson.raw_fields import string_bytes
 from streaming.mongo.deployment import (
     WIRE_VERSION_5_1,
     RawClient,
@@ -36,10 +37,6 @@ from streaming.source.admission import Counted, stride_for, weight
 from streaming.source.change_cursor import ChangeRange, StreamSpec
 
 _REPLY_MAX = 10_000
-# Ids of documents are among what is read: dates of any year, and text of any bytes.
-_ANY_ID: CodecOptions[dict[str, Any]] = CodecOptions(
-    datetime_conversion=DatetimeConversion.DATETIME_MS, unicode_decode_error_handler="replace"
-)
 # Unauthorized, and what Atlas says where it keeps ``local`` to itself.
 _NOT_FOR_US = (13, 8000)
 
@@ -69,47 +66,54 @@ class Backlog:
             yield from self._change_stream(start, end, stride, limit)
         else:
             with entries:
-                yield from self._weighed(entries, stride)
+                documents = chain.from_iterable(map(documents_of, cast("Iterable[bytes]", entries)))
+                yield from self._weighed(map(_Entry.of, documents), stride)
 
     def _oplog(
         self, start: ClusterTime, end: ClusterTime, stride: int, limit: int
-    ) -> CommandCursor[Any] | None:
-        """The entries to count; None if this user may not read them."""
+    ) -> RawBatchCursor[dict[str, Any]] | None:
+        """The entries to count, undecoded: the ids of documents are among them, and a server takes ids that no driver
+        reads. None if this user may not read them."""
         if not self._oplog_readable:
             return None
         between = {"$gt": Timestamp(start.t, start.i), "$lte": Timestamp(end.t, end.i)}
         pipeline: list[dict[str, Any]] = [{"$match": {"ts": between, "op": {"$in": ["i", "u", "d", "c"]}}}]
         if stride > 1:
-            several = {"o.applyOps": {"$exists": True}}  # never left to chance
+            several = {"op": "c", "o.applyOps": {"$exists": True}}  # never left to chance
             pipeline.append({"$match": {"$or": [several, {"$expr": _one_of(stride, "$ts")}]}})
-        inside = {"$cond": [{"$isArray": "$o.applyOps"}, {"$size": "$o.applyOps"}, 0]}
-        wanted = {"ts": 1, "ns": 1, "inside": inside, "drop": "$o.drop", "rename": "$o.renameCollection"}
+        # Documents may have fields of these names; commands alone mean them.
+        command = {"$eq": ["$op", "c"]}
+        several_inside = {"$and": [command, {"$isArray": "$o.applyOps"}]}
+        inside = {"$cond": [several_inside, {"$size": "$o.applyOps"}, 0]}
+        drop, rename = (
+            {"$cond": [command, f"$o.{name}", "$$REMOVE"]} for name in ("drop", "renameCollection")
+        )
+        wanted = {"ts": 1, "ns": 1, "inside": inside, "drop": drop, "rename": rename}
         sizes = {"size": {"$bsonSize": "$$ROOT"}, "updated": "$o2._id"}
         pipeline.append({"$project": {"_id": 0, **wanted, **sizes}})
-        oplog = connect(self._uri)["local"].get_collection("oplog.rs", codec_options=_ANY_ID)
+        oplog = connect(self._uri)["local"]["oplog.rs"]
         try:
-            return oplog.aggregate(pipeline, batchSize=_reply_size(limit, stride))
+            return oplog.aggregate_raw_batches(pipeline, batchSize=_reply_size(limit, stride))
         except OperationFailure as error:
             if error.code not in _NOT_FOR_US:
                 raise
             self._oplog_readable = False
             return None
 
-    def _weighed(self, entries: Iterable[Any], stride: int) -> Iterator[Counted]:
+    def _weighed(self, entries: Iterable[_Entry], stride: int) -> Iterator[Counted]:
         captured: dict[str, bool] = {}
         documents = _Documents(connect(self._uri))
         for entry in entries:
-            name = _namespace_of(entry)
+            name = entry.namespace
             if name not in captured:
                 captured[name] = self._captures(name)
-            if not (entry["inside"] or captured[name]):
+            if not (entry.inside or captured[name]):
                 continue
-            size = entry["size"]
-            if self._stream.full_document is not None and "updated" in entry:
-                size += documents.expected(name, entry["updated"])
-            events, size = (entry["inside"], size) if entry["inside"] else (stride, stride * size)
-            weighs = weight(events, size, self._bytes_per_event)
-            yield ClusterTime(entry["ts"].time, entry["ts"].inc).to_int(), weighs
+            size = entry.size
+            if self._stream.full_document is not None and entry.updated is not None:
+                size += documents.expected(name, entry.updated)
+            events, size = (entry.inside, size) if entry.inside else (stride, stride * size)
+            yield entry.time, weight(events, size, self._bytes_per_event)
 
     def _captures(self, name: str) -> bool:
         database, _, collection = name.partition(".")
@@ -125,32 +129,58 @@ class Backlog:
                 yield event[1], stride
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of the oplog: what it is about, when it was (`ClusterTime.to_int`), how many events it holds within (0:
+    it is one itself), and its size in bytes. ``updated``: the type and the bytes of the id of the document that it
+    changes, if it changes one."""
+
+    namespace: str
+    time: int
+    inside: int
+    size: int
+    updated: bytes | None
+
+    @classmethod
+    def of(cls, raw: bytes) -> _Entry:
+        """As `Backlog._oplog` asks for it."""
+        found = {name: (tag, start, end) for tag, name, start, end in elements(raw, 0)}
+
+        def number(name: bytes) -> int:
+            _, start, end = found[name]
+            return int.from_bytes(raw[start:end], "little")
+
+        def text(name: bytes) -> str:
+            return string_bytes(raw, found[name][1]).decode()
+
+        namespace = text(b"rename") if b"rename" in found else text(b"ns")
+        if b"drop" in found:  # commands are written to a namespace of their own, "database.$cmd"
+            namespace = f"{text(b'ns').partition('.')[0]}.{text(b'drop')}"
+        updated = None
+        if b"updated" in found:
+            tag, start, end = found[b"updated"]
+            updated = bytes((tag,)) + raw[start:end]
+        return cls(namespace, number(b"ts"), number(b"inside"), number(b"size"), updated)
+
+
 class _Documents:
     """How many bytes looking up the documents of updates will add: each counts once, however often it was changed."""
 
     def __init__(self, client: RawClient) -> None:
         self._client = client
         self._averages: dict[str, int] = {}
-        self._seen: set[bytes] = set()
+        self._seen: set[tuple[str, bytes]] = set()
 
-    def expected(self, name: str, document_id: Any) -> int:
+    def expected(self, name: str, document_id: bytes) -> int:
         """How many bytes this update's document is likely to add: the average of its collection, or 0 if counted
-        before."""
-        document = bson.encode({name: document_id})
+        before. ``document_id``: its BSON type and bytes."""
+        document = name, document_id
         if document in self._seen:
             return 0
         self._seen.add(document)
         if name not in self._averages:
             self._averages[name] = average_document_bytes(self._client, Namespace.parse(name))
         return self._averages[name]
-
-
-def _namespace_of(entry: dict[str, Any]) -> str:
-    """What an entry is about. Commands are written to a namespace of their own, "database.$cmd"."""
-    if "drop" in entry:
-        return f"{entry['ns'].partition('.')[0]}.{entry['drop']}"
-    name: str = entry.get("rename") or entry["ns"]
-    return name
 
 
 def _one_of(stride: int, time: str) -> dict[str, Any]:

@@ -59,13 +59,28 @@ def test_every_captured_event_is_counted(
 def test_an_id_that_no_driver_likes_is_counted(
     mongo_uri: str, mongo_client: Client, database: str, by_oplog: bool
 ) -> None:
-    """A date beyond the year 9999, and text that is no UTF-8: one document must not end the stream of all."""
+    """A date beyond the year 9999, text that is no UTF-8, old binary data without the length that belongs in it: one
+    document must not end the stream of all."""
     start = now(mongo_uri)
-    ids = [(0x09, struct.pack("<q", 2**62)), (0x02, text(b"no \xff UTF-8"))]
+    old_binary = struct.pack("<i", 2) + b"\x02ab"
+    ids = [(0x09, struct.pack("<q", 2**62)), (0x02, text(b"no \xff UTF-8")), (0x05, old_binary)]
     insert_raw(mongo_client[database]["items"], [document([(b"_id", id_)]) for id_ in ids])
     mongo_client[database]["items"].update_many({}, {"$set": {"x": 1}})
     found = backlog(mongo_uri, by_oplog=by_oplog, database__include__list=database)
-    assert sum(count for _, count in found.counted(start, now(mongo_uri), limit=500)) == 4
+    assert sum(count for _, count in found.counted(start, now(mongo_uri), limit=500)) == 6
+
+
+@pytest.mark.parametrize("by_oplog", [True, False])
+def test_fields_that_are_named_like_commands_are_fields(
+    mongo_uri: str, mongo_client: Client, database: str, by_oplog: bool
+) -> None:
+    """The oplog holds documents where it holds commands."""
+    start = now(mongo_uri)
+    named = {"drop": 7, "renameCollection": {"a": 1}, "applyOps": [1, 2, 3]}
+    mongo_client[database]["items"].insert_one({"_id": 1, **named})
+    mongo_client[database]["items"].insert_one({"_id": 2, "drop": "others", "renameCollection": "x.y"})
+    found = backlog(mongo_uri, by_oplog=by_oplog, database__include__list=database)
+    assert sum(count for _, count in found.counted(start, now(mongo_uri), limit=500)) == 2
 
 
 @pytest.mark.parametrize("by_oplog", [True, False])

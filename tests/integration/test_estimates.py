@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import Any
 
 import bson
@@ -16,6 +17,8 @@ from snapshotter.reporting.answers import CollectionEstimate, DryRun
 from snapshotter.reporting.estimates import estimate
 from snapshotter.testing.mongodb import start_mongodb
 from streaming.namespaces import Namespace
+from tests.support.bson_documents import document
+from tests.support.inserts import insert_raw
 
 
 def bound(value: object) -> Bound:
@@ -48,6 +51,15 @@ def test_a_whole_collection(mongo_client: MongoClient[Any], orders: Namespace) -
     assert part.bytes is not None
     assert abs(part.bytes - 101 * size) <= 101
     assert part_of(mongo_client, Wanted(orders), rows_per_second=None).seconds is None
+
+
+def test_ids_that_no_driver_reads(mongo_client: MongoClient[Any], database: str) -> None:
+    """A collection that begins with old binary data without its second length, and ends with a date beyond 9999."""
+    ids = (0x05, struct.pack("<i", 2) + b"\x02ab"), (0x09, struct.pack("<q", 2**62))
+    insert_raw(mongo_client[database]["orders"], [document([(b"_id", id_)]) for id_ in ids])
+    part = part_of(mongo_client, Wanted(Namespace(database, "orders")))
+    assert part.first == '{"$binary": {"base64": "YWI=", "subType": "02"}}'
+    assert part.last == f'{{"$date": {{"$numberLong": "{2**62}"}}}}'
 
 
 def test_parts_are_counted(mongo_client: MongoClient[Any], orders: Namespace) -> None:

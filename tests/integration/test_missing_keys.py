@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
 from bson import ObjectId
+from bson.datetime_ms import DatetimeMS
 from pymongo import MongoClient
 from pymongo.collation import Collation
 
 from signals.parsing.extended_json import canonical
 from snapshotter.reading.missing_keys import missing_keys
 from streaming.namespaces import Namespace
+from tests.support.bson_documents import document
+from tests.support.inserts import insert_raw
 
 Client = MongoClient[dict[str, Any]]
 DIGITS = "65a1b2c3d4e5f60718293a4b"
@@ -58,6 +62,19 @@ def test_what_looks_like_a_number_and_is_none(mongo_client: Client, database: st
     mongo_client[database]["orders"].insert_one({"_id": 4})
     told = said(mongo_client, database, text) or ""
     assert told.endswith("ids there look like 4")
+
+
+def test_ids_that_no_driver_reads_are_shown(mongo_client: Client, database: str) -> None:
+    """Old binary data without its second length, a date beyond the year 9999: also where such an id is asked for."""
+    orders = mongo_client[database]["orders"]
+    old_binary, late = (0x05, struct.pack("<i", 2) + b"\x02ab"), (0x09, struct.pack("<q", 2**62))
+    insert_raw(orders, [document([(b"_id", id_)]) for id_ in (old_binary, late)])
+    assert said(mongo_client, database, 4) == (
+        f'no document of {database}.orders has the id 4; ids there look like {{"$binary": {{"base64": "YWI=", '
+        f'"subType": "02"}}}} and {{"$date": {{"$numberLong": "{2**62}"}}}}'
+    )
+    text = said(mongo_client, database, DatetimeMS(2**62), 4) or ""
+    assert text.startswith(f"no document of {database}.orders has the id 4;")
 
 
 def test_an_empty_collection_and_very_many_ids(mongo_client: Client, database: str) -> None:

@@ -16,6 +16,7 @@ from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
 from snapshotter.reporting.notices import key_text, notification_of
 from streaming.namespaces import Namespace
+from tests.support.bson_documents import document
 
 AT = 1_695_817_046_353
 INCREMENTAL = Subject("again-1", Aggregate.INCREMENTAL, "shop", ("shop.orders", "shop.customers"))
@@ -234,3 +235,9 @@ def test_a_key_that_is_no_text_is_shown_as_far_as_it_is() -> None:
     """MongoDB takes strings that are no UTF-8 as ids."""
     raw = bson.encode({"_id": "a?b"}).replace(b"?", b"\xff")
     assert key_text(Bound(raw, "")) == "a\ufffdb"
+
+
+def test_a_key_that_no_driver_reads_is_shown() -> None:
+    """MongoDB takes old binary data without the length that belongs in it."""
+    raw = document([(b"_id", (0x05, b"\x02\0\0\0\x02ab"))])
+    assert key_text(Bound(raw, "")) == '{"$binary": {"base64": "YWI=", "subType": "02"}}'

@@ -38,11 +38,11 @@ from snapshotter.landing.buried import BEHIND_RENAMES, TOLD
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Landed
-from snapshotter.reading.document_errors import id_text
 from snapshotter.reading.read_buffer import Buffer, is_dead
 from streaming.decode.dead_letters import OVERSIZED_EVENT, DeadLetter, Where
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.state_merge import append
+from streaming.events.extended_json import id_text
 
 FOLDER = "dead_letters"
 SCHEMA = pa.schema(
