@@ -139,7 +139,7 @@ def _peak_mb(process: psutil.Process) -> int:
 
 def filled(spark: SparkSession, folder: Path, rows: int, looks: int) -> Grown:
     """A table of so many orders, in files in the order of their keys."""
-    table = StateTable(COLUMNS, spark, str(folder), Namespace("bench", folder.name), "bench", small_bytes=0)
+    table = StateTable(COLUMNS, spark, str(folder), Namespace("bench", folder.name), "bench")
     table.create(PLAN)
     made = orders(spark.range(0, rows, 1, max(1, rows // ROWS_A_FILE)))
     table.land(made, batch_id=0, metadata={}, how="append", key_ranges=None)

@@ -167,7 +167,10 @@ class TableUpkeep(RecurringLook):
             if step is not None and step.kind is not Kind.VACUUM:
                 done = self._rewrite(kept, opened, step)
         if found.commits >= COMMITS:
+            began = time.monotonic()
             upkeep.checkpoint()
+            # Where the log is long it takes seconds, for it is listed.
+            self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
             self._tally.add("upkeep", part="checkpoint")
         return self._vacuum(kept, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 

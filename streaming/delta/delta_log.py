@@ -1,8 +1,9 @@
 """What the log of a Delta table says, read through Delta's own classes by py4j.
 
-`TableLog.newest` lists the log again on each call, so that commits of other processes are seen. A call takes
-some ten milliseconds and no Spark job, because Delta keeps the answers in a checksum file beside each commit
-(where that is missing it reads the log with a job instead).
+`newest` sees commits of other processes on each call, without listing the log: Delta has the version that it saw last
+in memory, and versions have no gaps, so a look at two files says whether another one has come. A log of months has
+hundreds of thousands of files, and Delta lists it eight times a landing. No call takes a Spark job, because Delta keeps
+the answers in a checksum file beside each commit (where that is missing it reads the log with a job instead).
 
 **Delta's parts look for their session in the thread they run in**, and some have no other: where a version has a
 checkpoint and no checksum (RESTORE leaves one so), a thread without one fails with DELTA_SPARK_SESSION_NOT_SET. So
@@ -26,6 +27,7 @@ from delta.exceptions import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -50,6 +52,7 @@ CONFLICTS = (
 """Another writer was quicker: worth another attempt."""
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _NO_TABLE = -1
+_NOT_FOUND = "java.io.FileNotFoundException"
 _METADATA = ("id", "name", "description", "format", "schemaString", "partitionColumns")
 _STAGED = "_staged_commits"
 _PIECE_BYTES = 1 << 16
@@ -188,20 +191,24 @@ class TableLog:
 
     def newest(self) -> Snapshot | None:
         """The newest version; None when no table is there."""
-        none = singleton(self._jvm.scala, "None")
-        snapshot = Snapshot(self._delta_log().update(False, none, none))
+        snapshot = Snapshot(newest(self._spark, self._delta_log()))
         return None if snapshot.version == _NO_TABLE else snapshot
 
     def folder(self) -> TableFolder:
         """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._delta_log())
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint of the newest version, and let go of what is older than the log is to be, as Delta does
-        behind a commit."""
+    def checkpoint(self, *, cleans: bool) -> None:
+        """Write a checkpoint of the newest version, and with ``cleans`` let go of what is older than the log is to be,
+        as Delta does behind a commit. Lists the log, twice where it cleans."""
         none = singleton(self._jvm.scala, "None")
         log = self._delta_log()
-        log.checkpointAndCleanUpDeltaLog(log.update(False, none, none), none)
+        seen = newest(self._spark, log)
+        if cleans:
+            log.checkpointAndCleanUpDeltaLog(seen, none)
+        else:
+            log.checkpoint(seen, none)
+        log.update(False, none, none)  # so that the version in memory stands upon it
 
     def oldest_kept(self, before_ms: int) -> int:
         """The oldest version that can be read once files are removed that no version has had since ``before_ms``
@@ -254,9 +261,9 @@ class TableLog:
     ) -> None:
         """Set the properties that ``wanted`` returns for the version at which the transaction begins; None: no commit.
         Raises one of `CONFLICTS` where somebody else has changed the table meanwhile."""
-        none, delta = singleton(self._jvm.scala, "None"), self._jvm.org.apache.spark.sql.delta
+        delta = self._jvm.org.apache.spark.sql.delta
         with active(self._spark):
-            transaction = self._delta_log().startTransaction(none, none)
+            transaction = begun_at_newest(self._spark, self._delta_log())
             begun = transaction.snapshot()
             properties = wanted(Snapshot(begun))
             if properties is None:
@@ -308,12 +315,48 @@ class TableLog:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
 
 
+def newest(session: SparkSession, log: Any) -> Any:
+    """Delta's object for the newest version that its ``log`` has, in ``session``: what it has in memory, where the file
+    of that version is the one that it saw, and none of the next is there. Else the log is listed."""
+    held = log.unsafeVolatileSnapshot()
+    version = int(held.version())
+    if version != _NO_TABLE and _is_newest(packages(session), log, held, version):
+        return held
+    none = singleton(packages(session).scala, "None")
+    return log.update(False, none, none)
+
+
+def _is_newest(jvm: Any, log: Any, held: Any, version: int) -> bool:
+    folder, names = log.logPath(), jvm.org.apache.spark.sql.delta.util.FileNames
+    files = folder.getFileSystem(log.newDeltaHadoopConf())
+    try:
+        status = files.getFileStatus(names.unsafeDeltaFile(folder, version))
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != _NOT_FOUND:
+            raise
+        return False
+    seen = int(held.logSegment().lastCommitFileModificationTimestamp())
+    return int(status.getModificationTime()) == seen and not files.exists(
+        names.unsafeDeltaFile(folder, version + 1)
+    )
+
+
+def begun_at_newest(session: SparkSession, log: Any) -> Any:
+    """A transaction of Delta's on its ``log``, in ``session``, that begins at the newest version. Delta would list the
+    log for it."""
+    jvm = packages(session)
+    seen, none = newest(session, log), singleton(jvm.scala, "None")
+    return log.startTransaction(
+        none, none if int(seen.version()) == _NO_TABLE else jvm.scala.Option.apply(seen)
+    )
+
+
 def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
     """Commit, in ``session``, that batch ``version`` of ``app_id`` has left the table at ``path`` as it was: no file
     comes or goes, so any table takes it. A commit of the same application meanwhile is a conflict."""
     jvm = packages(session)
-    delta, none = jvm.org.apache.spark.sql.delta, singleton(jvm.scala, "None")
-    transaction = delta.DeltaLog.forTable(session._jsparkSession, path).startTransaction(none, none)
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = begun_at_newest(session, delta.DeltaLog.forTable(session._jsparkSession, path))
     transaction.readTxn().addOne(app_id)
     recorded = Snapshot(transaction.snapshot()).recorded(app_id)
     if recorded is not None and recorded >= version:

@@ -38,6 +38,7 @@ INTERVAL = "delta.checkpointInterval"
 COMMITS, COMMITS_MAX = 10, 100
 """Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
 _HOUR_MS = 3_600_000
+_CLEAN_SECONDS = 1_200.0
 _FILES_MAX = 2_000
 """So many are looked at where the list of all of them stays with Delta: each costs calls into the JVM."""
 # A file is removed a moment before the version without it is committed.
@@ -86,6 +87,7 @@ class StateUpkeep:
         self._guard = guard
         self._writing = writing
         self._looked = -1
+        self._cleaned: float | None = None
         self._add_of: Callable[[str], Any] | None = None
 
     def look(self, limits: Thresholds) -> TableLook | None:
@@ -156,9 +158,14 @@ class StateUpkeep:
             self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of the log. Needs no lock: it is of a version that is there."""
+        """Write a checkpoint of the log, and some times an hour let go of what is older than the log is to be. Needs no
+        lock: it is of a version that is there."""
+        now = time.monotonic()
+        cleans = self._cleaned is None or now - self._cleaned >= _CLEAN_SECONDS
         with active(self._session):
-            self._log.checkpoint()
+            self._log.checkpoint(cleans=cleans)
+        if cleans:
+            self._cleaned = now
 
     def vacuum(self, hours: int, *, check: bool = True) -> int | None:
         """Remove files that no version of the last ``hours`` has; the oldest version that can be read then, None

@@ -25,6 +25,7 @@ from streaming.delta.delta_log import (
     OF_APPEND,
     OF_OPTIMIZE,
     Snapshot,
+    begun_at_newest,
     configured,
     measured,
     merge_operation,
@@ -122,7 +123,7 @@ class Transaction:
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._none = singleton(self._jvm.scala, "None")
         self._log = self._delta.DeltaLog.forTable(session._jsparkSession, path)
-        self._transaction = self._log.startTransaction(self._none, self._none)
+        self._transaction = begun_at_newest(session, self._log)
         self._snapshot = self._transaction.snapshot()
         self.begins = Snapshot(self._snapshot)
         if (reason := unsupported(self.begins)) is not None:

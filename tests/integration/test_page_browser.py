@@ -84,7 +84,7 @@ def test_what_is_seen(browser: Browser, stage: Stage) -> None:
         assert shown in report
     assert "took 3.4 s" in browser.text('#requests > li[data-key="customers-again"]')
     browser.click("main .card:nth-of-type(2) summary")
-    assert len(browser.all("#windows tr")) == 20
+    browser.wait("the table of windows", lambda: len(browser.all("#windows tr")) == 20)
     names = browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert {name.removeprefix(stage.address) for name in names} <= {"page.css", "page.js", "api/events"} | {
         name for name in names if name.startswith("data:")
