@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from streaming.delta.table_guard import TableGuard
 
 REMEMBERS = "delta.deletedFileRetentionDuration"
+GOES_BACK = "delta.logRetentionDuration"
 INTERVAL = "delta.checkpointInterval"
 COMMITS, COMMITS_MAX = 10, 100
 """Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
@@ -129,7 +130,9 @@ class StateUpkeep:
 
     def retain(self, hours: int) -> None:
         """See to it that the table remembers its removed files for so many ``hours`` at least, for else they would be
-        taken for such that never were the table's. Raises `RetentionContradicted`, and what `TableGuard.admit` does."""
+        taken for such that never were the table's; and that its log goes back as far, or a week, and no further: older
+        versions have lost their files, and Delta would keep a month of commits. Raises `RetentionContradicted`, and
+        what `TableGuard.admit` does."""
         with active(self._session):
             table = self._log.newest()
             if table is None:
@@ -141,8 +144,11 @@ class StateUpkeep:
                     f"the table at {self._path} says {REMEMBERS} = {said!r}, and delta.retention.hours is {hours}: "
                     "let the two say the same"
                 )
-            if said is None and hours > SAFE_HOURS:
-                wanted = {REMEMBERS: f"interval {hours} hours"}
+            wanted = {REMEMBERS: _interval(hours)} if said is None and hours > SAFE_HOURS else {}
+            # What somebody has set is not overruled; ours grows where files are to stay for longer.
+            if table.table_property(GOES_BACK) in (None, _interval(SAFE_HOURS)):
+                wanted[GOES_BACK] = _interval(max(hours, SAFE_HOURS))
+            if any(table.table_property(name) != value for name, value in wanted.items()):
                 self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
 
     def own_checkpoints(self) -> None:
@@ -194,3 +200,7 @@ class StateUpkeep:
         self._add_of = adds.__getitem__
         files = (DataFile.of(from_text(add.json())["add"]) for add in adds.values())
         return [file for file in files if file.counted]
+
+
+def _interval(hours: int) -> str:
+    return f"interval {hours} hours"

@@ -17,7 +17,7 @@ from streaming.delta import table_files
 from streaming.delta.landing_errors import TableAltered, TableOwned
 from streaming.delta.row_writer import By, Known
 from streaming.delta.state_table import StateTable
-from streaming.delta.state_upkeep import INTERVAL, REMEMBERS, RetentionContradicted, TableLook
+from streaming.delta.state_upkeep import GOES_BACK, INTERVAL, REMEMBERS, RetentionContradicted, TableLook
 from streaming.delta.table_identity import Owner
 from streaming.delta.transaction import Rewritten, Transaction
 from streaming.delta.upkeep_plan import Kind, Step, Thresholds, due
@@ -364,11 +364,31 @@ def test_the_table_and_the_option_say_the_same_of_retention(kept: Kept) -> None:
     kept.land(some(0, 10))
     kept.table.upkeep.retain(168)
     assert kept.table._existing().table_property(REMEMBERS) is None
+    version = kept.table.version()
     kept.table.upkeep.retain(24)
+    assert kept.table.version() == version, "nothing was committed"
     kept.table.upkeep.retain(720)
     assert kept.table._existing().table_property(REMEMBERS) == "interval 720 hours"
     kept.table.upkeep.retain(720)
     with pytest.raises(RetentionContradicted, match="720 hours"):
         kept.table.upkeep.retain(168)
+    kept.land(some(10, 10))
+    kept.check()
+
+
+def test_the_log_goes_back_as_far_as_files_do(kept: Kept) -> None:
+    """A week at the least, where Delta would keep a month of commits whose files are gone; what somebody has set is not
+    overruled."""
+    kept.land(some(0, 10))
+
+    def goes_back() -> str | None:
+        return kept.table._existing().table_property(GOES_BACK)
+
+    for hours, wanted in ((24, 168), (168, 168), (720, 720)):
+        kept.table.upkeep.retain(hours)
+        assert goes_back() == f"interval {wanted} hours"
+    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES ('{GOES_BACK}' = 'interval 3 days')")
+    kept.table.upkeep.retain(720)
+    assert goes_back() == "interval 3 days"
     kept.land(some(10, 10))
     kept.check()
