@@ -28,8 +28,8 @@ _REST_SECONDS = 65
 
 
 class Server:
-    """Answers by an application at ``listening`` from when it is made until it is closed. ``lifespan``: the application
-    has ASGI's."""
+    """Answers at ``listening`` by the application ``answering``, from when it is made until it is closed. ``lifespan``:
+    the application has ASGI's."""
 
     def __init__(self, listening: socket.socket, answering: ASGIApp, *, lifespan: bool = False) -> None:
         self._server = uvicorn.Server(
