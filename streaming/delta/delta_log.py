@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from streaming.delta.java_adds import JavaAdds, in_order
-from streaming.delta.table_folder import TableFolder, table_folder
+from streaming.delta.table_folder import TableFolder, table_folder, try_writing
 from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils
 
@@ -195,6 +195,10 @@ class TableLog:
     def folder(self) -> TableFolder:
         """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._delta_log())
+
+    def try_writing(self, folder: TableFolder, name: str) -> None:
+        """`table_folder.try_writing` into the table's ``folder``, under this ``name``."""
+        try_writing(self._jvm, self._delta_log(), folder, name)
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version, and let go of what is older than the log is to be, as Delta does
