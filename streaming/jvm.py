@@ -48,6 +48,11 @@ def python_utils(session: SparkSession) -> Any:
     return JavaClass(f"{_OF_PYTHON}.PythonUtils", cast(Any, session._jvm)._gateway_client)
 
 
+def singleton(package: Any, name: str) -> Any:
+    """Scala's object of this name in a package of py4j's."""
+    return getattr(package, f"{name}$").__getattr__("MODULE$")
+
+
 def import_what_is_asked_for(session: SparkSession) -> None:
     """Have the JVM know the classes that PySpark asks for by their last names. Once for each JVM is enough."""
     for name in _ASKED_FOR:

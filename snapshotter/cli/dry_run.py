@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snapshotter.cli.common import say
-from snapshotter.cli.waiting import Awaited, looks
+from snapshotter.cli.waiting import Answers, Awaited, looks
 from snapshotter.errors import DefiniteError
-from snapshotter.reporting.status import RequestState
 
 if TYPE_CHECKING:
     from snapshotter.reporting.answers import CollectionEstimate, DryRun
@@ -16,20 +15,18 @@ if TYPE_CHECKING:
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-def await_answer(state: Storage, signal_id: str, timeout: float | None, name: str) -> DryRun:
-    """Wait until the engine has answered; ``name`` is what to call the dry run. ``timeout`` in seconds; None waits for
-    ever. Raises DefiniteError where it was rejected or failed, or time is up."""
+def await_answer(state: Storage, answers: Answers, timeout: float | None, name: str) -> DryRun:
+    """Wait until the engine has answered. ``name`` is what to call the dry run, ``answers`` tells its rejection;
+    ``timeout`` in seconds, None waits for ever. Raises DefiniteError where it was rejected or failed, or time is up."""
     from snapshotter.reporting.answers import read_answer
 
     for status in looks(state, say, Awaited(name, "has no answer", "the dry run"), timeout):
-        answer = read_answer(state, signal_id)
+        answer = read_answer(state, answers.signal_id)
         if answer is not None:
             if answer.error is not None:
                 raise DefiniteError(f"{name} failed: {answer.error}")
             return answer
-        told = status.request(signal_id) if status is not None else None
-        if told is not None and told.state is RequestState.REJECTED:
-            raise DefiniteError(f"{name} was rejected: {told.error}", told.next_step)
+        answers.raise_rejection(status, name)
     raise AssertionError("it ends in one of these ways")
 
 

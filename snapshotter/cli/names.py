@@ -18,6 +18,7 @@ from snapshotter.errors import ConfigurationError, cause_of
 if TYPE_CHECKING:
     from pymongo import MongoClient
 
+    from signals.actions import Action
     from snapshotter.configuration.settings import Settings
     from snapshotter.state.storage import Storage
     from streaming.namespaces import Namespace
@@ -115,6 +116,23 @@ def check_requests(settings: Settings, state: Storage, requests: Sequence[str]) 
     raise ConfigurationError(
         f"there is no request {', '.join(missing)}; {there}; {NOTHING_SENT[0]}", NOTHING_SENT[1]
     )
+
+
+def check_id(state: Storage, action: Action) -> bool:
+    """Whether the engine has handled this very signal, which is said: it would not do so again. Raises
+    ConfigurationError where one of its id said something else, for the engine would refuse this one."""
+    from snapshotter.reading.catalogue import digest_of
+    from snapshotter.state.journal import Journal
+
+    known = Journal(state).digest_of(action.id)
+    if known is not None and known != digest_of(action):
+        raise ConfigurationError(
+            f"another signal with the id {action.id} was handled, and this one says something else; nothing was sent",
+            "give it another --id",
+        )
+    if known is not None:
+        say(f"signal {action.id} was handled before, and is carried out once: nothing was sent")
+    return known is not None
 
 
 def _sent(settings: Settings, state: Storage, requests: Sequence[str]) -> list[str]:

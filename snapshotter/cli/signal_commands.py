@@ -25,8 +25,9 @@ from signals.parsing.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.completion import collection_names, request_ids
 from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
-from snapshotter.cli.names import NOTHING_SENT, check_names, check_requests
+from snapshotter.cli.names import NOTHING_SENT, check_id, check_names, check_requests
 from snapshotter.cli.waiting import (
+    Answers,
     Effect,
     Sent,
     Timeout,
@@ -70,6 +71,7 @@ Force = Annotated[
 ]
 
 Minimum = Annotated[str | None, typer.Option("--min", help="Read only ids from this one on.", metavar="JSON")]
+Reconcile = Annotated[bool, typer.Option("--reconcile", help="Delete rows that are missing at source.")]
 Maximum = Annotated[str | None, typer.Option("--max", help="Read only ids up to this one.", metavar="JSON")]
 
 
@@ -94,9 +96,7 @@ def execute_snapshot(
     ] = None,
     minimum: Minimum = None,
     maximum: Maximum = None,
-    reconcile: Annotated[
-        bool, typer.Option("--reconcile", help="Delete rows that are missing at source.")
-    ] = False,
+    reconcile: Reconcile = False,
     write: Annotated[
         str, typer.Option("--write", help="Write what is changed, or all.")
     ] = Write.CHANGED.value,
@@ -129,10 +129,12 @@ def execute_snapshot(
     if dry_run:
         _ask(settings, state, action, request_id, timeout, as_json=as_json)
         return
-    say(f"{called('the request', request_id)} is in {send(settings, state, action)}")
+    answers = Answers.from_now_on(state, action.id)
+    if not check_id(state, action):
+        say(f"{called('the request', request_id)} is in {send(settings, state, action)}")
     typer.echo(action.id)
     if wait:
-        wait_for(state, action.id, timeout)
+        wait_for(state, answers, timeout)
 
 
 def _ask(
@@ -146,8 +148,10 @@ def _ask(
 ) -> None:
     """Send a dry run, wait for the answer, and print it."""
     forget_answer(state, action.id)
+    check_id(state, action)
+    answers = Answers.from_now_on(state, action.id)
     say(f"{called('the dry run', given)} is in {send(settings, state, action)}")
-    answer = await_answer(state, action.id, timeout, f"dry run {given}" if given else "the dry run")
+    answer = await_answer(state, answers, timeout, f"dry run {given}" if given else "the dry run")
     typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
 
 
@@ -168,9 +172,8 @@ def stop_snapshot(
 ) -> None:
     """Give up snapshots, at once: running, paused or queued. What has landed stays."""
     data = {"data-collections": collections} if collections else {}
-    command = Command(
-        "stop-snapshot", data | _named(requests), signal_id, at_once if collections else all_ended
-    )
+    effect = at_once if collections else all_ended(requests or ())
+    command = Command("stop-snapshot", data | _named(requests), signal_id, effect)
     _decide(ctx, config, command, force=force, wait=wait, timeout=timeout)
 
 
@@ -247,7 +250,10 @@ def _decide(
     state = open_state(settings)
     if not force:
         _check(settings, state, command.data)
-    sent = Sent(action.id, command.kind, command.given)
+    if check_id(state, action):
+        typer.echo(action.id)
+        return
+    sent = Sent(Answers.from_now_on(state, action.id), command.kind, command.given)
     sent.say(send(settings, state, action))
     if wait:
         sent.await_effect(state, command.effect, timeout)

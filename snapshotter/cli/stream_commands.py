@@ -12,8 +12,9 @@ import typer
 
 from signals.actions import TYPE_NAMES, PauseStream, Restart, ResumeStream, StreamAction
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, set_up_logging
+from snapshotter.cli.names import check_id
 from snapshotter.cli.signal_commands import SignalId, put_into_inbox
-from snapshotter.cli.waiting import Sent, Timeout, Wait
+from snapshotter.cli.waiting import Answers, Sent, Timeout, Wait
 from snapshotter.reporting.status import CommandReport, EngineState, Status
 
 
@@ -64,7 +65,10 @@ def _send(
     state, made = open_state(settings), action(given or uuid.uuid4().hex)
     before = read_status(state)
     run = before.run_id if before is not None else None
-    sent = Sent(made.id, TYPE_NAMES[action], given)
+    if check_id(state, made):
+        typer.echo(made.id)
+        return
+    sent = Sent(Answers.from_now_on(state, made.id), TYPE_NAMES[action], given)
     sent.say(put_into_inbox(settings, state, made))
     if not wait:
         return

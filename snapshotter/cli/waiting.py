@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
 from snapshotter.cli.common import read_status, say
 from snapshotter.errors import DefiniteError
 from snapshotter.reporting.health import silent_seconds
-from snapshotter.reporting.status import CommandReport, EngineState, RequestState, Status
+from snapshotter.reporting.status import CommandReport, EngineState, RequestReport, RequestState, Status
 
 if TYPE_CHECKING:
     from snapshotter.state.storage import Storage
@@ -37,6 +37,37 @@ class Awaited:
     name: str
     not_yet: str = "has not ended"
     waits: str = "the signal"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a status says of the signal of an id: without ``earlier``, which it said of others of that id before this
+    one was sent."""
+
+    signal_id: str
+    earlier: Sequence[RequestReport] = ()
+
+    @classmethod
+    def from_now_on(cls, state: Storage, signal_id: str) -> Self:
+        """To be asked for before the signal is sent."""
+        status = read_status(state)
+        known = status.requests if status is not None else ()
+        rejected = [r for r in known if r.id == signal_id and r.state is RequestState.REJECTED]
+        return cls(signal_id, rejected)
+
+    def request(self, status: Status | None) -> RequestReport | None:
+        """Its rejection, or else the request."""
+        told = status.requests if status is not None else ()
+        found = [r for r in told if r.id == self.signal_id and r not in self.earlier]
+        rejected = [r for r in found if r.state is RequestState.REJECTED]
+        return next(reversed(rejected or found), None)
+
+    def raise_rejection(self, status: Status | None, name: str) -> None:
+        """Raise DefiniteError where the signal, which messages call ``name``, was rejected."""
+        found = self.request(status)
+        if found is not None and found.state is RequestState.REJECTED:
+            why = found.error or "the engine gives no reason"
+            raise DefiniteError(f"{name} was rejected: {why}", found.next_step)
 
 
 def looks(
@@ -63,32 +94,31 @@ def looks(
         time.sleep(POLL_SECONDS)
 
 
-def wait_for(state: Storage, request_id: str, timeout: float | None) -> None:
+def wait_for(state: Storage, answers: Answers, timeout: float | None) -> None:
     """Show the request's progress until it has ended. Raises DefiniteError where it failed or time is up."""
     from snapshotter.reporting.views import open_view
 
-    request = None
+    request, name = None, f"request {answers.signal_id}"
     with open_view() as view:
-        for status in looks(state, view.message, Awaited(f"request {request_id}"), timeout):
-            request = status.request(request_id) if status is not None else None
+        for status in looks(state, view.message, Awaited(name), timeout):
+            request = answers.request(status)
             if status is not None and request is not None:
-                view.update(only(status, request_id))
+                view.update(only(status, request))
                 if request.state.ended:
                     break
     assert request is not None
     match request.state:
         case RequestState.STOPPED:
-            raise DefiniteError(
-                f"request {request_id} was stopped", "what has landed stays; ask for it again"
-            )
-        case RequestState.FAILED | RequestState.REJECTED:
-            verb = "failed" if request.state is RequestState.FAILED else "was rejected"
+            raise DefiniteError(f"{name} was stopped", "what has landed stays; ask for it again")
+        case RequestState.FAILED:
             why = request.error or "the engine gives no reason"
-            raise DefiniteError(f"request {request_id} {verb}: {why}", request.next_step)
+            raise DefiniteError(f"{name} failed: {why}", request.next_step)
+        case RequestState.REJECTED:
+            answers.raise_rejection(status, name)
 
 
 def wait_for_command(
-    state: Storage, signal_id: str, name: str, effect: Effect, timeout: float | None
+    state: Storage, answers: Answers, name: str, effect: Effect, timeout: float | None
 ) -> CommandReport:
     """Wait until the engine has carried the command out, and its ``effect`` shows; ``name`` is what to call it. Returns
     what it met. Raises DefiniteError where it was rejected or time is up."""
@@ -96,10 +126,8 @@ def wait_for_command(
     for status in looks(state, say, Awaited(name, "was not carried out"), timeout):
         if status is None:
             continue
-        rejected = status.request(signal_id)
-        if rejected is not None and rejected.state is RequestState.REJECTED:
-            raise DefiniteError(f"{name} was rejected: {rejected.error}", rejected.next_step)
-        report = status.command(signal_id) or report
+        answers.raise_rejection(status, name)
+        report = status.command(answers.signal_id) or report
         if report is not None and effect(report, status):
             return report
     raise AssertionError("it ends in one of these ways")
@@ -107,21 +135,21 @@ def wait_for_command(
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A command that was sent: its signal's id, its type, and the id as it was ``given`` (None: one was made up)."""
+    """A command that was sent: what answers it, its type, and the id as it was ``given`` (None: one was made up)."""
 
-    signal_id: str
+    answers: Answers
     kind: str
     given: str | None
 
     def say(self, where: str) -> None:
         """To a person where it waits; to scripts its id."""
         say(f"{called(self.kind, self.given)} is in {where}")
-        typer.echo(self.signal_id)
+        typer.echo(self.answers.signal_id)
 
     def await_effect(self, state: Storage, effect: Effect, timeout: float | None) -> None:
         """Wait as `wait_for_command` does, and say what it met."""
         name = f"{self.kind} {self.given}" if self.given else self.kind
-        say(told(wait_for_command(state, self.signal_id, name, effect, timeout), name))
+        say(told(wait_for_command(state, self.answers, name, effect, timeout), name))
 
 
 def called(what: str, given: str | None) -> str:
@@ -143,11 +171,24 @@ def at_once(report: CommandReport, status: Status) -> bool:  # noqa: ARG001 - an
     return True
 
 
-def all_ended(report: CommandReport, status: Status) -> bool:
-    """The requests that it met have ended."""
-    return all(r.state.ended for r in status.requests if r.id in report.requests)
+def all_ended(named: Sequence[str]) -> Effect:
+    """The requests that a command met have ended: those that were ``named``, or without any those that there were when
+    it was carried out. Its report has the first of them only."""
+
+    def shows(report: CommandReport, status: Status) -> bool:
+        meant = (r for r in status.requests if (r.id in named if named else _was_there(r, report)))
+        return all(r.state.ended for r in meant)
+
+    return shows
 
 
-def only(status: Status, request_id: str) -> Status:
+def _was_there(request: RequestReport, report: CommandReport) -> bool:
+    met = report.requests
+    if request.id in met or report.met <= len(met):
+        return request.id in met
+    return report.at is None or request.accepted_at is None or request.accepted_at <= report.at
+
+
+def only(status: Status, request: RequestReport) -> Status:
     """The status with no other request in it."""
-    return status.model_copy(update={"requests": tuple(r for r in status.requests if r.id == request_id)})
+    return status.model_copy(update={"requests": (request,)})

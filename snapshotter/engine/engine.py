@@ -410,7 +410,7 @@ class Engine:
     def _report(self, state: EngineState, error: BaseException | None = None) -> None:
         warnings = *self.first_load.warnings(self._progress), *self._catalogue.warnings
         reports = self._channels.reports(), self.notifier.reports(), warnings
-        refused = self.signal_outcomes.refused
+        refused = self.signal_outcomes.refusals
         how = self.recovery.look(state, paused=self._signals.stream_paused)
         self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports, how)
 

@@ -33,6 +33,7 @@ from snapshotter.metrics.figures import Look
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.changelogs_report import with_changelogs
 from snapshotter.reporting.estimates import ReadingSpeed
+from snapshotter.reporting.outcomes import Refused
 from snapshotter.reporting.request_states import AFTER_REFUSAL, STATES, after_failure, state_of, type_of
 from snapshotter.reporting.request_times import RequestTimes, Times
 from snapshotter.reporting.status import (
@@ -153,7 +154,7 @@ class StatusWriter:
         state: EngineState,
         run: Run | None,
         waiting: Iterable[SnapshotRequest],
-        refused: Iterable[tuple[str, str]],
+        refused: Iterable[Refused],
         error: BaseException | None = None,
         channels: tuple[ChannelReport, ...] = (),
         notifications: tuple[NotificationReport, ...] = (),
@@ -162,8 +163,8 @@ class StatusWriter:
     ) -> None:
         """Write and show the ``state``, unless that was done less than a second ago and neither it nor ``error`` nor
         ``condition`` is new. ``run`` is the newest one, None before the first. ``waiting`` are the requests of the
-        journal, of which those that the run knows are left out. ``refused`` are pairs of a signal's id and the reason.
-        ``error`` is what ended the engine, or the run before, and stays in the status as the last one. ``channels``,
+        journal, of which those that the run knows are left out. ``refused`` are the signals that were. ``error`` is
+        what ended the engine, or the run before, and stays in the status as the last one. ``channels``,
         ``notifications`` and ``warnings`` go into the status as they are, and so do the fields of ``condition``. A
         status that cannot be written is only logged."""
         now = time.monotonic()
@@ -197,7 +198,7 @@ class StatusWriter:
         state: EngineState,
         run: Run | None,
         waiting: Iterable[SnapshotRequest],
-        refused: Iterable[tuple[str, str]],
+        refused: Iterable[Refused],
         error: BaseException | None,
         now: float,
     ) -> Status:
@@ -239,7 +240,7 @@ class StatusWriter:
         self,
         progress: Progress,
         waiting: Iterable[SnapshotRequest],
-        refused: Iterable[tuple[str, str]],
+        refused: Iterable[Refused],
         now: float,
     ) -> list[RequestReport]:
         """Those that have begun, those that wait for a batch, those that were rejected; before the first batch of a run
@@ -247,8 +248,14 @@ class StatusWriter:
         requests = [self._request(r, now, progress) for r in progress.requests]
         requests += [self._request(RequestProgress.accepted(r), now, progress) for r in waiting]
         requests += [
-            RequestReport(id=i, state=RequestState.REJECTED, error=why, next_step=AFTER_REFUSAL)
-            for i, why in refused
+            RequestReport(
+                id=one.id,
+                state=RequestState.REJECTED,
+                error=one.why,
+                next_step=AFTER_REFUSAL,
+                completed_at=one.at,
+            )
+            for one in refused
         ]
         if progress.batch_id < 0:  # nor been written anew
             shown = {report.id for report in requests}

@@ -21,7 +21,7 @@ from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.landing.table_faults import fault_of
 from streaming.column_names import Path
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
-from streaming.delta.object_store import OutOfReach
+from streaming.delta.object_store import ObjectStore, OutOfReach
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_folder import TableFolder
@@ -113,6 +113,7 @@ class Tables:
         self._clearing: dict[Namespace, threading.Lock] = {}
         self._cleared: set[Namespace] = set()
         self._out_of_reach: set[Namespace] = set()
+        self._tried: set[tuple[ObjectStore, str]] = set()
 
     def there(self) -> list[Namespace]:
         """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
@@ -206,7 +207,11 @@ class Tables:
                 return None
             if namespace not in self._cleared:
                 try:
+                    self._try_writing(opened.table, folder)
                     opened.clear_leftovers(folder)
+                except OutOfReach as why:
+                    self._left_alone(namespace, str(why))
+                    return None
                 except OSError as error:
                     if folder.store is None:
                         raise
@@ -214,6 +219,13 @@ class Tables:
                     return None
                 self._cleared.add(namespace)
             return folder
+
+    def _try_writing(self, table: StateTable, folder: TableFolder) -> None:
+        """Once a bucket, for all that are in it are written with the same keys. Raises `OutOfReach`."""
+        if folder.store is None or (tried := (folder.store, folder.path.split("/")[0])) in self._tried:
+            return
+        table.try_writing(folder)
+        self._tried.add(tried)
 
     def _left_alone(self, namespace: Namespace, why: str) -> None:
         """In this run workers write no file into this table's folder."""

@@ -2,8 +2,8 @@
 
 It shows the newest status, which the engine has made anyway: a scrape asks the engine for nothing, and two scrapes
 within a second get the same. The three paths are read-only, and ask for no token, so their port is bound to this
-machine alone unless ``metrics.host`` says otherwise. One server on a thread of its own answers on both ports, whatever
-the engine is busy with; what the page's port shows, and to whom, is its `Site`'s.
+machine alone unless ``metrics.host`` says otherwise. Each port has a server of its own (`snapshotter.metrics.server`),
+which answers whatever the engine is busy with; what the page's port shows, and to whom, is its `Site`'s.
 
 Invariant: the ports are held from before the engine's lock is taken until after it is given back.
 """
@@ -11,29 +11,25 @@ Invariant: the ports are held from before the engine's lock is taken until after
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import structlog
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from snapshotter.configuration.metrics_config import MetricsConfig
 from snapshotter.configuration.page_config import PageConfig
 from snapshotter.errors import ConfigurationError
 from snapshotter.metrics.exposition import exposed
 from snapshotter.metrics.health import Answer, healthy, ready
+from snapshotter.metrics.server import Server
 from snapshotter.reporting.status import Status
 
 _log = structlog.get_logger("snapshotter.metrics")
-_CONNECTIONS_MAX = 64
-_IDLE_SECONDS = 65
-"""Longer than the usual pause between two scrapes, so that a scraper's connection lasts."""
 Newest = Callable[[], Status | None]
 """Gives the newest status, None before the first."""
 
@@ -61,8 +57,7 @@ class Endpoint:
         self._config = config
         self._newest = newest
         self._site = site
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        self._servers: list[Server] = []
         self.port: int | None = None
         self.page_port: int | None = None
 
@@ -76,25 +71,8 @@ class Endpoint:
         except BaseException:
             _close(listening)
             raise
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                _by_port(answering, self.page_port),
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                lifespan="off" if self.page_port is None else "on",
-                ws="none",
-                http="h11",
-                loop="asyncio",
-                server_header=False,
-                limit_concurrency=_CONNECTIONS_MAX,
-                timeout_keep_alive=_IDLE_SECONDS,
-                timeout_graceful_shutdown=1,
-            )
-        )
-        serve = self._server.run
-        self._thread = threading.Thread(target=serve, args=(listening,), name="metrics", daemon=True)
-        self._thread.start()
+        for one, (port, application) in zip(listening, answering.items(), strict=True):
+            self._servers.append(Server(one, application, lifespan=port == self.page_port))
         if self.port is not None:
             _log.info("metrics are shown", host=self._config.host, port=self.port)
         if self._site is not None and self.page_port is not None:
@@ -102,13 +80,14 @@ class Endpoint:
 
     def close(self) -> None:
         """Answer nothing from here on; the ports are free."""
-        if self._server is None or self._thread is None:
+        if not self._servers:
             return
         if self._site is not None:
             self._site.closing()
-        self._server.should_exit = True
-        self._thread.join()
-        self._server = self._thread = None
+        for server in self._servers:
+            server.close()
+        while self._servers:
+            self._servers.pop().join()
 
     def _bound(self) -> list[socket.socket]:
         """Sockets that listen. Both ports may be one."""
@@ -129,24 +108,14 @@ class Endpoint:
         return listening
 
     def _answering(self) -> dict[int, ASGIApp]:
-        """What answers at which port; at one that is both the page does, which has the three paths too."""
+        """What answers at which port, in the order of the sockets; at one that is both the page does, which has the
+        three paths too."""
         answering: dict[int, ASGIApp] = {}
         if self.port is not None:
             answering[self.port] = Router(probes(self._newest, self._config.labels), redirect_slashes=False)
         if self._site is not None and self.page_port is not None:
             answering[self.page_port] = self._site.application()
         return answering
-
-
-def _by_port(answering: Mapping[int, ASGIApp], page_port: int | None) -> ASGIApp:
-    """Lifespan is the page's."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        port: int | None = page_port if scope["type"] == "lifespan" else scope["server"][1]
-        assert port is not None
-        await answering[port](scope, receive, send)
-
-    return answer
 
 
 def _close(listening: Iterable[socket.socket]) -> None:

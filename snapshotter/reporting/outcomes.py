@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
 
 from signals.actions import CustomAction
 from snapshotter.core.rules.signal_batch import Affected
@@ -15,6 +17,15 @@ class Refusal:
 
     id: str
     why: str
+
+
+class Refused(NamedTuple):
+    """A signal's id, why it was refused, and when that was last so: its sender may have corrected it, and sent it again
+    under its id."""
+
+    id: str
+    why: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

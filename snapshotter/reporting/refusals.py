@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from snapshotter.reporting.outcomes import Refused
 
 KEPT = 1_000
 _ID_MAX = 1_024
@@ -14,17 +18,19 @@ _WHY_MAX = 4_000
 
 
 class Refusals:
-    """What ``status`` shows."""
+    """What ``status`` shows. ``clock`` gives the time in UTC."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._clock = clock
         self._guard = threading.Lock()
-        self._newest: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._newest: OrderedDict[tuple[str, str], datetime] = OrderedDict()
 
     def add(self, signal_id: str, why: str) -> tuple[str, str]:
         """Returns the two as they are reported: the reason names the signal."""
         found = reported(signal_id, why)
         with self._guard:
-            self._newest[found] = None
+            self._newest[found] = self._clock()
+            self._newest.move_to_end(found)
             if len(self._newest) > KEPT:
                 self._newest.popitem(last=False)
         return found
@@ -35,10 +41,10 @@ class Refusals:
             return reported in self._newest
 
     @property
-    def newest(self) -> list[tuple[str, str]]:
-        """Ids and reasons, the newest at the end."""
+    def newest(self) -> list[Refused]:
+        """The one that was refused last is at the end."""
         with self._guard:
-            return list(self._newest)
+            return [Refused(*found, at) for found, at in self._newest.items()]
 
 
 def reported(signal_id: str, why: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import structlog
 
 from snapshotter.core.rules.signal_batch import AFFECTED_SHOWN
-from snapshotter.reporting.outcomes import SignalOutcome
+from snapshotter.reporting.outcomes import Refused, SignalOutcome
 from snapshotter.reporting.refusals import Refusals, reported
 from snapshotter.reporting.status import CommandReport, Status
 from snapshotter.reporting.status_collection import StatusCollection
@@ -28,9 +28,14 @@ class SignalOutcomes:
         self._commands: OrderedDict[str, CommandReport] = OrderedDict()
 
     @property
-    def refused(self) -> list[tuple[str, str]]:
-        """The newest signals that were refused, with the reasons."""
+    def refusals(self) -> list[Refused]:
+        """The newest signals that were refused."""
         return self._refusals.newest
+
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        """Their ids, with the reasons."""
+        return [(refused.id, refused.why) for refused in self._refusals.newest]
 
     def refuse(self, signal_id: str, why: str) -> None:
         """Say that a signal is not carried out."""

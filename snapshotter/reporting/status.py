@@ -122,10 +122,10 @@ class CollectionReport(_Report):
 
 class RequestReport(_Report):
     """One snapshot request, by the id of its signal. ``asked_at`` is when its signal was sent, ``accepted_at`` when it
-    was taken, ``started_at`` when reading began, and ``completed_at`` when it ended, however it did. ``next_step`` says
-    what to do about its error, of which ``failure`` and ``condition`` are the class and the named state;
-    ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown`` names in its signal that
-    match no captured collection."""
+    was taken, ``started_at`` when reading began, and ``completed_at`` when it ended, however it did (a rejection: when
+    that was last said). ``next_step`` says what to do about its error, of which ``failure`` and ``condition`` are the
+    class and the named state; ``paused_seconds`` how long it has been paused in this life of the engine; ``unknown``
+    names in its signal that match no captured collection."""
 
     id: str
     type: str = "incremental"
@@ -349,8 +349,10 @@ class Status(_Report):
     metrics: Metrics = Field(default_factory=dict)
 
     def request(self, request_id: str) -> RequestReport | None:
-        """The request of this id, if the engine knows it."""
-        return next((r for r in self.requests if r.id == request_id), None)
+        """The request of this id, if the engine knows it; else its newest rejection."""
+        found = [r for r in self.requests if r.id == request_id]
+        accepted = [r for r in found if r.state is not RequestState.REJECTED]
+        return next(reversed(accepted or found), None)
 
     def newest_first(self) -> list[RequestReport]:
         """The requests that have not ended, then the others; of each the newest first."""

@@ -1,9 +1,8 @@
 """What the log of a Delta table says, read through Delta's own classes by py4j.
 
-`newest` sees commits of other processes on each call, without listing the log: Delta has the version that it saw last
-in memory, and versions have no gaps, so a look at two files says whether another one has come. A log of months has
-hundreds of thousands of files, and Delta lists it eight times a landing. No call takes a Spark job, because Delta keeps
-the answers in a checksum file beside each commit (where that is missing it reads the log with a job instead).
+`TableLog.newest` sees commits of other processes on each call, without listing the log (`newest_version`), and without
+a Spark job, because Delta keeps the answers in a checksum file beside each commit (where that is missing it reads the
+log with a job instead).
 
 **Delta's parts look for their session in the thread they run in**, and some have no other: where a version has a
 checkpoint and no checksum (RESTORE leaves one so), a thread without one fails with DELTA_SPARK_SESSION_NOT_SET. So
@@ -27,14 +26,14 @@ from delta.exceptions import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from streaming.delta.java_adds import JavaAdds, in_order
-from streaming.delta.table_folder import TableFolder, table_folder
+from streaming.delta.newest_version import NO_TABLE, begun_at_newest, newest
+from streaming.delta.table_folder import TableFolder, table_folder, try_writing
 from streaming.json_text import from_text
-from streaming.jvm import packages, python_utils
+from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,8 +50,6 @@ CONFLICTS = (
 )
 """Another writer was quicker: worth another attempt."""
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_NO_TABLE = -1
-_NOT_FOUND = "java.io.FileNotFoundException"
 _METADATA = ("id", "name", "description", "format", "schemaString", "partitionColumns")
 _STAGED = "_staged_commits"
 _PIECE_BYTES = 1 << 16
@@ -192,11 +189,15 @@ class TableLog:
     def newest(self) -> Snapshot | None:
         """The newest version; None when no table is there."""
         snapshot = Snapshot(newest(self._spark, self._delta_log()))
-        return None if snapshot.version == _NO_TABLE else snapshot
+        return None if snapshot.version == NO_TABLE else snapshot
 
     def folder(self) -> TableFolder:
         """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._delta_log())
+
+    def try_writing(self, folder: TableFolder, name: str) -> None:
+        """`table_folder.try_writing` into the table's ``folder``, under this ``name``."""
+        try_writing(self._jvm, self._delta_log(), folder, name)
 
     def checkpoint(self, *, cleans: bool) -> None:
         """Write a checkpoint of the newest version, and with ``cleans`` let go of what is older than the log is to be,
@@ -315,42 +316,6 @@ class TableLog:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
 
 
-def newest(session: SparkSession, log: Any) -> Any:
-    """Delta's object for the newest version that its ``log`` has, in ``session``: what it has in memory, where the file
-    of that version is the one that it saw, and none of the next is there. Else the log is listed."""
-    held = log.unsafeVolatileSnapshot()
-    version = int(held.version())
-    if version != _NO_TABLE and _is_newest(packages(session), log, held, version):
-        return held
-    none = singleton(packages(session).scala, "None")
-    return log.update(False, none, none)
-
-
-def _is_newest(jvm: Any, log: Any, held: Any, version: int) -> bool:
-    folder, names = log.logPath(), jvm.org.apache.spark.sql.delta.util.FileNames
-    files = folder.getFileSystem(log.newDeltaHadoopConf())
-    try:
-        status = files.getFileStatus(names.unsafeDeltaFile(folder, version))
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getName() != _NOT_FOUND:
-            raise
-        return False
-    seen = int(held.logSegment().lastCommitFileModificationTimestamp())
-    return int(status.getModificationTime()) == seen and not files.exists(
-        names.unsafeDeltaFile(folder, version + 1)
-    )
-
-
-def begun_at_newest(session: SparkSession, log: Any) -> Any:
-    """A transaction of Delta's on its ``log``, in ``session``, that begins at the newest version. Delta would list the
-    log for it."""
-    jvm = packages(session)
-    seen, none = newest(session, log), singleton(jvm.scala, "None")
-    return log.startTransaction(
-        none, none if int(seen.version()) == _NO_TABLE else jvm.scala.Option.apply(seen)
-    )
-
-
 def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
     """Commit, in ``session``, that batch ``version`` of ``app_id`` has left the table at ``path`` as it was: no file
     comes or goes, so any table takes it. A commit of the same application meanwhile is a conflict."""
@@ -434,11 +399,6 @@ def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[N
                 session.conf.unset(name)
             else:
                 session.conf.set(name, was)
-
-
-def singleton(package: Any, name: str) -> Any:
-    """Scala's object of this name in a package of py4j's."""
-    return getattr(package, f"{name}$").__getattr__("MODULE$")
 
 
 def _option(value: Any) -> Any:

@@ -176,6 +176,11 @@ def job_name() -> str:
     return f"{_PREFIX}{uuid.uuid4().hex[:16]}"
 
 
+def trial_name() -> str:
+    """A name for a file that is written to see whether that can be done: if it stays, it is one of the `leftovers`."""
+    return f"{job_name()}-trial{_SUFFIX}"
+
+
 def is_new_file(text: str) -> bool:
     """Whether a text names such a file."""
     return re.search(number_in(), text) is not None

@@ -4,13 +4,19 @@ Spark reaches ``s3a://`` by Hadoop's client, whose address, region and keys are 
 that write files of tables, and the driver that looks after these, use pyarrow's. `store_of` puts the one's options into
 the other's words. It refuses what there are no such words for: the folder is then left to the JVM. What it would
 write without them might be unreadable (encryption), somebody else's (an ACL), or out of reach (a proxy).
+
+Without keys both clients look for some in the surroundings of their process, and not in the same places: that of Python
+follows a web identity and the profiles of Amazon's files, which Hadoop's own providers do not. Where they would find
+different ones, it is refused as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,18 +26,20 @@ OPTIONS, SCHEME = "fs.s3a.", "s3a"
 _SHOWN = f"spark.hadoop.{OPTIONS}"
 """As users give them."""
 _KEYED = frozenset({"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"})
-_AMBIENT = frozenset(
+_OF_MACHINE = frozenset(
     {
-        "EnvironmentVariableCredentialsProvider",
         "IAMInstanceCredentialsProvider",
         "InstanceProfileCredentialsProvider",
         "ContainerCredentialsProvider",
         "EC2ContainerCredentialsProviderWrapper",
-        "DefaultCredentialsProvider",
-        "DefaultAWSCredentialsProviderChain",
     }
 )
-"""What both clients find by themselves, in this order: environment, container, instance."""
+_OF_ENVIRONMENT = frozenset({"EnvironmentVariableCredentialsProvider"})
+_CHAINS = frozenset({"DefaultCredentialsProvider", "DefaultAWSCredentialsProviderChain"})
+"""Amazon's own: they look in all the places where Python's client does."""
+_AMBIENT = _OF_MACHINE | _OF_ENVIRONMENT | _CHAINS
+_PROFILES = ("aws_access_key_id", "role_arn", "credential_process", "sso_")
+"""What makes a profile one that has keys."""
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 _ONLY_THE_JVM = (
     *("encryption.algorithm", "server-side-encryption-algorithm", "encryption.key", "acl.default"),
@@ -85,10 +93,11 @@ def _files(store: ObjectStore) -> fs.FileSystem:
     )
 
 
-def store_of(said: Callable[[str], str | None]) -> ObjectStore:
-    """The store of a bucket, by what is ``said`` of it under a name behind ``fs.s3a.`` (None: nothing).
+def store_of(said: Callable[[str], str | None], environ: Mapping[str, str] | None = None) -> ObjectStore:
+    """The store of a bucket, by what is ``said`` of it under a name behind ``fs.s3a.`` (None: nothing). ``environ``:
+    the variables of this process, if they are not its own.
 
-    Raises `OutOfReach` where Python's client cannot be told the same.
+    Raises `OutOfReach` where Python's client cannot be told the same, or would find other keys.
     """
 
     def given(name: str) -> str | None:
@@ -113,11 +122,11 @@ def store_of(said: Callable[[str], str | None]) -> ObjectStore:
         region=given("endpoint.region") or _region_in(endpoint),
         path_style=(given("path.style.access") or "false").lower() == "true",
         attempts=max(1, int(given("attempts.maximum") or _ATTEMPTS)),
-        **_credentials(given),
+        **_credentials(given, os.environ if environ is None else environ),
     )
 
 
-def _credentials(given: Callable[[str], str | None]) -> dict[str, Any]:
+def _credentials(given: Callable[[str], str | None], environ: Mapping[str, str]) -> dict[str, Any]:
     names = (given("aws.credentials.provider") or "").replace(",", " ").split()
     providers = {name.rpartition(".")[2] for name in names}
     unknown = sorted(providers - _KEYED - _AMBIENT - {_ANONYMOUS})
@@ -131,10 +140,47 @@ def _credentials(given: Callable[[str], str | None]) -> dict[str, Any]:
         temporary = not providers or "TemporaryAWSCredentialsProvider" in providers
         return {"access_key": key, "secret_key": secret, "session_token": token if temporary else None}
     if not providers or providers & _AMBIENT:
+        if why := _found_by_one(providers or _OF_ENVIRONMENT | _OF_MACHINE, environ):
+            raise OutOfReach(f"{why} (docs/object-storage.md#credentials)")
         return {}
     if _ANONYMOUS in providers:
         return {"anonymous": True}
     raise OutOfReach(f"{_SHOWN}access.key and {_SHOWN}secret.key are not set")
+
+
+def _found_by_one(providers: Set[str], environ: Mapping[str, str]) -> str:
+    """Why Python's client would find other keys in its surroundings than Hadoop's by these ``providers``; empty where
+    they find the same. Amazon's own chains look everywhere, but for the order of web identity and profile."""
+    chain = bool(providers & _CHAINS)
+    if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
+        alone = not chain and not providers & _OF_ENVIRONMENT
+        return "keys are in the environment, where only Python's client would look" if alone else ""
+    identity, profile = bool(environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")), _profile(environ)
+    if chain:
+        both = f"AWS_WEB_IDENTITY_TOKEN_FILE is set, and there is a profile ({profile})"
+        return f"{both}: the two clients take them in different orders" if identity and profile else ""
+    if identity:
+        return "AWS_WEB_IDENTITY_TOKEN_FILE is set, which only Python's client would follow"
+    if profile:
+        return f"there is a profile ({profile}), which only Python's client would take"
+    if not providers & _OF_MACHINE:
+        return "the environment has no keys, and only Python's client would look further"
+    return ""
+
+
+def _profile(environ: Mapping[str, str]) -> str:
+    """A file of Amazon's that has keys, or says where to get some; empty without one."""
+    folder = Path(environ.get("HOME") or "/nowhere", ".aws")
+    files = {"AWS_SHARED_CREDENTIALS_FILE": "credentials", "AWS_CONFIG_FILE": "config"}
+    for variable, name in files.items():
+        place = Path(environ.get(variable) or folder / name)
+        try:
+            text = place.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # neither client can read it
+        if any(word in text for word in _PROFILES):
+            return str(place)
+    return ""
 
 
 def _region_in(endpoint: str | None) -> str | None:

@@ -42,7 +42,7 @@ from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.further_values import Further, ddl, live, with_fields
 from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
-from streaming.delta.new_files import NewFile, discard_files, leftovers
+from streaming.delta.new_files import NewFile, discard_files, leftovers, trial_name
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
@@ -384,6 +384,11 @@ class StateTable:
     def folder(self) -> TableFolder:
         """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
         return self._log.folder()
+
+    @_in_session
+    def try_writing(self, folder: TableFolder) -> None:
+        """Write into the table's ``folder`` as workers and as Spark do. Raises `OutOfReach` where workers cannot."""
+        self._log.try_writing(folder, trial_name())
 
     @_in_session
     def leftovers(self, folder: TableFolder) -> set[str]:

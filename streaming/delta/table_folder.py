@@ -89,6 +89,25 @@ class TableFolder:
         return f"{self.path}/{name}"
 
 
+def try_writing(jvm: Any, log: Any, folder: TableFolder, name: str) -> None:
+    """Write an object of this ``name`` into the ``folder`` of the table of Delta's ``log``, by Python's client and by
+    Hadoop's, and remove both; ``jvm``: the packages of that JVM. Raises `OutOfReach` where Python's cannot, or where
+    Hadoop's does not see what it has written; an error of Hadoop's as it is."""
+    path = log.dataPath()
+    files = path.getFileSystem(log.newDeltaHadoopConf())
+    in_hadoop = jvm.org.apache.hadoop.fs.Path(path, f"jvm-{name}")
+    files.create(in_hadoop).close()
+    try:
+        folder.create(name).close()
+        if not files.exists(jvm.org.apache.hadoop.fs.Path(path, name)):
+            raise OutOfReach("Spark's client does not see what Python's client has written")
+        folder.remove([name])
+    except OSError as error:
+        raise OutOfReach(f"Spark's client can write there, and Python's cannot: {error}") from error
+    finally:
+        files.delete(in_hadoop, False)
+
+
 _SECRETS = frozenset({"access.key", "secret.key", "session.token", "encryption.key"})
 
 

@@ -25,18 +25,17 @@ from streaming.delta.delta_log import (
     OF_APPEND,
     OF_OPTIMIZE,
     Snapshot,
-    begun_at_newest,
     configured,
     measured,
     merge_operation,
     optimize_operation,
-    singleton,
 )
 from streaming.delta.new_files import FileGone, NewFile, size_in
+from streaming.delta.newest_version import begun_at_newest
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_folder import table_folder
-from streaming.jvm import packages, python_utils
+from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -129,6 +129,26 @@ def _refused_for_good(engine: EngineProcess, proxy: Refusing, orders: Any) -> No
     assert (last["failure"], last["condition"], last["retriable"]) == ("sink", "storage-busy", "true")
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_client_that_may_not_write_there_is_named(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """Each writes an object before workers write files: where Python's client may not, Spark writes the READs, and the
+    log says whose it is. Nothing is left of the trial."""
+    orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
+    orders.insert_many([{"_id": number} for number in range(3)])
+    with object_store(tmp_path, "tables") as (proxy, port):
+        engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port))
+        proxy.forbidden = "aws-sdk-cpp"
+        assert engine.start("--once", "--log-format", "json").wait(SECONDS) == EXIT_OK
+        assert ids(port, path) == [0, 1, 2]
+        (said,) = lines(engine, "READs wait as rows, which is slower than files")
+        assert "Spark's client can write there, and Python's cannot: " in said["why"]
+        assert "ACCESS_DENIED" in said["why"]
+        assert [key for key in keys_under(port, "tables", path) if "reads-" in key] == []
+
+
 def _has(port: int, path: str, count: int) -> bool:
     try:
         return ids(port, path) == list(range(count))

@@ -34,6 +34,10 @@ _SLOW_DOWN = (
     b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
     b"<Message>Please reduce your request rate.</Message><RequestId>test</RequestId></Error>"
 )
+_DENIED = (
+    b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code>'
+    b"<Message>Access Denied</Message><RequestId>test</RequestId></Error>"
+)
 # Of a request that reads an object moto only asks whether it is signed, not by whom.
 _SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=tester/20260101/us-east-1/s3/aws4_request"}
 _HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
@@ -73,7 +77,8 @@ def _module(hadoop: str) -> str:
 
 class Refusing:
     """A proxy that hands requests on to a ``store``. It refuses as many as it is told to, as S3 does where there are
-    too many (503, SlowDown); others it carries out and gives no answer, as where a network fails at that moment."""
+    too many (503, SlowDown), and what a client would write that is ``forbidden`` to (403; by its User-Agent). Others it
+    carries out and gives no answer, as where a network fails at that moment."""
 
     def __init__(self, store: int) -> None:
         self._store = store
@@ -82,6 +87,7 @@ class Refusing:
         self._lock = threading.Lock()
         self.refused = 0
         self.lost: list[str] = []
+        self.forbidden: str | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -106,13 +112,15 @@ class Refusing:
         self._server.server_close()
         self._thread.join()
 
-    def _refuses(self) -> bool:
+    def _refuses(self, command: str, agent: str) -> tuple[int, bytes] | None:
+        if command == "PUT" and self.forbidden and self.forbidden in agent:
+            return 403, _DENIED
         with self._lock:
             if self._left <= 0:
-                return False
+                return None
             self._left -= 1
             self.refused += 1
-            return True
+            return 503, _SLOW_DOWN
 
     def _loses(self, key: str) -> bool:
         with self._lock:
@@ -130,8 +138,8 @@ class Refusing:
 
             def _serve(self) -> None:
                 body = self._body()
-                if proxy._refuses():
-                    self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
+                if (refusal := proxy._refuses(self.command, self.headers.get("User-Agent", ""))) is not None:
+                    self._answer(refusal[0], [("Content-Type", "application/xml")], refusal[1])
                     return
                 puts, key = self.command == "PUT", self.path.partition("?")[0]
                 given = {k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"content-length"}}

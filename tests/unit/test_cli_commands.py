@@ -95,7 +95,7 @@ def test_a_command_about_a_request_that_there_is_not(config: Path, state: LocalS
 
 
 def test_a_command_is_waited_for(config: Path, state: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until the engine has carried it out and its effect shows; what it met is said. A rejected one exits 3."""
+    """Until the engine has carried it out and its effect shows; what it met is said."""
     running = RequestReport(id="r", state=RequestState.RUNNING)
     report(state, requests=(running,), run_id="one")
     done: dict[str, Any] = {}
@@ -119,9 +119,6 @@ def test_a_command_is_waited_for(config: Path, state: LocalStorage, monkeypatch:
     assert invoke("restart", "-c", config, "--id", "b", "--wait").exit_code == 0
     paused = invoke("pause-stream", "-c", config, "--id", "p", "--wait")
     assert (paused.exit_code, "pause-stream p is carried out" in paused.stderr) == (0, True)
-    report(state, requests=(RequestReport(id="l", state=RequestState.REJECTED, error="it is too long"),))
-    rejected = invoke("log", "-c", config, "--id", "l", "--wait", "hello")
-    assert (rejected.exit_code, "log l was rejected: it is too long" in rejected.stderr) == (3, True)
     late = invoke("log", "-c", config, "--wait", "--timeout", "0", "hello")
     assert late.exit_code == 3
 

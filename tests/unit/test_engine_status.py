@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from snapshotter.engine import engine_status
 from snapshotter.engine.engine_status import Speed, StatusWriter
 from snapshotter.engine.run import Run
 from snapshotter.errors import ConfigurationError
+from snapshotter.reporting.outcomes import Refused
 from snapshotter.reporting.status import STATUS_FILE, EngineState, RequestState, Status, TableReport
 from snapshotter.state.process import Owner
 from snapshotter.state.storage import MemoryStorage, StorageError
@@ -132,14 +133,16 @@ def test_how_requests_end(clock: Clock) -> None:
     paused, stopped = replace(paused, paused=True), stopped.with_task(stopped.tasks[0].stopped())
     progress = Progress(4, ClusterTime(100, 2), (failed, done, paused, stopped))
     writer = StatusWriter("shop", OWNER, storage)
-    writer.write(EngineState.STOPPED, run_of(progress), [], [("bad", "no such collection")])
+    writer.write(
+        EngineState.STOPPED, run_of(progress), [], [Refused("bad", "no such collection", datetime.now(UTC))]
+    )
     states = {r.id: (r.state, r.error, r.completed_at is not None) for r in written(storage).requests}
     assert states == {
         "r1": (RequestState.FAILED, "shop.orders: out of order; shop.people: gone", True),
         "r2": (RequestState.COMPLETED, None, True),
         "r3": (RequestState.PAUSED, None, False),
         "r4": (RequestState.STOPPED, None, True),
-        "bad": (RequestState.REJECTED, "no such collection", False),
+        "bad": (RequestState.REJECTED, "no such collection", True),
     }
     next_steps = {r.id: r.next_step or "" for r in written(storage).requests}
     assert "resume-snapshot for request r1" in next_steps["r1"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from snapshotter.cli import config as config_command
 from snapshotter.cli.app import app
 from snapshotter.errors import ConfigurationError
 from snapshotter.log import LogFormat, set_up, warn_of
+from snapshotter.testing.processes import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +44,7 @@ def test_where_it_lies(tmp_path: Path) -> None:
 
 
 def test_it_is_made_when_it_is_needed(tmp_path: Path) -> None:
-    """For its owner alone; one that has grown large is set aside; an error names it once something worth reading is in
-    it."""
+    """For its owner alone; an error names it once something worth reading is in it."""
     place = tmp_path / "logs" / "shop.log"
     log_file.choose(place)
     assert (log_file.chosen(), log_file.named(), place.exists()) == (place, None, False)
@@ -51,12 +53,86 @@ def test_it_is_made_when_it_is_needed(tmp_path: Path) -> None:
     assert log_file.named() is None
     assert log_file.write("Traceback")
     assert log_file.named() == place
-    with place.open("r+b") as file:
-        file.truncate(log_file.LARGEST + 1)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A file may have a thousand bytes, and is looked at all the time."""
+    monkeypatch.setattr(log_file, "LARGEST", 1_000)
+    monkeypatch.setattr(log_file, "LOOK_SECONDS", 0.001)
+    return 1_000
+
+
+def test_one_that_has_grown_large_is_emptied(tmp_path: Path, small: int) -> None:
+    """It stays the same file, and its newest lines, whole, are beside it, for the same reader alone."""
+    place, aside = tmp_path / "shop.log", tmp_path / "shop.log.1"
+    lines = [f"line {number:03}\n" for number in range(150)]
+    place.write_text("".join(lines))
+    before = place.stat().st_ino
+    log_file.bound(place)
+    assert (place.stat().st_ino, place.stat().st_size) == (before, 0)
+    kept = aside.read_text().splitlines(keepends=True)
+    assert kept == lines[-len(kept) :]
+    assert small - len(lines[0]) < aside.stat().st_size <= small
+    assert stat.S_IMODE(aside.stat().st_mode) == 0o600
+    place.write_text("x" * small)
+    log_file.bound(place)
+    assert place.stat().st_size == small, "it is not larger than it may be"
+
+
+def test_it_stays_small_while_others_write(tmp_path: Path, small: int) -> None:
+    """A process that has it open for as long as it lives, as a JVM has, writes on behind what it was emptied to; so do
+    we."""
+    place, aside = tmp_path / "shop.log", tmp_path / "shop.log.1"
     log_file.choose(place)
-    log_file.opened()
+    assert log_file.opened() == place
+    with place.open("ab") as output:
+        flood = "while read -r line; do echo said; done"
+        writer = subprocess.Popen(["sh", "-c", flood], stdin=subprocess.PIPE, stdout=output, text=True)
+    assert writer.stdin is not None
+    for _ in range(20):
+        writer.stdin.write("\n" * 250)
+        writer.stdin.flush()
+        wait_until(lambda: place.stat().st_size <= small, "an empty file")
+    writer.communicate()
+    log_file.write("of ours\n")
+    found = place.read_bytes() + aside.read_bytes()
+    assert set(found.split()) == {b"said", b"of", b"ours"}, "no holes, no halves"
+    assert aside.stat().st_size <= small
+
+
+@pytest.mark.parametrize("spoilt", ["folder", "full"])
+def test_what_cannot_be_set_aside_is_lost(
+    tmp_path: Path, small: int, capsys: pytest.CaptureFixture[str], spoilt: str
+) -> None:
+    """That is said: the size counts for more. What there was before goes as well, to make room."""
+    place, aside = tmp_path / "shop.log", tmp_path / "shop.log.1"
+    if spoilt == "folder":
+        aside.mkdir()
+    else:
+        aside.symlink_to("/dev/full")
+    place.write_text("line\n" * small)
+    log_file.bound(place)
     assert place.stat().st_size == 0
-    assert place.with_name("shop.log.1").stat().st_size == log_file.LARGEST + 1
+    assert "older lines of the log file are lost" in capsys.readouterr().out
+    assert spoilt == "folder" or not aside.is_symlink()
+
+
+def test_what_is_no_file_is_left_alone(small: int) -> None:
+    """Nothing grows there."""
+    log_file.bound(Path("/dev/null"))
+
+
+def test_two_processes_that_look_at_once(tmp_path: Path, small: int) -> None:
+    """One of them sets aside."""
+    place = tmp_path / "shop.log"
+    place.write_text("line\n" * small)
+    with place.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        log_file.bound(place)
+        assert place.stat().st_size > small
+    log_file.bound(place)
+    assert place.stat().st_size == 0
 
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from streaming.delta.object_store import ObjectStore, OutOfReach, store_of
@@ -14,11 +16,12 @@ HADOOPS_OWN = (
 )
 SIMPLE = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
 KEYS = {"access.key": "k", "secret.key": "s"}
+NOWHERE = {"HOME": "/nowhere"}
 
 
 def made(**options: str) -> ObjectStore:
     """``endpoint_region``: the option ``endpoint.region``."""
-    return store_of({name.replace("_", "."): value for name, value in options.items()}.get)
+    return store_of({name.replace("_", "."): value for name, value in options.items()}.get, NOWHERE)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_keys_are_those_that_hadoops_providers_would_find(
     providers: str, keys: dict[str, str], expected: ObjectStore
 ) -> None:
     """Of keys that none of its providers asks for nothing is told."""
-    assert store_of({"aws.credentials.provider": providers, **keys}.get) == expected
+    assert store_of({"aws.credentials.provider": providers, **keys}.get, NOWHERE) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,53 @@ def test_keys_are_those_that_hadoops_providers_would_find(
 def test_what_only_the_jvm_knows_is_left_to_it(options: dict[str, str], why: str) -> None:
     """Written without it, files might be unreadable, somebody else's, or never arrive."""
     with pytest.raises(OutOfReach, match=why):
-        store_of(options.get)
+        store_of(options.get, NOWHERE)
+
+
+CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+INSTANCE = "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+FROM_ENVIRONMENT = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+IDENTITY = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"}
+
+
+@pytest.mark.parametrize(
+    ("providers", "variables", "profile", "why"),
+    [
+        (HADOOPS_OWN, ENVIRONMENT | IDENTITY, True, ""),  # the environment comes first in both
+        (HADOOPS_OWN, IDENTITY, False, "AWS_WEB_IDENTITY_TOKEN_FILE is set, which only Python's client"),
+        ("", IDENTITY, False, "AWS_WEB_IDENTITY_TOKEN_FILE is set, which only Python's client"),
+        (
+            HADOOPS_OWN,
+            {},
+            True,
+            r"there is a profile \(.*credentials\), which only Python's client would take",
+        ),
+        (INSTANCE, ENVIRONMENT, False, "keys are in the environment, where only Python's client would look"),
+        (FROM_ENVIRONMENT, {}, False, "the environment has no keys"),
+        (CHAIN, IDENTITY, False, ""),
+        (CHAIN, {}, True, ""),
+        (CHAIN, IDENTITY, True, "the two clients take them in different orders"),
+        (INSTANCE, {}, False, ""),
+    ],
+)
+def test_keys_that_one_client_alone_would_find(
+    tmp_path: Path, providers: str, variables: dict[str, str], profile: bool, why: str
+) -> None:
+    """Files would be somebody else's, or never arrive: the folder is left to the JVM."""
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-west-1\n")
+    if profile:
+        (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = k\n")
+    said = {"aws.credentials.provider": providers}.get
+    environ = {"HOME": str(tmp_path), **variables}
+    if not why:
+        assert store_of(said, environ) == ObjectStore()
+        return
+    with pytest.raises(OutOfReach, match=why):
+        store_of(said, environ)
+    given = {"aws.credentials.provider": f"{SIMPLE},{providers}", **KEYS}
+    assert store_of(given.get, environ).access_key == "k", "keys that are given settle it"
 
 
 def test_keys_are_never_shown() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from snapshotter.reporting.refusals import KEPT, Refusals
 
 
@@ -13,8 +15,17 @@ def test_the_newest_are_kept_each_once() -> None:
             refusals.add(f"s{number}", "unknown type")
     newest = refusals.newest
     assert len(newest) == KEPT
-    assert newest[0] == ("s10", "signal 's10': unknown type")
-    assert newest[-1][0] == f"s{KEPT + 9}"
+    assert newest[0][:2] == ("s10", "signal 's10': unknown type")
+    assert newest[-1].id == f"s{KEPT + 9}"
+
+
+def test_one_that_is_refused_again_is_the_newest() -> None:
+    """With the time of that: its sender waits for an answer to the signal that was sent last."""
+    moments = iter(datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(3))
+    refusals = Refusals(lambda: next(moments))
+    for name in ("a", "b", "a"):
+        refusals.add(name, "unknown type")
+    assert [(one.id, one.at.second) for one in refusals.newest] == [("b", 1), ("a", 2)]
 
 
 def test_a_reason_names_its_signal() -> None:
@@ -27,7 +38,7 @@ def test_ids_and_reasons_are_cut() -> None:
     """They come from outside."""
     refusals = Refusals()
     refusals.add("i" * 1_000_000, "w" * 1_000_000)
-    ((signal_id, why),) = refusals.newest
+    ((signal_id, why, _),) = refusals.newest
     assert len(signal_id) < 2_000
     assert len(why) < 5_000
     assert why.startswith("signal 'iii")
