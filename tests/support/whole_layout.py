@@ -79,7 +79,7 @@ class Whole:
         return StructType([StructField(name, type_) for name, type_ in types.items()])
 
     def missing_columns(self, table: StructType, plan: WholePlan) -> list[Missing]:
-        return [] if DOCUMENT in table.names else [Missing((DOCUMENT,), f"{DOCUMENT} BINARY AFTER {KEY}")]
+        return [] if DOCUMENT in table.names else [Missing((DOCUMENT,), f"{DOCUMENT} BINARY FIRST")]
 
     def others_fields(self, table: StructType, old: WholePlan, new: WholePlan) -> list[Path]:
         return []
