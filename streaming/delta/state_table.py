@@ -162,9 +162,9 @@ class StateTable:
     def _make(self, plan: TablePlan) -> None:
         self._log.clear_unfinished()
         schema = new_schema(self.layout, plan, self._further.configured)
-        make_table(
-            self._session, self.path, schema, {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
-        )
+        comment = f"the MongoDB collection {self.namespace}, a row for each document; kept by snapshotter"
+        ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
+        make_table(self._session, self.path, schema, comment, ours)
         self._guard.admit(self._existing())  # of two engines one was quicker
 
     @_in_session

@@ -17,6 +17,7 @@ from streaming.layouts.columns.plan import (
     Struct,
     TablePlan,
     additions,
+    comment_of,
 )
 
 
@@ -34,7 +35,8 @@ def missing_columns(table: StructType, plan: TablePlan) -> list[Missing]:
             found.extend(Missing(addition.path, addition.ddl) for addition in inner)
         else:
             addition = Addition((column.name,), column.type)
-            found.append(Missing(addition.path, f"{addition.ddl} {place}"))
+            ddl = f"{addition.ddl} COMMENT '{comment_of(column.type)}' {place}"
+            found.append(Missing(addition.path, ddl))
         place = f"AFTER {quoted(column.name)}"
     return found
 
