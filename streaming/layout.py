@@ -10,7 +10,7 @@ Conformance: `tests/conformance/test_layouts.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -35,6 +35,10 @@ class TablePlan(Protocol):
     def merge(self, observed: Self, /) -> Self:
         """This plan with what ``observed`` adds: nothing that is there is moved, changed or removed, and what either
         has refused is not added. Equal to this plan where that is nothing."""
+
+    def joined(self, observed: Self, /) -> Self:
+        """This plan with what ``observed`` adds, where both were observed and no table has either: a type that has to
+        hold the values of both may change for it."""
 
     def refuse(self, paths: Iterable[Path], /) -> Self:
         """This plan without these fields, now and after any merge. The table must not have them."""
@@ -100,6 +104,9 @@ class Layout(Protocol[P]):
 
     def spark_schema(self, plan: P) -> StructType:
         """The same for Spark."""
+
+    def comments(self, plan: P) -> Mapping[str, str]:
+        """What each of the plan's columns holds, in a few words for people, without quotes."""
 
     def missing_columns(self, table: StructType, plan: P) -> list[Missing]:
         """What to add to a table so that it has the plan's columns, the table's own kept last."""

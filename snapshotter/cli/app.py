@@ -23,6 +23,7 @@ from snapshotter.cli import (
     signal_commands,
     status,
     stream_commands,
+    table,
     take_over,
     verify,
 )
@@ -108,6 +109,7 @@ app.command("log")(signal_commands.log)
 app.command("status")(status.status)
 app.add_typer(position.app, name="position")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(table.app, name="table")
 app.command("take-over")(take_over.take_over)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)

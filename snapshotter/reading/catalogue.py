@@ -224,12 +224,14 @@ def sample_plan(
     collection = client[namespace.database][namespace.collection]
     plan: TablePlan = layout.least_plan()
     rules = document_rules(fields, namespace)
+    # As one batch, where that is below 16 MB: how many digits decimals need is told by many values.
+    size = {"limit": _SAMPLE_DOCS, "batch_size": _SAMPLE_DOCS}
     for direction in (1, -1):
         left_out = None if rules is None else projection(rules.rules)
-        cursor = collection.find_raw_batches({}, left_out, sort=[("_id", direction)], limit=_SAMPLE_DOCS)
+        cursor = collection.find_raw_batches({}, left_out, sort=[("_id", direction)], **size)
         for raw in cursor:
             for seen in _columns_in(raw, layout, rules):
-                plan = plan.merge(seen)
+                plan = plan.joined(seen)
     return plan
 
 

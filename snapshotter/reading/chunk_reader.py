@@ -330,7 +330,7 @@ class _Seen:
         self.min_key = first if self.min_key is None else min(self.min_key, first)
         self.max_key = last if self.max_key is None else max(self.max_key, last)
         self.rows += len(keys)
-        self.unknown = self.unknown.merge(unknown)
+        self.unknown = self.unknown.joined(unknown)
 
     def trailer(
         self, number: int, ended: ClusterTime, signed: Mapping[str, Any] | None, file: NewFile | None

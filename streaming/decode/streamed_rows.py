@@ -88,7 +88,7 @@ def decode_latest(
         for batch in _parts(latest):
             parts, failed = sort_out(batch.num_rows, partial(_decoded, decoder, batch))
             for decoded, rows in parts:
-                unknown = unknown.merge(decoded.unknown)
+                unknown = unknown.joined(decoded.unknown)
                 yield _rows(decoded.batch, rows, details)
             if failed:
                 yield _dead_rows(columns, batch, failed, detailed=details is not None)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from delta.exceptions import (
@@ -73,14 +74,15 @@ OF_OPTIMIZE = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of a table: the operation by Delta's name, its metrics, the writer's ``userMetadata``, and Delta's id
-    of the commit ("" where the writer gave it none)."""
+    """One version of a table: the operation by Delta's name, its metrics, the writer's ``userMetadata``, Delta's id of
+    the commit ("" where the writer gave it none), and when it was committed, in milliseconds since 1970."""
 
     version: int
     operation: str
     metrics: Mapping[str, str]
     user_metadata: str | None
     id: str = ""
+    timestamp_ms: int | None = None
 
     def count(self, metric: str) -> int:
         """A metric as a number; 0 when the operation does not have it."""
@@ -227,20 +229,9 @@ class TableLog:
 
     def commit(self, version: int) -> Commit | None:
         """What the log says of a version; None where it no longer has it."""
-        told = False
-        # Delta writes the commit's information in the first line; other writers may not.
-        for line in self._lines(version):
-            told = True
-            information = from_text(line).get("commitInfo")
-            if information is not None:
-                return Commit(
-                    version,
-                    information.get("operation", ""),
-                    information.get("operationMetrics") or {},
-                    information.get("userMetadata"),
-                    information.get("txnId") or "",
-                )
-        return Commit(version, "", {}, None) if told else None
+        lines = self._lines(version)
+        first = next(lines, None)
+        return None if first is None else commit_of(version, chain([first], lines))
 
     def changes_data(self, version: int) -> bool:
         """Whether a commit that the log has changes what the table holds, by what it says of each file."""
@@ -314,6 +305,23 @@ class TableLog:
 
     def _delta_log(self) -> Any:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
+
+
+def commit_of(version: int, lines: Iterable[str]) -> Commit:
+    """What the actions of a commit, a line each, say of it."""
+    # Delta writes the commit's information in the first line; other writers may not.
+    for line in lines:
+        information = from_text(line).get("commitInfo")
+        if information is not None:
+            return Commit(
+                version,
+                information.get("operation", ""),
+                information.get("operationMetrics") or {},
+                information.get("userMetadata"),
+                information.get("txnId") or "",
+                information.get("timestamp"),
+            )
+    return Commit(version, "", {}, None)
 
 
 def record(session: SparkSession, path: str, app_id: str, version: int) -> None:

@@ -84,6 +84,13 @@ class FurtherColumn:
     def sql_type(self) -> str:
         return SQL_TYPES.get(self.holds, "STRING")
 
+    @property
+    def comment(self) -> str:
+        """What it holds, for people."""
+        if self.holds is Holds.DELETED:
+            return "whether the document is deleted; null in rows from before the column"
+        return f"{self.holds} of the change that wrote the row, as Debezium tells it"
+
 
 MARK = FurtherColumn(DELETED, Holds.DELETED)
 """Of tables that keep the rows of deleted documents."""

@@ -146,9 +146,13 @@ class Further:
 
 
 def ddl(columns: Sequence[FurtherColumn]) -> str:
-    """What follows ALTER TABLE and the table's name."""
-    entries = ", ".join(f"{quoted(column.name)} {column.sql_type}" for column in columns)
-    return f"ADD COLUMNS ({entries})"
+    """What follows ALTER TABLE and the table's name. They come behind what each table has beside its plan's."""
+    behind = [OP, *(column.name for column in columns)]
+    entries = [
+        f"{quoted(c.name)} {c.sql_type} COMMENT '{c.comment}' AFTER {quoted(b)}"
+        for c, b in zip(columns, behind, strict=False)
+    ]
+    return f"ADD COLUMNS ({', '.join(entries)})"
 
 
 def with_fields(schema: StructType, columns: Iterable[FurtherColumn]) -> StructType:

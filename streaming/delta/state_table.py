@@ -1,7 +1,8 @@
 """One Delta state table: the current documents of one collection.
 
-Columns: ``_key`` (the MERGE key, and what the table is clustered by), the columns of the plan, ``_rescued_data``,
-``_cluster_time``, ``_source_ts``, ``_op``, and further ones (`streaming.delta.further_columns`).
+Columns: those of the plan, ``_rescued_data``, ``_cluster_time``, ``_source_ts``, ``_op``, further ones
+(`streaming.delta.further_columns`), and ``_key``: the MERGE key, and what the table is clustered by. They come in the
+table's own order (`streaming.delta.new_table`).
 
 **Exactly one data commit per table, batch, and part.** A landing carries ``(app_id, batch_id)``, which Delta records
 in the same commit. A batch has one part, or two: rows that are only appended may follow what is merged in a commit of
@@ -28,11 +29,10 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from delta.exceptions import ConcurrentTransactionException
-from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from streaming.column_names import CLUSTER_TIME, KEY, Path
+from streaming.column_names import KEY, Path
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
@@ -43,6 +43,7 @@ from streaming.delta.further_values import Further, ddl, live, with_fields
 from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.new_files import NewFile, discard_files, leftovers, trial_name
+from streaming.delta.new_table import make_table, new_schema
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
@@ -64,12 +65,6 @@ if TYPE_CHECKING:
 PLAN_PROPERTY = "snapshotter.plan"
 CLEARED_PROPERTY = "snapshotter.cleared"
 
-_PROPERTIES = {
-    "delta.enableDeletionVectors": "true",
-    # The first indexed columns would be the documents' own: each costs time at every write, none prunes a
-    # MERGE.
-    "delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}",
-}
 _WRITES = ("MERGE", "WRITE")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -166,13 +161,10 @@ class StateTable:
 
     def _make(self, plan: TablePlan) -> None:
         self._log.clear_unfinished()
-        builder = DeltaTable.createIfNotExists(self._session).location(self.path)
-        schema = with_fields(table_schema(self.layout, plan), self._further.configured.wanted)
-        builder = builder.addColumns(schema).clusterBy(KEY)
+        schema = new_schema(self.layout, plan, self._further.configured)
+        comment = f"the MongoDB collection {self.namespace}, a row for each document; kept by snapshotter"
         ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
-        for name, value in {**_PROPERTIES, **ours}.items():
-            builder = builder.property(name, value)
-        builder.execute()
+        make_table(self._session, self.path, schema, comment, ours)
         self._guard.admit(self._existing())  # of two engines one was quicker
 
     @_in_session

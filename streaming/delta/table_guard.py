@@ -25,6 +25,7 @@ from streaming.namespaces import Namespace
 
 NAMESPACE_PROPERTY = "snapshotter.namespace"
 OWNER_PROPERTY = "snapshotter.owner"
+ENGINE_PROPERTY = "snapshotter.engine"
 _ENGINE = "snapshotter"
 
 
@@ -41,8 +42,9 @@ class TableGuard:
 
     def properties(self) -> dict[str, str]:
         """What a new table says of itself."""
-        owner = {} if self.owner is None else {OWNER_PROPERTY: self.owner.to_text()}
-        return {NAMESPACE_PROPERTY: str(self._namespace), **owner}
+        owner = self.owner
+        ours = {} if owner is None else {OWNER_PROPERTY: owner.to_text(), ENGINE_PROPERTY: owner.engine}
+        return {NAMESPACE_PROPERTY: str(self._namespace), **ours}
 
     def admit(self, table: Snapshot | None) -> bool:
         """Raises `TableAltered` where the table is not the one of before, `TableOwned` where it is not this engine's.

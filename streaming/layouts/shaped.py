@@ -4,7 +4,7 @@ it, so its columns are those of the new shape. All else is that layout's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,9 @@ class Shaped:
 
     def spark_schema(self, plan: Any) -> StructType:
         return self.layout.spark_schema(plan)
+
+    def comments(self, plan: Any) -> Mapping[str, str]:
+        return self.layout.comments(plan)
 
     def missing_columns(self, table: StructType, plan: Any) -> list[Missing]:
         return self.layout.missing_columns(table, plan)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError
+from streaming.delta.new_table import COMMENTS, make_table
 from streaming.delta.row_writer import NOTHING_KNOWN, Known
 from streaming.delta.state_merge import ranges_of
+from streaming.delta.table_identity import Owner
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.plan import Array, Column, Scalar, Struct, TablePlan
 from streaming.namespaces import Namespace
@@ -243,10 +246,65 @@ def test_evolution_adds_columns_and_nested_fields(table: Table) -> None:
     assert rows["a"]["lines"] is None
     assert rows["b"].asDict(recursive=True)["lines"] == [{"sku": "x"}]
     assert rows["c"]["person"] is None
-    assert table.source().columns == table.spark.read.format("delta").load(table.state.path).columns
+    columns = table.spark.read.format("delta").load(table.state.path).columns
+    assert sorted(table.source().columns) == sorted(columns)
     version = table.state.version()
     assert table.state.evolve(PLAN) == LARGER
     assert table.state.version() == version
+
+
+OF_EACH_TABLE = ["_rescued_data", "_cluster_time", "_source_ts", "_op"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "first", "last"),
+    [(PLAN, [], ["_key"]), (TablePlan(), [], ["_key"]), (None, ["_key"], [])],
+    ids=["a new table", "a new one without columns", "a table of before"],
+)
+def test_documents_come_first_and_the_key_is_last(
+    spark: SparkSession, path: str, begun: TablePlan | None, first: list[str], last: list[str]
+) -> None:
+    """Also of columns that come later, and of further ones. A table of before begins with its key, and goes on so; rows
+    land in either."""
+    guard = {"snapshotter.namespace": str(NAMESPACE), "snapshotter.plan": PLAN.to_json()}
+    if begun is None:
+        make_table(spark, path, state_schema(PLAN), "", guard)
+    table = Table(spark, path, plan=begun or TablePlan())
+    table.plan = table.state.evolve(LARGER)
+    columns = [*first, "n", "person", "lines", *OF_EACH_TABLE, *last]
+    assert spark.read.format("delta").load(path).columns == columns
+    for batch, how in enumerate(("merge", "append", "merge")):
+        table.land(batch, {"_key": f"k{batch % 2}", "n": batch, "lines": [("x",)]}, how=how)
+    assert {key: row["n"] for key, row in table.rows().items()} == {"k0": 2, "k1": 1}
+    marked = columns_table(spark, path, NAMESPACE, "engine-1", further=FurtherColumns(soft=True))
+    assert marked.open() == LARGER
+    further = [*first, "n", "person", "lines", *OF_EACH_TABLE, "_deleted", *last]
+    assert spark.read.format("delta").load(path).columns == further
+
+
+def test_a_table_says_what_it_is(spark: SparkSession, path: str) -> None:
+    """By a comment and properties, and each column by its own: those that come later, and further ones, too."""
+    owner = Owner("shop's", "1f")
+    table = columns_table(spark, path, NAMESPACE, "engine-1", owner=owner)
+    table.create(PLAN)
+    table.evolve(LARGER)
+    soft = FurtherColumns(soft=True)
+    columns_table(spark, path, NAMESPACE, "engine-1", owner=owner, further=soft).open()
+    details = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first()
+    assert details is not None
+    assert details["description"] == (
+        "the MongoDB collection shop.orders, a row for each document; kept by snapshotter"
+    )
+    said = {"snapshotter.namespace": "shop.orders", "snapshotter.engine": "shop's"}
+    assert said.items() <= details["properties"].items()
+    comments = {f.name: f.metadata.get("comment") for f in spark.read.format("delta").load(path).schema}
+    assert comments.items() >= COMMENTS.items()
+    assert {name: comments[name] for name in ("n", "lines", "_deleted")} == {
+        "n": "MongoDB: whole numbers",
+        "lines": "MongoDB: arrays",
+        "_deleted": "whether the document is deleted; null in rows from before the column",
+    }
+    assert None not in comments.values()
 
 
 def test_a_nested_field_of_an_array_is_added(spark: SparkSession, path: str) -> None:

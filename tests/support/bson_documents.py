@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from streaming.layouts.columns.decimals import DECIMALS
 from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan
 
 Value = tuple[int, bytes]
@@ -139,7 +140,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 
 _PLAN_NAMES = ("a", "b", "c", "longer_name", "ü")
-_NUMERIC = ("long", "double", "decimal")
+_NUMERIC = ("long", "double", *DECIMALS)
 _NUMBERS = st.one_of(
     _tagged(0x10, st.sampled_from((0, 1, -5, 2**31 - 1, -(2**31))).map(lambda n: struct.pack("<i", n))),
     _tagged(0x12, _longs.map(lambda n: struct.pack("<q", n))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,6 +26,9 @@ class WholePlan:
     names: tuple[str, ...] = (DOCUMENT,)
 
     def merge(self, observed: WholePlan) -> WholePlan:
+        return self
+
+    def joined(self, observed: WholePlan) -> WholePlan:
         return self
 
     def refuse(self, paths: Iterable[Path]) -> WholePlan:
@@ -78,8 +81,11 @@ class Whole:
         types = {KEY: StringType(), DOCUMENT: BinaryType(), RESCUED_DATA: StringType()}
         return StructType([StructField(name, type_) for name, type_ in types.items()])
 
+    def comments(self, plan: WholePlan) -> Mapping[str, str]:
+        return {DOCUMENT: "the whole document"}
+
     def missing_columns(self, table: StructType, plan: WholePlan) -> list[Missing]:
-        return [] if DOCUMENT in table.names else [Missing((DOCUMENT,), f"{DOCUMENT} BINARY AFTER {KEY}")]
+        return [] if DOCUMENT in table.names else [Missing((DOCUMENT,), f"{DOCUMENT} BINARY FIRST")]
 
     def others_fields(self, table: StructType, old: WholePlan, new: WholePlan) -> list[Path]:
         return []

@@ -16,6 +16,7 @@ from bson.decimal128 import Decimal128
 
 from streaming.canonical.documents import canonical_document
 from streaming.layouts.columns.canonical_rows import canonical_rows
+from streaming.layouts.columns.decimals import DECIMALS
 from streaming.layouts.columns.decoder import Decoder
 from streaming.layouts.columns.plan import SPARK_TYPES, Array, Column, Scalar, Struct, TablePlan
 from tests.support.bson_documents import Value, array, decimal, document, text
@@ -57,7 +58,7 @@ COEFFICIENTS = [
     2**64,
     10**34 - 1,
 ]
-EXPONENTS = [-6176, -34, -20, -19, -18, -17, -14, -1, 0, 1, 2, 18, 19, 6111]
+EXPONENTS = [-6176, -34, -20, -19, -18, -17, -14, -9, -5, -4, -2, -1, 0, 1, 2, 18, 19, 6111]
 
 
 def int32(number: int) -> Value:
@@ -128,8 +129,9 @@ def takes_number(kind: str, value: Value) -> bool:
         return False
     if kind == "long":
         return number.denominator == 1 and -(2**63) <= number < 2**63
-    if kind == "decimal":
-        return (number * 10**18).denominator == 1 and abs(number) < 10**20
+    if kind in DECIMALS:
+        scale = DECIMALS[kind]
+        return (number * 10**scale).denominator == 1 and abs(number) < 10 ** (38 - scale)
     return kind == "double" and abs(number) <= MAX_DOUBLE and Fraction(float(number)) == number
 
 

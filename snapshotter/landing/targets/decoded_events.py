@@ -94,13 +94,13 @@ def decoded(
 
 def _told(layout: AnyLayout, plan: TablePlan, texts: Sequence[str]) -> tuple[TablePlan, list[Failed]]:
     """The plan with the fields that it lacks, and what cannot be decoded."""
-    grown, failed = plan, []
+    seen, failed = layout.least_plan(), []
     for text in texts:
         if text.startswith(DEAD):
             failed.append(Failed.from_text(text))
         else:
-            grown = grown.merge(layout.plan_from_json(text))
-    return grown, failed
+            seen = seen.joined(layout.plan_from_json(text))
+    return plan.merge(seen), failed
 
 
 def _failure(namespace: Namespace, events: DataFrame, failed: Sequence[Failed]) -> DocumentError:

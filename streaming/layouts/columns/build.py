@@ -8,6 +8,7 @@ column takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,9 @@ from streaming.bson.elements import (
 )
 from streaming.decode.buffer import Buffer, Cells, Mask, Positions
 from streaming.decode.loads import Numbers, load, longs, slices, strings, validity
+from streaming.layouts.columns.decimals import DECIMALS, SCALES
 from streaming.layouts.columns.plain import DATE_MAX, DATE_MIN, MISFIT, convert
-from streaming.layouts.columns.plan import DECIMAL_SCALE, Scalar
+from streaming.layouts.columns.plan import Scalar
 from streaming.layouts.columns.schemas import arrow_type
 
 _HEX = np.array([int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], np.uint16)
@@ -36,7 +38,7 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 _EXACT_DOUBLE = 1 << 53
 _COEFFICIENT_HIGH = np.uint64((1 << 49) - 1)
 _EXPONENT_BIAS = 6176
-_POWERS = np.array([10**power for power in range(DECIMAL_SCALE + 1)], np.uint64)
+_POWERS = np.array([10**power for power in range(SCALES[-1] + 1)], np.uint64)
 
 
 def scalars(kind: str, buffer: Buffer, cells: Cells) -> tuple[pa.Array, Positions]:
@@ -74,7 +76,7 @@ def _with_converted(
 def plain_array(kind: str, values: list[Any]) -> pa.Array:
     """An array of what ``convert`` gave for this kind (None: null)."""
     type_ = arrow_type(Scalar(kind))
-    if kind == "decimal":
+    if kind in DECIMALS:
         raw = b"".join([(value or 0).to_bytes(16, "little", signed=True) for value in values])
         valid = np.array([value is not None for value in values], np.bool_)
         return pa.Array.from_buffers(type_, len(values), [validity(valid), pa.py_buffer(raw)])
@@ -130,20 +132,19 @@ def _binaries(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     return slices(buffer, cells.at + 5, fits, 0), fits
 
 
-def _decimals(buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
+def _decimals(kind: str, buffer: Buffer, cells: Cells) -> tuple[pa.Array, Mask]:
     """Decimal128 is sign, exponent and a 113-bit coefficient (IEEE 754, BID). Those below 2**64 are scaled here."""
     at = np.where(cells.tags == DECIMAL, cells.at, buffer.size)
     low, high = buffer.uint64[at], buffer.uint64[np.minimum(at + 8, buffer.size)]
     exponent = ((high >> np.uint64(49)) & np.uint64(0x3FFF)).astype(np.int64) - _EXPONENT_BIAS
-    power = exponent + DECIMAL_SCALE
+    scale = DECIMALS[kind]
+    power = exponent + scale
     negative = (high >> np.uint64(63)) != 0
-    fits = (
-        (cells.tags == DECIMAL) & ((high & _COEFFICIENT_HIGH) == 0) & (power >= 0) & (power <= DECIMAL_SCALE)
-    )
+    fits = (cells.tags == DECIMAL) & ((high & _COEFFICIENT_HIGH) == 0) & (power >= 0) & (power <= scale)
     # The two highest exponent bits both set: a special value or a larger coefficient.
     fits &= ((high >> np.uint64(61)) & np.uint64(3)) != 3
     fits &= ~(negative & (low == 0))  # a column has no -0
-    return _fixed("decimal", _scaled(low, np.where(fits, power, 0), negative), fits), fits
+    return _fixed(kind, _scaled(low, np.where(fits, power, 0), negative), fits), fits
 
 
 def _scaled(magnitude: Numbers, power: Positions, negative: Mask) -> Numbers:
@@ -165,7 +166,7 @@ def _scaled(magnitude: Numbers, power: Positions, negative: Mask) -> Numbers:
 _BUILDERS: dict[str, Callable[[Buffer, Cells], tuple[pa.Array, Mask]]] = {
     "long": longs,
     "double": _doubles,
-    "decimal": _decimals,
+    **{kind: partial(_decimals, kind) for kind in DECIMALS},
     "string": strings,
     "bool": _bools,
     "date": _dates,

@@ -8,7 +8,7 @@ that is no ObjectId, gives bytes that no document has, so it shows as a differen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from struct import Struct as Packed
 from typing import Any
@@ -26,13 +26,13 @@ from streaming.canonical.documents import (
     string_form,
 )
 from streaming.canonical.rescued import UnreadableRescuedData, read_rescued
-from streaming.layouts.columns.plan import DECIMAL_SCALE, Array, Column, ColumnType, Scalar, Struct, TablePlan
+from streaming.layouts.columns.decimals import DECIMALS
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan
 
 Node = bytes | dict[str, Any] | list[Any]
 """A value on its way to canonical bytes: done, or a document or array that entries may still be laid over."""
 
 _DATE = Packed("<q").pack
-_SCALE = 10**DECIMAL_SCALE
 
 
 def canonical_rows(plan: TablePlan, batch: pa.RecordBatch) -> list[bytes]:
@@ -174,7 +174,7 @@ def _each(form: Callable[[Any], bytes]) -> Callable[[pa.Array], list[Any]]:
     return lambda values: [None if value is None else form(value) for value in values.to_pylist()]
 
 
-def _decimals(values: pa.Array) -> list[Any]:
+def _decimals(scale: int, values: pa.Array) -> list[Any]:
     """The unscaled 128-bit numbers, read from their two words: no Python Decimal, no context that rounds."""
     if not len(values):
         return []  # their buffer may be of any size
@@ -184,14 +184,14 @@ def _decimals(values: pa.Array) -> list[Any]:
     valid = values.is_valid().to_pylist()
     low, high = words[:, 0].tolist(), words[:, 1].view("<i8").tolist()
     return [
-        _decimal((above << 64) + below) if there else None
+        _decimal((above << 64) + below, scale) if there else None
         for below, above, there in zip(low, high, valid, strict=True)
     ]
 
 
 @lru_cache(maxsize=1 << 16)
-def _decimal(unscaled: int) -> bytes:
-    return canonical_ratio(unscaled, _SCALE)
+def _decimal(unscaled: int, scale: int) -> bytes:
+    return canonical_ratio(unscaled, 10**scale)
 
 
 def _dates(values: pa.Array) -> list[Any]:
@@ -216,7 +216,7 @@ def _object_id(digits: str) -> bytes:
 _SCALARS: dict[str, Callable[[pa.Array], list[Any]]] = {
     "long": _each(canonical_integer),
     "double": _each(canonical_double),
-    "decimal": _decimals,
+    **{kind: partial(_decimals, scale) for kind, scale in DECIMALS.items()},
     "string": _strings,
     "bool": _each(lambda value: b"t" if value else b"f"),
     "date": _dates,

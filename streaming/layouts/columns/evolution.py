@@ -17,6 +17,7 @@ from streaming.layouts.columns.plan import (
     Struct,
     TablePlan,
     additions,
+    comment_of,
 )
 
 
@@ -24,18 +25,19 @@ def missing_columns(table: StructType, plan: TablePlan) -> list[Missing]:
     """What to add to a table so that it has the plan's columns.
 
     A new column goes after the plan's column before it, so our own columns stay last; a nested field goes
-    last.
+    last. The plan's columns come first, but for the key, where that is the table's first.
     """
     found: list[Missing] = []
-    before = KEY
+    place = f"AFTER {quoted(KEY)}" if table.names[0] == KEY else "FIRST"
     for column in plan.columns:
         if column.name in table.names:
             inner = _missing(table[column.name].dataType, column.type, (column.name,))
             found.extend(Missing(addition.path, addition.ddl) for addition in inner)
         else:
             addition = Addition((column.name,), column.type)
-            found.append(Missing(addition.path, f"{addition.ddl} AFTER {quoted(before)}"))
-        before = column.name
+            ddl = f"{addition.ddl} COMMENT '{comment_of(column.type)}' {place}"
+            found.append(Missing(addition.path, ddl))
+        place = f"AFTER {quoted(column.name)}"
     return found
 
 

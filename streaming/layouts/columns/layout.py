@@ -15,10 +15,12 @@ from streaming.layouts.columns import evolution, schemas
 from streaming.layouts.columns.canonical_rows import canonical_rows
 from streaming.layouts.columns.decoder import Decoder
 from streaming.layouts.columns.observe import observe
-from streaming.layouts.columns.plan import TablePlan
+from streaming.layouts.columns.plan import TablePlan, comment_of
 from streaming.layouts.columns.reshape import reshape
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
@@ -48,6 +50,9 @@ class Columns:
 
     def spark_schema(self, plan: TablePlan) -> StructType:
         return schemas.spark_schema(plan)
+
+    def comments(self, plan: TablePlan) -> Mapping[str, str]:
+        return {column.name: comment_of(column.type) for column in plan.columns}
 
     def missing_columns(self, table: StructType, plan: TablePlan) -> list[Missing]:
         return evolution.missing_columns(table, plan)

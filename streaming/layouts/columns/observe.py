@@ -1,13 +1,17 @@
 """What types the fields of documents have: the plan that would take them, from raw BSON.
 
 Where documents disagree the commonest type gets the column (the earliest of two as common). Integers and
-doubles in one field make it a double, for a field of prices that is sometimes whole is a field of doubles.
+doubles in one field make it a double, for a field of prices that is sometimes whole is a field of doubles. Decimals get
+the scale that those need which are seen.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Context
+
+from bson.decimal128 import Decimal128
 
 from streaming.bson.elements import (
     ARRAY,
@@ -25,6 +29,7 @@ from streaming.bson.elements import (
     starts_of,
 )
 from streaming.column_names import can_be_column, can_be_nested, fold
+from streaming.layouts.columns.decimals import SCALES, kind_for
 from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan, plan_of
 
 KINDS = {
@@ -42,15 +47,17 @@ KINDS = {
 
 _DEPTH_MAX = 12
 _STRUCT, _ARRAY = "struct", "array"
+_WIDE = Context(prec=40, Emin=-9999, Emax=9999)
 
 
 class Observation:
     """What has been seen at one place: counts of types, and what was seen inside documents and arrays."""
 
-    __slots__ = ("_element", "_fields", "_kinds")
+    __slots__ = ("_digits", "_element", "_fields", "_kinds")
 
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
+        self._digits = 0
         self._fields: dict[str, Observation] = {}
         self._element: Observation | None = None
 
@@ -98,6 +105,10 @@ class Observation:
                 self.element().see(inner, raw, start, depth + 1)
         elif tag in KINDS and (tag != BINARY or raw[at + 4] == 0):
             self._kinds[KINDS[tag]] += 1
+            if tag == DECIMAL:
+                digits = _digits_behind_point(raw[at : at + 16])
+                if digits <= SCALES[-1]:  # else no column takes it
+                    self._digits = max(self._digits, digits)
 
     def type(self) -> ColumnType | None:
         """The type of a column for this place; None when nothing seen here can have one."""
@@ -119,6 +130,8 @@ class Observation:
             return None
         if kind == _ARRAY and element is not None:
             return Array(element)
+        if kind == KINDS[DECIMAL]:
+            kind = kind_for(self._digits, kinds[kind])
         return Struct(fields) if kind == _STRUCT else Scalar(kind)
 
     def plan(self) -> TablePlan:
@@ -133,6 +146,15 @@ class Observation:
             if type_ is not None:
                 columns[fold(name)] = Column(name, type_)
         return tuple(columns.values())
+
+
+def _digits_behind_point(data: bytes) -> int:
+    """How many digits behind the point a Decimal128 needs; its trailing zeros need none, nor does what is no number."""
+    number = Decimal128.from_bid(data).to_decimal()
+    if not number or not number.is_finite():
+        return 0
+    exponent = number.normalize(_WIDE).as_tuple().exponent
+    return max(0, -int(exponent))
 
 
 def observe(documents: bytes | Iterable[bytes]) -> TablePlan:

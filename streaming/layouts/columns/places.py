@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.bson.elements import ARRAY, BINARY, DOCUMENT, NULL
+from streaming.bson.elements import ARRAY, BINARY, DECIMAL, DOCUMENT, NULL
 from streaming.column_names import can_be_column, can_be_nested
 from streaming.decode.buffer import Buffer, Cells, Positions
 from streaming.decode.walk import Extra, Loose
@@ -20,7 +20,8 @@ from streaming.layouts.columns.plan import LEAVES_MAX, TablePlan
 from streaming.layouts.columns.rescue import entry, pointer, render
 
 _OBSERVED_MAX = 1000
-"""So many documents or arrays of each unknown field are looked into in one batch; the next batch shows the rest."""
+"""So many documents, arrays or decimals of each unknown field are looked into in one batch; the next one shows the
+rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +119,7 @@ class Leftovers:
     def _observe(self, seen: Observation, cells: Cells) -> None:
         for tag in np.unique(cells.tags).tolist():
             same = cells.at[cells.tags == tag]
-            if tag in (DOCUMENT, ARRAY, BINARY):
+            if tag in (DOCUMENT, ARRAY, BINARY, DECIMAL):
                 for at in same[:_OBSERVED_MAX].tolist():
                     seen.see(tag, self._buffer.raw, at)
             elif tag in KINDS:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import partial
 from struct import Struct as Packed
 from typing import Any
 
@@ -33,16 +34,8 @@ from streaming.bson.elements import (
     elements,
     length_at,
 )
-from streaming.layouts.columns.plan import (
-    DECIMAL_PRECISION,
-    DECIMAL_SCALE,
-    Array,
-    Column,
-    ColumnType,
-    Scalar,
-    Struct,
-    TablePlan,
-)
+from streaming.layouts.columns.decimals import DECIMALS, PRECISION
+from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan
 from streaming.layouts.columns.rescue import entry, pointer, render
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,7 +45,7 @@ DATE_MAX = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MILLISECOND
 """The dates that a column takes, in milliseconds since the epoch."""
 
 _LONG_MIN, _LONG_END = -(1 << 63), 1 << 63
-_UNSCALED_MAX = 10**DECIMAL_PRECISION
+_UNSCALED_MAX = 10**PRECISION
 _EXACT = Context(prec=200, Emin=-9999, Emax=9999, traps=[InvalidOperation, Inexact])
 _NUMBERS: dict[int, Callable[[bytes, int], Any]] = {
     DOUBLE: lambda raw, at: Packed("<d").unpack_from(raw, at)[0],
@@ -77,7 +70,7 @@ def convert(kind: str, tag: int, raw: bytes, at: int) -> Any:
     """The value of BSON type ``tag`` at byte ``at`` of ``raw``, as a scalar column of this kind takes it, or
     ``MISFIT``.
 
-    long: int; double: float; decimal: the unscaled int (times 10**18); string, objectId: str; bool; binary:
+    long: int; double: float; decimal: the unscaled int (times 10**scale); string, objectId: str; bool; binary:
     bytes; date: int, microseconds since the epoch.
     """
     number = _NUMBERS.get(tag)
@@ -196,11 +189,11 @@ def _double(number: Any) -> Any:
     return nearest if nearest == number else MISFIT
 
 
-def _decimal(number: Any) -> Any:
+def _decimal(scale: int, number: Any) -> Any:
     if not _finite(number) or _is_negative_zero(number):
         return MISFIT
     try:
-        unscaled = _EXACT.scaleb(_EXACT.create_decimal(number), DECIMAL_SCALE)
+        unscaled = _EXACT.scaleb(_EXACT.create_decimal(number), scale)
     except (Inexact, InvalidOperation):
         return MISFIT
     if unscaled.copy_abs() >= _UNSCALED_MAX or unscaled != unscaled.to_integral_value():
@@ -208,4 +201,8 @@ def _decimal(number: Any) -> Any:
     return int(unscaled)
 
 
-_INTO: dict[str, Callable[[Any], Any]] = {"long": _long, "double": _double, "decimal": _decimal}
+_INTO: dict[str, Callable[[Any], Any]] = {
+    "long": _long,
+    "double": _double,
+    **{kind: partial(_decimal, scale) for kind, scale in DECIMALS.items()},
+}

@@ -13,9 +13,8 @@ Scalar kinds, their Spark types, and what they hold:
 
 - ``long`` BIGINT: int32, int64, and doubles and decimals that are integers in range.
 - ``double`` DOUBLE: doubles, and integers that a double holds exactly.
-- ``decimal`` DECIMAL(38,18): decimals and integers that fit exactly, 20 digits before the point, 18 after it.
-  Decimal128 fields are money and quantities; 18 digits are the finest unit in use (wei), and the type is
-  Spark's own default. NaN and infinities are rescued.
+- ``decimal(38,s)`` DECIMAL(38,s), and ``decimal``, which has 18 digits after the point: decimals and integers that fit
+  exactly. The scale s is chosen when the column is made (`decimals`). NaN and infinities are rescued.
 - ``string`` STRING: valid UTF-8 strings.
 - ``bool`` BOOLEAN.
 - ``date`` TIMESTAMP: dates of the years 1 to 9999, which Python and Spark can both show.
@@ -44,11 +43,12 @@ from streaming.column_names import (
     is_taken,
     quoted,
 )
+from streaming.layouts.columns.decimals import DECIMALS, PRECISION, finer
 
 SPARK_TYPES: Mapping[str, str] = {
     "long": "BIGINT",
     "double": "DOUBLE",
-    "decimal": "DECIMAL(38,18)",
+    **{kind: f"DECIMAL({PRECISION},{scale})" for kind, scale in DECIMALS.items()},
     "string": "STRING",
     "bool": "BOOLEAN",
     "date": "TIMESTAMP",
@@ -57,8 +57,15 @@ SPARK_TYPES: Mapping[str, str] = {
 }
 """Scalar kind -> Spark SQL type."""
 
-DECIMAL_PRECISION = 38
-DECIMAL_SCALE = 18
+_MEANT = {
+    "long": "whole numbers",
+    "double": "numbers",
+    "string": "strings",
+    "bool": "booleans",
+    "date": "dates",
+    "objectId": "ObjectIds, in hexadecimal digits",
+    "binary": "binary data of subtype 0",
+}
 
 LEAVES_MAX = 500
 """A plan has no more scalar columns and nested scalar fields than this; further fields stay in
@@ -174,8 +181,15 @@ class TablePlan:
         Where both have a field of different types, this plan's type stays (the other values are rescued). What
         either has refused is not added.
         """
+        return self._grown(observed, of_a_table=True)
+
+    def joined(self, observed: TablePlan) -> TablePlan:
+        """As `merge`, of two plans that were observed: where both have a decimal it gets the finer scale of the two."""
+        return self._grown(observed, of_a_table=False)
+
+    def _grown(self, observed: TablePlan, *, of_a_table: bool) -> TablePlan:
         refused = (*self.refused, *(path for path in observed.refused if path not in self.refused))
-        growth = _Growth(LEAVES_MAX - self.leaves, frozenset(refused))
+        growth = _Growth(LEAVES_MAX - self.leaves, frozenset(refused), of_a_table)
         columns = _merge_fields(self.columns, observed.columns, growth, ())
         return self if (columns, refused) == (self.columns, self.refused) else TablePlan(columns, refused)
 
@@ -232,6 +246,19 @@ def spark_type(type_: ColumnType) -> str:
             return f"ARRAY<{spark_type(element)}>"
 
 
+def comment_of(type_: ColumnType) -> str:
+    """What a column of this type holds, for people."""
+    match type_:
+        case Scalar(kind) if kind in DECIMALS:
+            return f"MongoDB: decimals of up to {DECIMALS[kind]} digits behind the point"
+        case Scalar(kind):
+            return f"MongoDB: {_MEANT[kind]}"
+        case Struct():
+            return "MongoDB: documents"
+        case Array():
+            return "MongoDB: arrays"
+
+
 def leaves_of(type_: ColumnType) -> int:
     """How many scalars the type holds, an array counting as its element."""
     match type_:
@@ -245,10 +272,12 @@ def leaves_of(type_: ColumnType) -> int:
 
 @dataclass(slots=True)
 class _Growth:
-    """What a merge may add: so many leaves, and none of the refused fields."""
+    """What a merge may add: so many leaves, and none of the refused fields; and whether it is a table that grows, so
+    that no type may change."""
 
     leaves: int
     refused: frozenset[Path]
+    of_a_table: bool = True
 
 
 def _check_names(fields: tuple[Column, ...], where: str) -> None:
@@ -281,10 +310,12 @@ def _merge_fields(
 
 def _merge_types(ours: ColumnType, theirs: ColumnType, growth: _Growth, path: Path) -> ColumnType:
     match ours, theirs:
-        case Struct(known), Struct(other):
-            return Struct(_merge_fields(known, other, growth, path))
+        case Struct(known), Struct(others):
+            return Struct(_merge_fields(known, others, growth, path))
         case Array(known_element), Array(other_element):
             return Array(_merge_types(known_element, other_element, growth, (*path, ELEMENT)))
+        case Scalar(one), Scalar(other) if not growth.of_a_table and {one, other} <= DECIMALS.keys():
+            return Scalar(finer(one, other))
         case _:
             return ours
 

@@ -23,20 +23,13 @@ from pyspark.sql.types import (
 )
 
 from streaming.column_names import KEY, RESCUED_DATA
-from streaming.layouts.columns.plan import (
-    DECIMAL_PRECISION,
-    DECIMAL_SCALE,
-    Array,
-    ColumnType,
-    Scalar,
-    Struct,
-    TablePlan,
-)
+from streaming.layouts.columns.decimals import DECIMALS, PRECISION
+from streaming.layouts.columns.plan import Array, ColumnType, Scalar, Struct, TablePlan
 
 _ARROW: dict[str, pa.DataType] = {
     "long": pa.int64(),
     "double": pa.float64(),
-    "decimal": pa.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE),
+    **{kind: pa.decimal128(PRECISION, scale) for kind, scale in DECIMALS.items()},
     "string": pa.string(),
     "bool": pa.bool_(),
     "date": pa.timestamp("us", tz="UTC"),
@@ -46,7 +39,7 @@ _ARROW: dict[str, pa.DataType] = {
 _SPARK: dict[str, DataType] = {
     "long": LongType(),
     "double": DoubleType(),
-    "decimal": DecimalType(DECIMAL_PRECISION, DECIMAL_SCALE),
+    **{kind: DecimalType(PRECISION, scale) for kind, scale in DECIMALS.items()},
     "string": StringType(),
     "bool": BooleanType(),
     "date": TimestampType(),
