@@ -21,6 +21,7 @@ extensions = ["myst_nb"]
 root_doc = "docs/README"
 include_patterns = ["*.md", "docs/**.md", "bench/README.md", "notebooks/README.md", "notebooks/*.ipynb"]
 myst_heading_anchors = 4
+smartquotes = False  # messages and flags are shown as they are written
 nb_execution_mode = "off"  # their outputs are stored with them
 html_theme = "furo"
 html_title = project

@@ -297,6 +297,16 @@ def test_the_dashboard_is_whole() -> None:
     assert len(expressions()) > 25
 
 
+def test_pages_name_what_is_there() -> None:
+    """Files in `deploy`, and this version, wherever a line to copy has it."""
+    for page in ("deploy.md", "install.md"):
+        text = (ROOT / "docs" / page).read_text()
+        for name in re.findall(r"\bdeploy/[\w@./-]*\w", text):
+            assert (ROOT / name).exists(), name
+        versions = re.findall(r"snapshotter[:-](\d+\.\d+\.\d+)", text)
+        assert set(versions) == {PROJECT["version"]}, page
+
+
 def test_every_file_is_told_of() -> None:
     """On the page about them."""
     page = (ROOT / "docs" / "deploy.md").read_text()

@@ -49,6 +49,13 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
         assert _STYLES_ELSEWHERE.findall(style.read_text()) == [], style
 
 
+def test_messages_are_shown_as_they_are_written(site: Path) -> None:
+    """Whoever looks for one finds it: no quote and no hyphen has become another character."""
+    page = (site / "docs" / "troubleshooting.html").read_text()
+    assert "or overwrite it with --force" in page
+    assert "another engine&#39;s" in page or "another engine's" in page
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
