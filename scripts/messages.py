@@ -1,5 +1,5 @@
 """Every message that says what is wrong, read from the code itself: where an error, a problem of a configuration or a
-finding is made, its text stands.
+finding is made, or a warning logged, its text stands.
 
 A *site* is a call that makes one. Its text is what is written there: constants are filled in, the values of a name
 within the function are followed, and what only a run knows is ``…``. So nothing is registered anywhere, and a message
@@ -29,6 +29,8 @@ _NOT_SAID = ("snapshotter.testing", "snapshotter.demo")
 _BUILT_IN = {kind.__name__: kind for kind in (ValueError, TypeError, RuntimeError, TimeoutError)}
 _NO_ERRORS = ("Problem", "Finding")
 """What is told without being raised."""
+_LOGGED = {"_log.warning": ("text",), "_log.error": ("text",), "warn_of": ("log", "text")}
+"""What writes a warning into the log, and what it is given."""
 _UNSEEN = ("StopRequested", "ExecutionTimeout")
 """Caught by whoever called, always."""
 _PARTS = {
@@ -42,8 +44,9 @@ _TEXTS_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """``made`` is the class that says it; ``about`` the option of a problem, or the subject of a finding; ``remedy``
-    what it brings as its own next step; ``condition`` the state that it names itself in."""
+    """``made`` is the class that says it (`UserWarning`, where it is logged); ``about`` the option of a problem, or the
+    subject of a finding; ``remedy`` what it brings as its own next step; ``condition`` the state that it names itself
+    in."""
 
     module: str
     made: type
@@ -89,6 +92,8 @@ class Source:
     def _made(self, call: ast.Call) -> type | None:
         """The class that a call makes, if it is one that says what is wrong."""
         name, within = ast.unparse(call.func), ""
+        if name in _LOGGED:
+            return UserWarning
         if name in ("cls", "super().__init__"):
             above = next((n for n in self._within(call) if isinstance(n, ast.ClassDef)), None)
             within = above.name if above is not None else ""
@@ -106,12 +111,12 @@ class Source:
         return value
 
     def _of(self, call: ast.Call, made: type) -> Iterator[Message]:
-        base = made.__mro__[1] if ast.unparse(call.func) == "super().__init__" else made
-        names = [_PARTS.get(name, name) for name in _parameters(base)]
+        called = ast.unparse(call.func)
+        base = made.__mro__[1] if called == "super().__init__" else made
+        names = [_PARTS.get(name, name) for name in _LOGGED.get(called) or _parameters(base)]
         given = dict(zip(names, call.args, strict=False))
-        given |= {
-            _PARTS.get(keyword.arg, keyword.arg): keyword.value for keyword in call.keywords if keyword.arg
-        }
+        if called not in _LOGGED:
+            given |= {_PARTS.get(one.arg, one.arg): one.value for one in call.keywords if one.arg}
         if "text" not in given:
             return
         parts = {

@@ -75,6 +75,11 @@ _FINDINGS = Area(
     "`snapshotter doctor -c FILE` says these, each with its remedy. What is fine is left out here.",
     "snapshotter.doctor",
 )
+_WARNINGS = Area(
+    "Warnings in the log",
+    "The engine goes on. What it is about stands behind the words, by name.",
+    "",
+)
 _DEFECTS = Area("What nobody should see", "Report it with the error in full, as the log file has it.", "s")
 _AREAS = (
     _FINDINGS,
@@ -113,6 +118,7 @@ _AREAS = (
     ),
     Area("Tables", "", "streaming.delta streaming.layouts snapshotter.landing snapshotter.verification"),
     Area("Commands, and Python", "", "snapshotter.cli snapshotter.api snapshotter.client snapshotter.table"),
+    _WARNINGS,
     _DEFECTS,
 )
 """A message belongs to the first one that has it."""
@@ -198,11 +204,14 @@ def _messages() -> Iterator[str]:
         yield f"### {area.title}\n"
         if area.introduction:
             yield f"{area.introduction}\n"
-        yield from (_findings if area is _FINDINGS else _table)(placed[area.title])
+        table = {_FINDINGS: _findings, _WARNINGS: _list}.get(area, _table)
+        yield from table(placed[area.title])
         yield ""
 
 
 def _area(message: Message) -> Area:
+    if message.made is UserWarning:
+        return _WARNINGS
     return _DEFECTS if _is_defect(message) else next(area for area in _AREAS if area.has(message))
 
 
@@ -217,6 +226,10 @@ def _findings(found: Iterable[Message]) -> Iterator[str]:
         if one.severity != "ok":
             about = one.about or "what it names"
             yield f"| {one.severity or 'error or note'} | {_cell(about)} | {_cell(one.text)} | {_cell(one.remedy)} |"
+
+
+def _list(found: Iterable[Message]) -> Iterator[str]:
+    yield from dict.fromkeys(f"- {_cell(one.text)}" for one in found)
 
 
 def _table(found: Iterable[Message]) -> Iterator[str]:

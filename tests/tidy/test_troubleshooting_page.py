@@ -73,8 +73,10 @@ def planted(tmp_path: Path) -> ModuleType:
     path = tmp_path / "planted.py"
     path.write_text(
         """
+import structlog
 from snapshotter.errors import ConfigurationError, DefiniteError, Problem
 
+_log = structlog.get_logger("planted")
 _STEP = "look at it with snapshotter status"
 
 def refuse(path, late):
@@ -85,6 +87,7 @@ def refuse(path, late):
 
 def problems(value):
     yield Problem("capture.scope", f"must not be {value}", value)
+    _log.warning("nothing is known of it", why=value)
     raise ValueError(str(value))
 """
     )
@@ -109,4 +112,5 @@ def test_texts_are_read_as_they_are_written(planted: ModuleType) -> None:
         ("DefiniteError", "", "… came in time", step, "stream-paused"),
         ("DefiniteError", "", "… came too late", step, "stream-paused"),
         ("Problem", "capture.scope", "must not be …", "", ""),
+        ("UserWarning", "", "nothing is known of it", "", ""),
     ]
