@@ -8,10 +8,10 @@ PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints options screens clean
+.PHONY: help demo test test-thorough check lint format notebooks bench bench-peers constraints options troubleshooting docs screens dist clean
 
 help: ## show what there is
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 
 .venv/.installed: pyproject.toml constraints.txt scripts/bootstrap
 	@scripts/bootstrap
@@ -57,6 +57,17 @@ constraints: .venv/.installed ## write constraints.txt from what is installed
 options: .venv/.installed ## write docs/options.md, the page of all options, from the code
 	@.venv/bin/snapshotter config --options --markdown > docs/options.new
 	@mv docs/options.new docs/options.md
+
+troubleshooting: .venv/.installed ## write docs/troubleshooting.md, the page of all messages, from the code
+	@.venv/bin/python -m scripts.troubleshooting > docs/troubleshooting.new
+	@mv docs/troubleshooting.new docs/troubleshooting.md
+
+docs: .venv/.installed ## build the documents as a site, in build/docs; what leads nowhere fails
+	@.venv/bin/python -m sphinx -q -n -W --keep-going -c docs . build/docs
+	@echo "build/docs/index.html"
+
+dist: .venv/.installed ## build wheel and sdist, in dist
+	@.venv/bin/python -m build --outdir dist .
 
 screens: .venv/.installed ## take the pictures of the page in docs/images anew, by a real browser
 	@.venv/bin/python -m scripts.screens

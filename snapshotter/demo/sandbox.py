@@ -1,4 +1,4 @@
-"""A MongoDB with a small shop, and a Kafka broker where one is wanted: to try the README's tour on.
+"""A MongoDB with a small shop, and a Kafka broker where one is wanted: to try first steps on (docs/first-steps.md).
 
 The environment variables that it gives are all that a configuration needs. Orders are the demo's; customers have whole
 numbers for ids, so that ranges of them can be typed.

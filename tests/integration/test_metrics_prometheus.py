@@ -19,6 +19,7 @@ from snapshotter.metrics.figures import Context
 from snapshotter.reporting.status import Metrics
 from snapshotter.testing.processes import free_port, wait_until
 from tests.support.engines import SECONDS, Lab, Reads, lab, reads
+from tests.support.packaged import expressions
 from tests.support.prometheus import Prometheus, check_metrics, check_rules, scraping
 
 __all__ = ["lab", "reads"]
@@ -162,6 +163,13 @@ def test_the_expressions_of_the_docs_are_understood(tmp_path: Path) -> None:
     rules = [{"alert": f"Number{number}", "expr": text} for number, text in enumerate(expressions)]
     assert len(rules) > 3
     assert check_rules({"groups": [{"name": "docs", "rules": rules}]}, tmp_path) == []
+
+
+def test_the_dashboards_queries_are_promql(tmp_path: Path) -> None:
+    """Each of `deploy/grafana`, with Grafana's variables filled in."""
+    filled = [text.replace("$__rate_interval", "5m").replace("$name", ".*") for text in expressions()]
+    rules = [{"alert": f"Number{number}", "expr": text} for number, text in enumerate(filled)]
+    assert check_rules({"groups": [{"name": "dashboard", "rules": rules}]}, tmp_path) == []
 
 
 def test_a_taken_port_keeps_an_engine_from_starting(lab: Lab) -> None:

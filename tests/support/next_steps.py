@@ -43,6 +43,7 @@ EXTRA = re.compile(r"snapshotter\[([\w,-]+)\]")
 _FILES = (
     "json",
     "jsonl",
+    "yaml",
     "toml",
     "txt",
     "py",

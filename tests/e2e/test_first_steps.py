@@ -1,4 +1,4 @@
-"""The tour of README.md, as somebody follows it who copies and pastes: block after block, from an empty folder."""
+"""`docs/first-steps.md`, as somebody follows it who copies and pastes: block after block, from an empty folder."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ _SECONDS = 400
 
 
 def blocks() -> list[tuple[str, str]]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    tour = text[text.index("## A tour") : text.index("## Commands")]
-    return [(match[1], match[2]) for match in _BLOCK.finditer(tour)]
+    text = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+    return [(match[1], match[2]) for match in _BLOCK.finditer(text)]
 
 
 class Terminal:
@@ -134,15 +133,15 @@ class Terminal:
 
 
 @pytest.mark.guard
-def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
+def test_first_steps_work_by_copy_and_paste(tmp_path: Path) -> None:
     """Every block of it, in its order: all commands succeed, every signal is carried out, whatever it came by, and
     tables equal collections. What a block starts in a terminal of its own runs beside those behind it."""
-    tour = blocks()
-    (kind, sandbox), *tour = tour
+    steps = blocks()
+    (kind, sandbox), *steps = steps
     assert kind == "sh"
-    at = next(n for n, (_, code) in enumerate(tour) if "snapshotter run" in code)
-    *checks, start = tour[at][1].splitlines()
-    before, after, (last_kind, embedding) = tour[:at], tour[at + 1 : -1], tour[-1]
+    at = next(n for n, (_, code) in enumerate(steps) if "snapshotter run" in code)
+    *checks, start = steps[at][1].splitlines()
+    before, after, (last_kind, embedding) = steps[:at], steps[at + 1 : -1], steps[-1]
     assert (last_kind, "with Snapshotter(" in embedding) == ("python", True)
     terminal = Terminal(tmp_path)
     with terminal.sandbox(sandbox):

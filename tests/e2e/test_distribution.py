@@ -1,0 +1,108 @@
+"""The wheel and the sdist, as somebody has them without a checkout: built from the sources alone, and installed into an
+environment that has nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.packaged import DEPLOY
+from tests.support.sources import PACKAGES, ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.guard]  # pip builds and installs, from the package registry
+SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "constraints.txt")
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+_SECONDS = 600
+_ALL_MODULES = """
+import importlib, pkgutil
+import signals, snapshotter, streaming
+for package in (signals, snapshotter, streaming):
+    assert "site-packages" in package.__file__, package.__file__
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+"""
+_CONFIGURATION = """
+"name" = "shop"
+"mongodb.connection.string" = "mongodb://localhost:27017/?replicaSet=rs0"
+"delta.warehouse" = "warehouse"
+"""
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    """Whatever it prints; without anything of this environment's on Python's path."""
+    mine = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        command, cwd=folder, env=mine, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of both, made of a copy of the sources as `make dist` makes them: the wheel out of the sdist."""
+    folder = tmp_path_factory.mktemp("distribution")
+    source = folder / "source"
+    source.mkdir()
+    for name in SOURCES:
+        shutil.copy(ROOT / name, source)
+    left_out = shutil.ignore_patterns("__pycache__")
+    for place in (*(ROOT / package for package in PACKAGES), DEPLOY):
+        shutil.copytree(place, source / place.name, ignore=left_out)
+    run(sys.executable, "-m", "build", "--outdir", folder / "dist", source, folder=folder)
+    return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel, and what it says it needs, in the versions that are tested."""
+    folder = tmp_path_factory.mktemp("clean")
+    run(sys.executable, "-m", "venv", folder / "venv", folder=folder)
+    programs = folder / "venv" / "bin"
+    (wheel,) = built.glob("*.whl")
+    run(
+        programs / "python",
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "-c",
+        ROOT / "constraints.txt",
+        wheel,
+        folder=folder,
+    )
+    return programs
+
+
+def test_both_hold_all_that_is_ours(built: Path) -> None:
+    """Each module and each file of the page; the sdist also what it takes to install and to deploy it; and no tests."""
+    ours = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    ours |= {str(path.relative_to(ROOT)) for path in (ROOT / "snapshotter" / "page" / "static").iterdir()}
+    wheel, sdist = built / f"snapshotter-{VERSION}-py3-none-any.whl", built / f"snapshotter-{VERSION}.tar.gz"
+    with zipfile.ZipFile(wheel) as packed:
+        held = {name for name in packed.namelist() if ".dist-info/" not in name}
+    assert held == ours
+    with tarfile.open(sdist) as packed_sources:
+        names = {name.partition("/")[2] for name in packed_sources.getnames()}
+    assert names >= ours | set(SOURCES) | {"deploy/Containerfile", "deploy/entry.py"}
+
+
+def test_it_works_without_a_checkout(installed: Path, tmp_path: Path) -> None:
+    """The command says its version and its help and reads a configuration, and every module can be imported: nothing
+    that is only there for development, or in an extra, is needed for that."""
+    assert run(installed / "snapshotter", "--version", folder=tmp_path) == f"snapshotter {VERSION}\n"
+    assert "Usage: snapshotter config" in run(installed / "snapshotter", "config", "--help", folder=tmp_path)
+    (tmp_path / "shop.toml").write_text(_CONFIGURATION)
+    told = run(installed / "snapshotter", "config", "-c", "shop.toml", "--offline", folder=tmp_path)
+    assert told.startswith("name = shop\n")
+    run(installed / "python", "-c", "import snapshotter, signals, streaming", folder=tmp_path)
+    run(installed / "python", "-c", _ALL_MODULES, folder=tmp_path)
+    run(installed / "python", "-m", "pip", "check", folder=tmp_path)
