@@ -164,8 +164,11 @@ def _set_aside(file: BinaryIO, begin: int, place: Path) -> str:
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as copy:
             file.seek(begin)
             file.readline(LARGEST)
+            written = whole = 0
             for part in iter(lambda: file.read(min(1 << 20, begin + LARGEST - file.tell())), b""):
-                copy.write(part)
+                whole = written + at + 1 if (at := part.rfind(b"\n")) >= 0 else whole
+                written += copy.write(part)
+            copy.truncate(whole)  # a line that is just being written may be seen in part
     except OSError as error:
         with suppress(OSError):
             place.unlink(missing_ok=True)  # of a full disk it would keep the room

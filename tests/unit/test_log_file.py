@@ -101,6 +101,14 @@ def test_it_stays_small_while_others_write(tmp_path: Path, small: int) -> None:
     assert aside.stat().st_size <= small
 
 
+def test_half_a_line_is_not_set_aside(tmp_path: Path, small: int) -> None:
+    """One that is being written is seen in part, where it crosses from one page of memory to the next."""
+    place, aside = tmp_path / "shop.log", tmp_path / "shop.log.1"
+    place.write_text("a line\n" * small + "half a l")
+    log_file.bound(place)
+    assert set(aside.read_text().splitlines(keepends=True)) == {"a line\n"}
+
+
 @pytest.mark.parametrize("spoilt", ["folder", "full"])
 def test_what_cannot_be_set_aside_is_lost(
     tmp_path: Path, small: int, capsys: pytest.CaptureFixture[str], spoilt: str
