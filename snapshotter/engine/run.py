@@ -435,6 +435,11 @@ class Run:
 
     def close(self) -> None:
         self.lane.stop()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Leave nothing of the windows in flight in the signal collection: nobody will close them."""
+        self.lane.abandon([window.id for window in self.windows])
 
 
 def _landing_in(effects: Iterable[Effect]) -> LandBatch:
