@@ -361,7 +361,7 @@ class Snapshotter:
         run = self.engine.run_state
         if run is None or run.progress.batch_id < 0:
             return 0
-        return max(0, run.known_head.t - run.progress.position.t)
+        return round(run.head.behind(run.progress.position))
 
     def until(self, what: str, ready: Callable[[], T | None], timeout_seconds: float = 3_600) -> T:
         """Wait until ``ready`` returns something true, and return that; ``what`` names it in messages. Raises what
