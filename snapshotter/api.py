@@ -30,8 +30,8 @@ from pyspark.sql import DataFrame, SparkSession
 from signals.actions import Log, PauseStream, Restart, ResumeStream, StopSnapshot, Write
 from signals.errors import unnamed
 from signals.notifications.notification import Notification
-from signals.outcomes import REJECTED, SnapshotStatus
-from signals.parsing.snapshot_actions import Filter, IdRangeOfValues, execute_action
+from signals.outcomes import REJECTED, History, SnapshotStatus
+from signals.parsing.snapshot_actions import Filter, IdRangeOfValues, execute_action, one_by_one
 from snapshotter.configuration.settings import Settings
 from snapshotter.core.values.commands import Pause, Resume, Stop
 from snapshotter.core.values.progress import Progress, RequestProgress
@@ -226,6 +226,7 @@ class Snapshotter:
         return action.id
 
     def _must_exist(self, requests: Iterable[str]) -> None:
+        one_by_one("ids of requests", requests)
         known = [request.id for request in self.engine.ledger.standing().requests]
         if missing := [request for request in requests if request not in known]:
             there = f"there are {listed(known[::-1])}" if known else "there is none"
@@ -265,13 +266,21 @@ class Snapshotter:
         if request_id is None:
             newest = self.engine.status.newest
             return newest or Status(name=self.settings.name, state=EngineState.STARTING)
-        run = self.engine.run_state
-        progress = run.progress if run is not None else Progress()
         found = next((r for r in self.engine.ledger.standing().requests if r.id == request_id), None)
         if found is None:
             why = dict(self.engine.signal_outcomes.refused).get(request_id)
             rejected = SnapshotStatus(request_id, REJECTED, reason=why, engine=self.settings.name)
             return None if why is None else rejected
+        return self._told(found)
+
+    def history(self) -> History:
+        """All requests that the engine knows, in the order in which they came: of each what it was, when it was asked
+        for, accepted, started and ended, and how long it took."""
+        return History(map(self._told, self.engine.ledger.standing().requests))
+
+    def _told(self, found: RequestProgress) -> SnapshotStatus:
+        run = self.engine.run_state
+        progress = run.progress if run is not None else Progress()
         told = status_of(found, self.settings.name, rests=progress.resting(found))
         seen = self.engine.status.times.look(found)
         return replace(
@@ -352,7 +361,7 @@ class Snapshotter:
         run = self.engine.run_state
         if run is None or run.progress.batch_id < 0:
             return 0
-        return max(0, run.known_head.t - run.progress.position.t)
+        return round(run.head.behind(run.progress.position))
 
     def until(self, what: str, ready: Callable[[], T | None], timeout_seconds: float = 3_600) -> T:
         """Wait until ``ready`` returns something true, and return that; ``what`` names it in messages. Raises what

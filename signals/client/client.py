@@ -46,7 +46,13 @@ from signals.client.progress_bar import showing
 from signals.errors import SignalError, listed, unnamed
 from signals.outcomes import ENDED, STATUS_SUFFIX, History, SnapshotFailed, SnapshotStatus, current, foremost
 from signals.parsing.signal import parse_signal
-from signals.parsing.snapshot_actions import Filter, IdRangeOfValues, execute_action, given_keys
+from signals.parsing.snapshot_actions import (
+    Filter,
+    IdRangeOfValues,
+    execute_action,
+    given_keys,
+    one_by_one,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -302,8 +308,9 @@ class SnapshotClient:
             )
 
     def _must_exist(self, requests: Iterable[str]) -> None:
-        """Raises UnknownRequest for an id that neither the engine has told of nor a signal has, where the engine tells
-        of anything."""
+        """Raises MalformedSignal for what is no id, and UnknownRequest for an id that neither the engine has told of
+        nor a signal has, where the engine tells of anything."""
+        one_by_one("ids of requests", requests)
         if self._statuses is None or not requests:
             return
         statuses = self._known()

@@ -1,4 +1,4 @@
-"""``snapshotter execute-snapshot --dry-run``: wait for the engine's answer, and show it."""
+"""``snapshotter execute-snapshot --dry-run``: wait for the engine's answer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from snapshotter.cli.waiting import Answers, Awaited, looks
 from snapshotter.errors import DefiniteError
 
 if TYPE_CHECKING:
-    from snapshotter.reporting.answers import CollectionEstimate, DryRun
+    from snapshotter.reporting.answers import DryRun
     from snapshotter.state.storage import Storage
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def await_answer(state: Storage, answers: Answers, timeout: float | None, name: str) -> DryRun:
@@ -35,39 +33,3 @@ def forget_answer(state: Storage, signal_id: str) -> None:
     from snapshotter.reporting.answers import answer_file
 
     state.delete(answer_file(signal_id))
-
-
-def text_of(answer: DryRun) -> str:
-    """The answer for a person: a line for each collection, and their sum."""
-    lines = []
-    for part in answer.collections:
-        lines.append(f"{part.name}: {_amounts(part)}")
-        if part.first is not None:
-            lines.append(f"  ids {part.first} to {part.last}")
-        lines += [f"  {note}" for note in part.notes]
-    if len(answer.collections) > 1:
-        lines.append(f"all: {_amounts(answer)}")
-    if answer.rows_per_second is None:
-        lines.append("seconds: not known, this engine has measured no speed yet")
-    else:
-        lines.append(f"at {answer.rows_per_second:,.0f} documents a second, the newest measured speed")
-    lines.append("nothing was read")
-    return "\n".join(lines)
-
-
-def _amounts(part: CollectionEstimate | DryRun) -> str:
-    documents = "documents not known" if part.documents is None else f"{part.documents:,} documents"
-    amounts = [documents]
-    if part.bytes is not None:
-        amounts.append(f"about {_size(part.bytes)}")
-    if part.seconds is not None:
-        amounts.append(f"about {part.seconds:,.0f} s")
-    return ", ".join(amounts)
-
-
-def _size(count: float) -> str:
-    for unit in _UNITS[:-1]:
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} {_UNITS[-1]}"

@@ -24,7 +24,7 @@ from signals.parsing.signal import parse_signal
 from signals.parsing.values import load_json
 from snapshotter.cli.common import ConfigFile, load_settings, open_state, read_status, say, set_up_logging
 from snapshotter.cli.completion import collection_names, request_ids
-from snapshotter.cli.dry_run import await_answer, forget_answer, text_of
+from snapshotter.cli.dry_run import await_answer, forget_answer
 from snapshotter.cli.names import NOTHING_SENT, check_id, check_names, check_requests
 from snapshotter.cli.waiting import (
     Answers,
@@ -152,7 +152,7 @@ def _ask(
     answers = Answers.from_now_on(state, action.id)
     say(f"{called('the dry run', given)} is in {send(settings, state, action)}")
     answer = await_answer(state, answers, timeout, f"dry run {given}" if given else "the dry run")
-    typer.echo(answer.to_json(indent=2) if as_json else text_of(answer))
+    typer.echo(answer.to_json(indent=2) if as_json else str(answer))
 
 
 def stop_snapshot(

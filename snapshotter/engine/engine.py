@@ -219,8 +219,9 @@ class Engine:
         return self._lock.token is not None or self.run_state is not None
 
     def abandon(self) -> None:
-        """Let go of the name in the midst of a batch, which the next start repeats. Once no JVM is left to land it."""
-        all_of(partial(self._report, EngineState.STOPPED), self._lock.release)
+        """Let go of the name in the midst of a batch, once no JVM is left to land it; the next start repeats it."""
+        left = [] if self.run_state is None else [self.run_state.abandon]
+        all_of(partial(self._report, EngineState.STOPPED), self._lock.release, *left, self.notifier.close)
 
     def run(self, *, once: bool = False) -> None:
         """Run until ``stop``, or with ``once`` until the work is done. Raises what else ended it."""

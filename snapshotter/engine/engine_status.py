@@ -213,7 +213,7 @@ class StatusWriter:
         self._error = error
         requests = self._requests(progress, waiting, refused, now)
         position = progress.position
-        lag = max(0, run.known_head.t - position.t) if run is not None and progress.batch_id >= 0 else None
+        lag = run.head.behind(position) if run is not None and progress.batch_id >= 0 else None
         return Status(
             name=self.name,
             state=state,

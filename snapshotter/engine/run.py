@@ -42,6 +42,7 @@ from snapshotter.engine.lost_positions import SourceWatch
 from snapshotter.engine.other_targets import lander_of
 from snapshotter.engine.reading_lane import how_to_read
 from snapshotter.engine.run_context import RunContext
+from snapshotter.engine.source_head import SourceHead
 from snapshotter.engine.source_pacing import HOLD_SECONDS, SourcePacing
 from snapshotter.intake.signal_documents import actions_in
 from snapshotter.intake.signal_handler import Standing, Waiting, take_signals
@@ -64,7 +65,7 @@ from streaming.keys.shard_keys import shard_keys
 from streaming.mongo import errors as mongo_errors
 from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
-from streaming.positions import ORIGIN, ClusterTime
+from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.run")
 _BEHIND_SECONDS = 60
@@ -76,8 +77,7 @@ class StopRequested(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """``id`` is new for every start of the query, in process or not. ``begins``: the position that it begins at, where
-    none has been saved."""
+    """``id`` is new for every start of the query. ``begins``: the position that it begins at, where none is saved."""
 
     id: str
     context: RunContext
@@ -91,7 +91,7 @@ class Run:
     error: BaseException | None = None
     begins: ClusterTime | None = None
     events: int = 0
-    known_head: ClusterTime = ORIGIN
+    head: SourceHead = field(default_factory=SourceHead)
     _scope: StreamScope = field(init=False)
     _first: bool = True
     _before: Progress = field(default_factory=Progress)
@@ -300,6 +300,10 @@ class Run:
         return self.progress.position
 
     @property
+    def known_head(self) -> ClusterTime:
+        return self.head.newest
+
+    @property
     def windows(self) -> tuple[Window, ...]:
         with self._lock:
             return tuple(self._machine.windows.values()) if self._machine is not None else ()
@@ -364,7 +368,7 @@ class Run:
         where it no longer has what has landed."""
         try:
             head = majority_time(self.context.client)
-            self.known_head = max(self.known_head, head)
+            self.head.look(head)
             source.check_head(head, self.position)
         except Exception as error:
             if not mongo_errors.classify(error).retriable:
@@ -397,8 +401,7 @@ class Run:
                 self.report(SignalsTaken(new, controls))
 
     def standing(self) -> Standing:
-        """What holds now. Before the first batch, and behind the last, this is what is durable: the next run does not
-        know what this one has not saved."""
+        """What holds now: before the first batch, and behind the last, what is durable, for the next run knows that."""
         with self._lock:
             if self._counts:
                 return Standing(self.machine.progress.requests, self.machine.progress.position)
@@ -435,6 +438,11 @@ class Run:
 
     def close(self) -> None:
         self.lane.stop()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Leave nothing of the windows in flight in the signal collection: nobody will close them."""
+        self.lane.abandon([window.id for window in self.windows])
 
 
 def _landing_in(effects: Iterable[Effect]) -> LandBatch:

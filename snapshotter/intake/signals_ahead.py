@@ -53,7 +53,8 @@ Changes = CollectionChangeStream[RawBSONDocument]
 class Stream(Protocol):
     """How far the stream has come, how far there is to go, and whether it waits for a blocking request."""
 
-    known_head: ClusterTime
+    @property
+    def known_head(self) -> ClusterTime: ...
 
     @property
     def position(self) -> ClusterTime: ...

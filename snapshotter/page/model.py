@@ -156,7 +156,6 @@ def _request(request: RequestReport) -> Model:
         "id": request.id,
         "type": request.type,
         "state": request.state.value,
-        "refused": request.state is RequestState.FAILED and not request.collections,
         "accepted_at": milliseconds(request.accepted_at),
         "completed_at": milliseconds(request.completed_at),
         "took_seconds": None if took is None else round(took, 1),
@@ -171,11 +170,10 @@ def _request(request: RequestReport) -> Model:
 
 
 def _can_with(request: RequestReport) -> Iterator[str]:
-    """What may be decided about a request; of one that was refused nothing is left."""
-    failed = request.state is RequestState.FAILED and bool(request.collections)
+    """What may be decided about a request."""
     if request.state in _PAUSES:
         yield "pause-snapshot"
-    if request.state is RequestState.PAUSED or failed:
+    if request.state in (RequestState.PAUSED, RequestState.FAILED):
         yield "resume-snapshot"
     if not request.state.ended:
         yield "stop-snapshot"

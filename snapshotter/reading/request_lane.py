@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import bson
 import structlog
 from bson.timestamp import Timestamp
-from pymongo import MongoClient
+from pymongo import MongoClient, timeout
 from pyspark.sql import SparkSession
 
 from signals.parsing.filters import EVERYTHING, query_document
@@ -65,6 +65,7 @@ from streaming.namespaces import Namespace
 E = TypeVar("E")
 _log = structlog.get_logger("snapshotter.requests")
 _DELAY_SECONDS_MAX = 30.0
+_ABANDON_SECONDS = 2.0
 _ATTEMPTS = 5
 _SHARED_MAX = 64
 _LISTS_SHARED = 4
@@ -137,6 +138,12 @@ class Lane:
         for window, buffer in list(self.buffers.items()):
             buffer.release(window)
         self.buffers.clear()
+
+    def abandon(self, windows: Sequence[WindowId]) -> None:
+        """Remove what these windows have in the signal collection, if the server answers at once."""
+        if windows:
+            with timeout(_ABANDON_SECONDS):
+                self._remove(windows)
 
     def submit(self, effect: object) -> None:
         self._queues[type(effect)].put(effect)

@@ -8,8 +8,9 @@ Three strategies, one contract (tests/conformance runs the same tests over all o
 ``insert_insert`` inserts an open and a close document, ``insert_delete`` deletes the open one; their events in the
 change stream *are* the watermarks. ``cluster_time`` writes nothing: the two are majority operation times.
 
-The signal collection is left clean: documents of finished windows are removed, and at a start those of earlier runs.
-With ``keep``, those of ``insert_insert`` stay for whoever wants to see them; ``insert_delete`` has to remove its own.
+The signal collection is left clean: documents of finished windows are removed, and at a start those of earlier runs,
+whatever strategy they had. With ``keep``, those of ``insert_insert`` stay for whoever wants to see them;
+``insert_delete`` has to remove its own.
 """
 
 from __future__ import annotations
@@ -19,18 +20,22 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import structlog
 from bson.timestamp import Timestamp
 from pymongo import MongoClient, WriteConcern
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
+from pymongo.errors import OperationFailure
 
 from snapshotter.core.values.watermark_ids import Strategy, close_id, open_id
 from snapshotter.core.values.window import WindowId
+from snapshotter.errors import cause_of
 from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
 _MAJORITY_TIMEOUT_MS = 30_000
+_log = structlog.get_logger("snapshotter.watermarks")
 
 
 class WatermarkLost(Exception):
@@ -89,7 +94,7 @@ def watermark_writer(
     the times of its writes; with ``keep``, documents of ``insert_insert`` stay. Raises ValueError for a strategy in the
     stream without ``signals``, the signal collection."""
     if not strategy.in_stream:
-        return ClusterTimeWatermarks(client)
+        return ClusterTimeWatermarks(client, engine, signals)
     if signals is None:
         raise ValueError(f"{strategy} needs signal.data.collection")
     return InsertedWatermarks(strategy, client, engine, signals, clock, keep=keep)
@@ -153,10 +158,7 @@ class InsertedWatermarks:
     def clean_up(self, run: str) -> int:
         if self._keeps:
             return 0
-        mine = re.escape(f"{self._engine}/")
-        this_run = re.escape(f"{run}/")
-        pattern = f"^{mine}(?!{this_run})[0-9a-f]+/[0-9]+-(open|close)$"
-        return self._signals.delete_many({"_id": {"$regex": pattern}}).deleted_count
+        return self._signals.delete_many(_of_other_runs(self._engine, run)).deleted_count
 
     def _session(self) -> ClientSession:
         session = self._client.start_session(causal_consistency=True)
@@ -175,13 +177,20 @@ class InsertedWatermarks:
         return {"_id": name, "type": kind, "data": ""}
 
 
+def _of_other_runs(engine: str, run: str) -> dict[str, Any]:
+    """The query for what an ``engine``'s runs but this ``run`` have left."""
+    mine, this_run = re.escape(f"{engine}/"), re.escape(f"{run}/")
+    return {"_id": {"$regex": f"^{mine}(?!{this_run})[0-9a-f]+/[0-9]+-(open|close)$"}}
+
+
 class ClusterTimeWatermarks:
-    """``cluster_time``: for users who may only read."""
+    """``cluster_time``: for users who may only read. ``signals``: the signal collection, where there may be documents
+    of this ``engine``'s, from when it had another strategy."""
 
     strategy = Strategy.CLUSTER_TIME
 
-    def __init__(self, client: MongoClient[Any]) -> None:
-        self._client = client
+    def __init__(self, client: MongoClient[Any], engine: str = "", signals: Namespace | None = None) -> None:
+        self._client, self._engine, self._signals = client, engine, signals
 
     def low(self, windows: Sequence[WindowId]) -> ClusterTime:  # noqa: ARG002 - the port's signature
         return majority_time(self._client)
@@ -197,5 +206,15 @@ class ClusterTimeWatermarks:
     def discard(self, windows: Sequence[WindowId]) -> None:
         """Nothing was written."""
 
-    def clean_up(self, run: str) -> int:  # noqa: ARG002 - the port's signature
-        return 0
+    def clean_up(self, run: str) -> int:
+        """Nothing is written where nothing was left; who may do no more than read leaves it."""
+        if self._signals is None:
+            return 0
+        left, found = _of_other_runs(self._engine, run), self._client[self._signals.database]
+        try:
+            if found[self._signals.collection].find_one(left, {"_id": 1}) is None:
+                return 0
+            return found[self._signals.collection].delete_many(left).deleted_count
+        except OperationFailure as error:
+            _log.info("watermark documents of earlier runs may be left", error=cause_of(error))
+            return 0

@@ -17,6 +17,7 @@ from snapshotter.state.storage import Storage
 
 FOLDER = "answers"
 KEPT_MAX = 100
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -51,6 +52,26 @@ class DryRun(_Answer):
     seconds: float | None = None
     rows_per_second: float | None = None
     error: str | None = None
+
+    def __str__(self) -> str:
+        lines = []
+        for part in self.collections:
+            lines.append(f"{part.name}: {_amounts(part)}")
+            if part.first is not None:
+                lines.append(f"  ids {part.first} to {part.last}")
+            lines += [f"  {note}" for note in part.notes]
+        if len(self.collections) > 1:
+            lines.append(f"all: {_amounts(self)}")
+        if self.rows_per_second is None:
+            lines.append("seconds: not known, this engine has measured no speed yet")
+        else:
+            lines.append(f"at {self.rows_per_second:,.0f} documents a second, the newest measured speed")
+        lines.append("nothing was read")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        parts = [f"{part.name}: {_amounts(part)}" for part in self.collections]
+        return f"<dry run · {' · '.join(parts) or self.error}>"
 
     def to_json(self, indent: int | None = None) -> str:
         return self.model_dump_json(indent=indent)
@@ -94,3 +115,21 @@ def _answered_at(text: str | None) -> float:
         return DryRun.from_json(text or "").answered_at.timestamp()
     except DefiniteError:
         return 0.0
+
+
+def _amounts(part: CollectionEstimate | DryRun) -> str:
+    documents = "documents not known" if part.documents is None else f"{part.documents:,} documents"
+    amounts = [documents]
+    if part.bytes is not None:
+        amounts.append(f"about {_size(part.bytes)}")
+    if part.seconds is not None:
+        amounts.append(f"about {part.seconds:,.0f} s")
+    return ", ".join(amounts)
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} {_UNITS[-1]}"

@@ -144,6 +144,20 @@ class RequestReport(_Report):
     paused_seconds: float = 0.0
     unknown: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        from snapshotter.reporting.status_screen import what_of
+
+        rows = [f"{c.name} {c.state}: {c.rows:,} rows" for c in self.collections]
+        errors = [self.error] if self.error else []
+        return f"<{' · '.join([what_of(self, datetime.now(UTC)), *rows, *errors])}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from snapshotter.reporting.status_html import html_of_request
+
+        return html_of_request(self, datetime.now(UTC))
+
 
 class CommandReport(_Report):
     """A signal that is no request, and was carried out ``at`` this time: a command, a message for the log, what the
@@ -362,6 +376,13 @@ class Status(_Report):
     def command(self, signal_id: str) -> CommandReport | None:
         """The command of this id, if it is among the newest."""
         return next((c for c in self.commands if c.id == signal_id), None)
+
+    def __repr__(self) -> str:
+        from snapshotter.reporting.progress_view import line
+
+        return f"<{line(self)}>"
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
         from snapshotter.reporting.status_html import html_of

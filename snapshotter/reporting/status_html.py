@@ -9,7 +9,7 @@ from datetime import datetime
 
 from signals.texts import duration, html_table, moment
 from snapshotter.reporting.status import CollectionReport, RequestReport, Status
-from snapshotter.reporting.status_screen import kind_of, state_line, took_seconds
+from snapshotter.reporting.status_screen import kind_of, state_line, took_seconds, what_of
 from snapshotter.reporting.status_texts import error_text, stream_text
 
 _SHOWN = 20
@@ -27,6 +27,11 @@ def html_of(status: Status, now: datetime) -> str:
     more = f" · {len(status.requests) - _SHOWN} more requests" if len(status.requests) > _SHOWN else ""
     facts = [state_line(status, now), stream_text(status), *([error] if error else [])]
     return html_table(" · ".join(facts) + more, _HEADINGS if rows else (), rows)
+
+
+def html_of_request(request: RequestReport, now: datetime) -> str:
+    """A ``request`` at the moment ``now``: what it is, and its collections."""
+    return html_table(what_of(request, now), _HEADINGS, _rows(request, now))
 
 
 def _rows(request: RequestReport, now: datetime) -> list[tuple[object, ...]]:

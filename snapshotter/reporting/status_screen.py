@@ -176,7 +176,7 @@ def _more(left_out: Sequence[RequestReport | CollectionReport]) -> str:
 def _request(request: RequestReport, rows: _Rows, width: int, now: datetime) -> Iterable[Line]:
     """The request itself, why it is where it is, and its collections."""
     style = _STYLES[request.state]
-    yield from _wrapped(_what(request, now), width, style)
+    yield from _wrapped(what_of(request, now), width, style)
     if request.error:
         yield from _wrapped(f"  why: {request.error}", width, "red")
         if request.next_step:
@@ -191,7 +191,7 @@ def _request(request: RequestReport, rows: _Rows, width: int, now: datetime) -> 
     yield from rows.of(request)
 
 
-def _what(request: RequestReport, now: datetime) -> str:
+def what_of(request: RequestReport, now: datetime) -> str:
     """Id, state, type, when it started and how long it took."""
     since = f" for {duration(request.paused_seconds)}" if request.state is RequestState.PAUSED else ""
     urgent = f", priority {request.priority}" if request.priority else ""

@@ -158,6 +158,15 @@ def test_discarding_and_cleaning_up_leave_others_alone(source: Source) -> None:
     assert mine.clean_up("c3") == 0
 
 
+def test_a_start_removes_what_another_strategy_has_left(source: Source) -> None:
+    """As where an engine was killed, and is told to read only from then on. Those of other engines stay."""
+    source.writer("shop", Strategy.INSERT_INSERT).low(windows("a1", 1))
+    others = source.signals
+    source.writer(ENGINE, Strategy.INSERT_INSERT).low(windows("a1", 1, 2))
+    assert source.writer().clean_up("b2") == 2
+    assert source.signals == others
+
+
 def test_the_clock_is_told_of_every_write(source: Source) -> None:
     """What a watermark's session was told is handed on to readers: the signed time covers the low watermark."""
     writer = source.writer()

@@ -251,7 +251,7 @@ def test_a_dry_run_that_is_refused_is_said_in_the_dialog(browser: Browser, stage
     browser.click("#dry")
     (dry,) = sent(browser, stage)
     refused = RequestReport(
-        id=dry.id, state=RequestState.FAILED, error="shop.ordres is no captured collection"
+        id=dry.id, state=RequestState.REJECTED, error="shop.ordres is no captured collection"
     )
     assert stage.status is not None
     stage.status = stage.status.model_copy(update={"requests": (refused,), "updated_at": moment()})

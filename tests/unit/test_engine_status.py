@@ -17,6 +17,7 @@ from snapshotter.core.values.window import Window, WindowId
 from snapshotter.engine import engine_status
 from snapshotter.engine.engine_status import Speed, StatusWriter
 from snapshotter.engine.run import Run
+from snapshotter.engine.source_head import SourceHead
 from snapshotter.errors import ConfigurationError
 from snapshotter.reporting.outcomes import Refused
 from snapshotter.reporting.status import STATUS_FILE, EngineState, RequestState, Status, TableReport
@@ -31,6 +32,12 @@ REQUEST = SnapshotRequest("r1", (Wanted(ORDERS), Wanted(PEOPLE)))
 OWNER = Owner("host", 42, "place", "start")
 
 
+def at(head: ClusterTime) -> SourceHead:
+    found = SourceHead()
+    found.look(head)
+    return found
+
+
 @dataclass
 class RunStub:
     """The few things that a status asks of a run."""
@@ -38,7 +45,7 @@ class RunStub:
     progress: Progress
     id: str = "a1"
     events: int = 5
-    known_head: ClusterTime = field(default_factory=lambda: ClusterTime(110, 0))
+    head: SourceHead = field(default_factory=lambda: at(ClusterTime(110, 0)))
     windows: tuple[Window, ...] = ()
     written_by: dict[Namespace, Choice] = field(default_factory=dict)
 

@@ -173,16 +173,16 @@ def test_collections_are_shown_once() -> None:
 def test_what_may_be_decided_about_a_snapshot(state: RequestState, can: list[str]) -> None:
     """As the signals have it."""
     (found,) = model_of(status(requests=(request(state),)), NOW)["requests"]
-    assert (found["can"], found["refused"]) == (can, False)
+    assert found["can"] == can
 
 
-def test_a_signal_that_was_refused_is_no_snapshot() -> None:
+def test_a_signal_that_was_rejected_is_no_snapshot() -> None:
     """There is nothing to go on with."""
-    refused = RequestReport(
-        id="x", state=RequestState.FAILED, error="no such collection", next_step="correct it"
+    rejected = RequestReport(
+        id="x", state=RequestState.REJECTED, error="no such collection", next_step="correct it"
     )
-    (found,) = model_of(status(requests=(refused,)), NOW)["requests"]
-    assert (found["refused"], found["can"], found["error"]) == (True, [], "no such collection")
+    (found,) = model_of(status(requests=(rejected,)), NOW)["requests"]
+    assert (found["state"], found["can"], found["error"]) == ("rejected", [], "no such collection")
 
 
 def test_what_may_be_decided_about_the_engine() -> None:

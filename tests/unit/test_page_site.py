@@ -262,7 +262,9 @@ def test_a_dry_run_that_is_refused(stage: Stage) -> None:
     """The engine says so in its status, and the sender is told the reason."""
     backfill(stage, moment())
     assert stage.status is not None
-    refused = RequestReport(id="d2", state=RequestState.FAILED, error="shop.ordres is no captured collection")
+    refused = RequestReport(
+        id="d2", state=RequestState.REJECTED, error="shop.ordres is no captured collection"
+    )
     stage.status = stage.status.model_copy(update={"requests": (refused,)})
     assert stage.ask("/api/answers/d2")[::2] == (200, {"id": "d2", "error": refused.error})
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from bson import ObjectId
 
@@ -44,6 +47,15 @@ def test_values_keep_their_types() -> None:
         ({"reconcile": True, "filters": {"shop.orders": "{n: 1}"}}, "reconcile and additional-conditions"),
         ({"filters": {"shop.orders": "{n: "}}, "not a query document"),
         ({"priority": 10**9}, "priority must be a whole number"),
+        (
+            {"filters": "{n: 1}"},
+            "filters has a query document for each collection, by its name, got '{n: 1}'",
+        ),
+        ({"filters": {"status": "open"}}, r"filters has one for 'status', which is none of .*shop\.orders"),
+        ({"id_range": "az"}, "id_range must be the lowest and the highest id"),
+        ({"id_range": 5}, "id_range must be the lowest and the highest id"),
+        ({"id_range": (1, 2, 3)}, "id_range must be the lowest and the highest id"),
+        ({"blocking": "no"}, "blocking must be true or false, got 'no'"),
     ],
 )
 def test_what_no_signal_may_say(asked: dict[str, object], why: str) -> None:
@@ -71,3 +83,19 @@ def test_filters_are_documents_or_text() -> None:
     """The same filter either way."""
     of_values = execute_action("a", NAMES, filters={"shop.orders": {"n": {"$gte": 1}}})
     assert of_values.additional_conditions[0].filter == '{"n": {"$gte": {"$numberInt": "1"}}}'
+
+
+def test_ids_of_an_array_or_a_column() -> None:
+    """Their values are Python's; a whole table is no list of ids."""
+    texts = ('{"$numberInt": "1"}', '{"$numberInt": "2"}')
+    for keys in (np.array([1, 2]), pd.Series([1, 2]), pa.array([1, 2])):
+        assert execute_action("a", NAMES, keys=keys).keys == texts
+    with pytest.raises(SignalError, match="Give one of its columns"):
+        execute_action("a", NAMES, keys=pd.DataFrame({"_id": [1]}))
+
+
+def test_a_filter_may_be_of_what_a_pattern_matches() -> None:
+    """Which collections these are is known to the engine alone."""
+    filters = {"shop.orders": "{n: 1}"}
+    assert execute_action("a", (r"shop\..*",), filters=filters).additional_conditions
+    assert execute_action("a", ("Shop.Orders",), filters=filters).additional_conditions

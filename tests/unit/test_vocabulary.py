@@ -15,10 +15,22 @@ from signals.errors import MalformedSignal, unnamed
 from signals.outcomes import CollectionStatus, History, SnapshotFailed, SnapshotStatus
 from snapshotter import SnapshotClient, Snapshotter
 from snapshotter.errors import ConfigurationError
+from snapshotter.reporting.answers import CollectionEstimate, DryRun
+from snapshotter.reporting.status import CollectionReport, EngineState, RequestReport, RequestState, Status
 
 SAME = (
     *("execute_snapshot", "pause_snapshot", "resume_snapshot", "stop_snapshot", "dry_run", "status", "log"),
-    *("table", "pause_stream", "resume_stream", "restart", "wait", "close", "__enter__", "__exit__"),
+    *(
+        "table",
+        "pause_stream",
+        "resume_stream",
+        "restart",
+        "wait",
+        "close",
+        "history",
+        "__enter__",
+        "__exit__",
+    ),
 )
 STARTED, ENDED = datetime(2026, 11, 27, 14, 5, tzinfo=UTC), datetime(2026, 11, 27, 14, 7, 5, tzinfo=UTC)
 DONE = SnapshotStatus(
@@ -37,6 +49,18 @@ def test_both_are_asked_alike(name: str) -> None:
     ours = list(inspect.signature(getattr(Snapshotter, name)).parameters)
     theirs = list(inspect.signature(getattr(SnapshotClient, name)).parameters)
     assert theirs[: len(ours)] == ours
+
+
+def test_a_list_where_each_is_an_argument() -> None:
+    """Is an error that says how it is given: of collections, and of requests."""
+    with SnapshotClient("mongodb://localhost:1", "shop.signals") as client:
+        with pytest.raises(
+            MalformedSignal, match=r"collections are texts, got \['shop.x'\]; give each by itself"
+        ):
+            client.execute_snapshot(["shop.x"])  # type: ignore[arg-type]
+        for command in (client.pause_snapshot, client.resume_snapshot, client.stop_snapshot):
+            with pytest.raises(MalformedSignal, match="ids of requests are texts"):
+                command(["r1", "r2"])  # type: ignore[arg-type]
 
 
 def test_old_names_stay() -> None:
@@ -84,6 +108,24 @@ def test_statuses_say_what_they_are() -> None:
     assert repr(failed) == "<f failed · shop.x failed: 0 rows · shop.x: no disk>"
     with pytest.raises(SnapshotFailed):
         failed.raise_if_bad()
+
+
+def test_what_an_engine_says_is_a_line() -> None:
+    """Its status, a request of it, and the answer to a dry run; in a notebook a request is a table."""
+    part = CollectionReport(name="shop.<orders>", state=RequestState.RUNNING, rows=45_000)
+    request = RequestReport(id="r", state=RequestState.RUNNING, collections=(part,), started_at=STARTED)
+    status = Status(name="shop", state=EngineState.RUNNING, requests=(request,))
+    assert repr(status).startswith("<shop running | lag=unknown events/s=0")
+    assert str(status) == repr(status)
+    told = repr(request)
+    assert told.startswith("<request r is running · incremental · started ")
+    assert told.endswith(" so far · shop.<orders> running: 45,000 rows>")
+    assert "shop.&lt;orders&gt;" in request._repr_html_()
+    answer = DryRun(
+        id="d", answered_at=STARTED, collections=(CollectionEstimate(name="a.b", documents=5_000),)
+    )
+    assert repr(answer) == "<dry run · a.b: 5,000 documents>"
+    assert str(answer).splitlines()[0] == "a.b: 5,000 documents"
 
 
 def test_what_goes_on_has_taken_the_time_so_far() -> None:

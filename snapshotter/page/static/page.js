@@ -95,7 +95,7 @@
 
   const TONES = {
     running: "busy", queued: "quiet", paused: "warn", suspended: "bad", completed: "good", stopped: "quiet", failed: "bad",
-    refused: "bad", streaming: "good", starting: "busy", stopping: "quiet",
+    rejected: "bad", streaming: "good", starting: "busy", stopping: "quiet",
   };
 
   // What is drawn
@@ -204,11 +204,11 @@
     const [line, error, step, fold] = item.children;
     const [name, state, about, acts] = line.children;
     put(name, r.id);
-    const said = r.refused ? "refused" : r.state;
-    tone(put(state, said), TONES[said] ?? "quiet");
-    const words = [r.refused ? "" : r.type, r.priority ? `priority ${r.priority}` : ""];
+    const rejected = r.state === "rejected";
+    tone(put(state, r.state), TONES[r.state] ?? "quiet");
+    const words = [rejected ? "" : r.type, r.priority ? `priority ${r.priority}` : ""];
     if (r.accepted_at) words.push(`asked ${moment(r.accepted_at, view.at)}`);
-    if (r.took_seconds !== null && !r.refused) words.push(`took ${lasting(r.took_seconds)}`);
+    if (r.took_seconds !== null) words.push(`took ${lasting(r.took_seconds)}`);
     put(about, words.filter(Boolean).join(" · "));
     const create = () => make("button", "plain small");
     keyed(acts, r.can, (kind) => kind, create, (button, kind) => {
