@@ -183,14 +183,15 @@ class Lane:
     def _failed(self, windows: Sequence[WindowId], error: Exception) -> None:
         if self._stopped.is_set():
             return  # it was broken off
-        definite = classify(error) is Fault.DEFINITE
+        fault = classify(error)
+        definite, passing = fault is Fault.DEFINITE, fault is Fault.TRANSIENT
         if not definite:
             self._failures += 1
             seconds = min(2.0 ** (self._failures - 1), _DELAY_SECONDS_MAX)
             warn_of(_log, "windows fail, and are read again", error, wait_seconds=seconds)
             self._stopped.wait(seconds)
         for window in windows:
-            self._report(WindowFailed(window, _text_of(error), definite=definite))
+            self._report(WindowFailed(window, _text_of(error), definite, passing))
 
     def _write_lows(self, effects: Sequence[WriteLow]) -> None:
         windows = [e.window for e in effects]

@@ -86,7 +86,7 @@ class Watched:
 def test_each_failure_in_a_row_waits_twice_as_long() -> None:
     """From a second to half a minute. Each is reported after its wait, for every window of the call that failed."""
     it = Watched(driver.AutoReconnect("gone"))
-    failed = [WindowFailed(window, "AutoReconnect: gone", definite=False) for window in (FIRST, SECOND)]
+    failed = [WindowFailed(window, "AutoReconnect: gone", passing=True) for window in (FIRST, SECOND)]
     for number in range(1, 8):
         assert it.writes_low(FIRST, SECOND) == failed
         assert len(it.waits.seconds) == number, "one wait for all windows of a call"
@@ -111,7 +111,7 @@ def test_a_high_watermark_that_fails_waits_in_the_same_row() -> None:
     it.writes_low(FIRST)
     it.lane._write_highs([WriteHigh(SECOND, ORDERS, at(3))])
     assert it.waits.seconds == [1, 2]
-    assert it.told[-1] == WindowFailed(SECOND, "AutoReconnect: gone", definite=False)
+    assert it.told[-1] == WindowFailed(SECOND, "AutoReconnect: gone", passing=True)
 
 
 def test_a_chunk_that_cannot_be_read_waits_in_the_same_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_chunk_that_cannot_be_read_waits_in_the_same_row(monkeypatch: pytest.M
         before = len(it.told)
         it.lane._read([first, second])
         assert it.told[before:] == [
-            WindowFailed(window, "AutoReconnect: gone", definite=False) for window in (FIRST, SECOND)
+            WindowFailed(window, "AutoReconnect: gone", passing=True) for window in (FIRST, SECOND)
         ]
         assert it.waits.seconds == seconds
     it.lane._read([first])

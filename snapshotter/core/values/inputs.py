@@ -98,11 +98,13 @@ class HighWritten:
 
 @dataclass(frozen=True, slots=True)
 class WindowFailed:
-    """A write or a read of the window failed; ``definite`` errors are not worth another attempt."""
+    """A write or a read of the window failed. ``definite`` errors are not worth another attempt; those that are
+    ``passing`` are worth more of them than others, for the source is away."""
 
     window: WindowId
     error: str
     definite: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ class Limits:
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
     ``file_docs_min``: READs of chunks of a set size are written as files if that is not below it.
-    ``readers``: how many chunks are read at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids
-    whose document the stream could not give are read in up to ``reread_windows`` windows of a collection, of
-    ``reread_ids`` each; where they are more than ``rereads_max``, the whole collection is read instead."""
+    ``attempts`` at a chunk end its task, or ``attempts_away`` where the last one failed because the source is away:
+    with the pauses between them (`reading.request_lane`) that takes six minutes. ``readers``: how many chunks are read
+    at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids whose document the stream could not
+    give are read in up to ``reread_windows`` windows of a collection, of ``reread_ids`` each; where they are more than
+    ``rereads_max``, the whole collection is read instead."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -40,6 +42,7 @@ class Limits:
     file_docs_min: int = 10_000
     readers: int = 2
     attempts: int = 5
+    attempts_away: int = 16
     reread_ids: int = 2_000
     reread_windows: int = 4
     rereads_max: int = 20_000
@@ -51,6 +54,10 @@ class Limits:
             raise ValueError(f"a chunk holds at least one document, got {self.chunk_docs}")
         if self.windows_in_flight < 1 or self.attempts < 1 or self.tasks_ahead < 1:
             raise ValueError("windows in flight, attempts and tasks ahead are at least 1")
+
+    def attempts_at(self, *, definite: bool, passing: bool = False) -> int:
+        """How many attempts a chunk is worth that fails so: none where that is ``definite``."""
+        return 0 if definite else self.attempts_away if passing else self.attempts
 
     def first_docs(self) -> int:
         return self.chunk_docs if self.chunk_docs is not None else self.chunk_docs_start

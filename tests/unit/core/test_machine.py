@@ -203,6 +203,22 @@ def test_attempts_are_counted_and_then_the_task_fails() -> None:
     assert (task.state, task.error, it.quiet) == (TaskState.FAILED, "reset", True)
 
 
+def test_a_source_that_is_away_is_waited_for_longer() -> None:
+    """As often as the stream tries to reach it; what else fails meanwhile counts as it always does."""
+    it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
+    window = W1
+    for _ in range(3):
+        said = it.step(inp.WindowFailed(window, "gone", passing=True))
+        (asked,) = only(eff.WriteLow, said)
+        window = asked.window
+    it.step(inp.WindowFailed(window, "gone", passing=True))
+    assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
+    it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
+    (asked,) = only(eff.WriteLow, it.step(inp.WindowFailed(W1, "gone", passing=True)))
+    it.step(inp.WindowFailed(asked.window, "reset"))
+    assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
+
+
 def test_the_buffer_of_a_window_that_is_being_landed_stays() -> None:
     """Its task may fail meanwhile: the rows land, the frontier does not move, and then the buffer is dropped."""
     it = _with_closing()
