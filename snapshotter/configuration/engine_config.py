@@ -22,6 +22,7 @@ from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
+from streaming.delta.table_properties import USUAL, TableForm
 from streaming.delta.upkeep_plan import Thresholds
 from streaming.events.envelope import Envelope, JsonSerialization
 from streaming.fields.rules import FieldRules
@@ -59,6 +60,7 @@ class EngineConfig:
     signals: Namespace | None = None
     layout: AnyLayout = LAYOUT
     further: FurtherColumns = NOTHING_FURTHER
+    form: TableForm = USUAL
     serialization: JsonSerialization = JsonSerialization.LEGACY
     fields: FieldRules = field(default_factory=FieldRules)
     policy: SnapshotPolicy = MODES["initial"]

@@ -37,6 +37,7 @@ from snapshotter.configuration.option_values import (
 from snapshotter.configuration.page_options import PageOptions
 from snapshotter.configuration.position_options import PositionOptions
 from snapshotter.configuration.retry_options import RetryOptions
+from snapshotter.configuration.table_options import TableOptions
 from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.configuration.upkeep_options import UpkeepOptions
 from snapshotter.core.values.watermark_ids import Strategy
@@ -432,6 +433,7 @@ GROUPS: dict[str, type[Group]] = {
     "failures": FailureOptions,
     "delta": DeltaOptions,
     "deletes": DeletesOptions,
+    "tables": TableOptions,
     "upkeep": UpkeepOptions,
     "topics": TopicOptions,
     "engine": EngineOptions,

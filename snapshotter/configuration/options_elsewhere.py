@@ -13,7 +13,6 @@ from __future__ import annotations
 
 PLANNED = """
 internal.mongodb.allow.offset.invalidation | false | joining the positions of shards
-delta.catalog.*                            | | tables registered in a catalogue
 """
 
 REFUSED = """

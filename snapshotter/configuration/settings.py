@@ -25,6 +25,7 @@ from snapshotter.configuration import (
     notification_checks,
     page_options,
     position_checks,
+    table_options,
     topic_checks,
     upkeep_options,
 )
@@ -59,6 +60,7 @@ from snapshotter.configuration.position_options import POSITION_LOST, PositionOp
 from snapshotter.configuration.retry_options import RetryOptions
 from snapshotter.configuration.settings_reading import read_group, shown, sorted_out
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
+from snapshotter.configuration.table_options import TableOptions
 from snapshotter.configuration.topic_options import TopicOptions
 from snapshotter.configuration.unwrap import Unwrap, unwrap_of
 from snapshotter.configuration.upkeep_options import UpkeepOptions
@@ -105,6 +107,7 @@ class Settings(BaseModel):
     failures: FailureOptions
     delta: DeltaOptions
     deletes: DeletesOptions
+    tables: TableOptions
     upkeep: UpkeepOptions
     topics: TopicOptions
     engine: EngineOptions
@@ -294,6 +297,7 @@ def _warnings(groups: Mapping[str, Any]) -> Iterator[str]:
     yield from notification_checks.warnings(groups["notification"])
     yield from metrics_checks.warnings(groups["metrics"])
     yield from page_options.warnings(groups["page"])
+    yield from table_options.warnings(groups["tables"])
     topics, beats = groups["topics"], groups["heartbeat"].interval_ms
     yield from topic_checks.warnings(topics, beats, enabled=groups["events"].topics)
 
@@ -321,6 +325,9 @@ def _spanning(groups: Mapping[str, Group | None]) -> Iterator[Problem]:
     match groups["upkeep"]:
         case UpkeepOptions() as upkeep:
             yield from upkeep_options.check(upkeep)
+    match groups["tables"]:
+        case TableOptions() as tables:
+            yield from table_options.check(tables)
     match groups["metrics"]:
         case MetricsOptions() as metrics:
             yield from metrics_checks.check(metrics)

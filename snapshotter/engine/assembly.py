@@ -55,6 +55,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         fields=replace(FieldRules.parse(options), shape=settings.unwrap.shape.text),
         layout=layout_of(settings.unwrap.shape),
         further=settings.further_columns,
+        form=settings.tables.form,
         serialization=settings.events.serialization,
         policy=decides,
         collections_max=settings.guardrail.collections_max,
@@ -79,8 +80,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         requests_max=settings.engine.requests_max,
         remember_seconds=settings.engine.signals_remember_ms // 1_000,
         watermarks_keep=settings.engine.watermarks_keep,
-        repairs_tables=settings.engine.table_altered is TableAltered.REPAIR
-        or decides.should_snapshot_on_schema_error(),
+        repairs_tables=_repairs_tables(settings),
         heal_first=_names(settings, settings.position.heal_first),
         position_lost=settings.position.lost or by_mode(decides),
         post_images_enable=settings.engine.post_images_enable,
@@ -100,6 +100,11 @@ def engine_config(settings: Settings) -> EngineConfig:
         topics=settings.topics_config(),
         upkeep=settings.upkeep.thresholds,
     )
+
+
+def _repairs_tables(settings: Settings) -> bool:
+    asked = settings.engine.table_altered is TableAltered.REPAIR
+    return asked or policy(settings.snapshot).should_snapshot_on_schema_error()
 
 
 def envelope(settings: Settings) -> Envelope:

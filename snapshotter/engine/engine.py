@@ -446,5 +446,5 @@ class Engine:
     def _tables(self) -> Tables:
         config, mine = self.config, self.identity
         sample = partial(sample_plan, config.layout, self.client, config.fields)
-        columns = config.layout, sample, mine.owner, config.further
+        columns = config.layout, sample, mine.owner, config.further, config.form
         return Tables(self.spark, config.warehouse, mine.application_id, *columns)

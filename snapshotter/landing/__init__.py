@@ -12,4 +12,5 @@ __all__ = [
     "table_faults",
     "tables",
     "targets",
+    "versions",
 ]

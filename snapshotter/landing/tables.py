@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -18,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import Target, span_of
 from snapshotter.core.values.suspension import TableUnusable
+from snapshotter.landing.registration import Registration
 from snapshotter.landing.table_faults import fault_of
 from streaming.column_names import Path
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
@@ -27,6 +29,7 @@ from streaming.delta.state_table import StateTable
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_identity import Owner, TableMark
 from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
+from streaming.delta.table_properties import USUAL, TableForm
 from streaming.jvm import packages
 from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
@@ -37,10 +40,11 @@ _LOOKS = 4
 
 @dataclass(slots=True)
 class OpenTable:
-    """A state table and its plan; None while there is no table."""
+    """A state table and its plan; None while there is no table. ``made`` is called when there is one."""
 
     table: StateTable
     plan: TablePlan | None
+    made: Callable[[], object] = lambda: None
     lock: threading.Lock = field(default_factory=threading.Lock)
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -60,6 +64,7 @@ class OpenTable:
         if self.plan is None:
             self.table.create(plan)
             self.plan = self.table.open() or plan
+            self.made()
         elif self.plan.merge(plan) != self.plan:
             self.plan = self.table.evolve(plan)
         self.tell_refusals(refused)
@@ -87,7 +92,7 @@ class Tables:
     ``layout`` is that of all of them. ``sample`` looks at a collection, to plan the columns of a table that does not
     exist yet. ``app_id`` names the checkpoint that batches are counted by, once a batch has begun. ``owner`` gives the
     engine that they are for; where it gives None, ownership is not checked. ``further``: columns of all of them beside
-    the plan's.
+    the plan's. ``form``: how those are made that are not there.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class Tables:
         sample: Callable[[Namespace], TablePlan],
         owner: Callable[[], Owner | None] = lambda: None,
         further: FurtherColumns = NOTHING_FURTHER,
+        form: TableForm = USUAL,
     ) -> None:
         self._spark = spark
         self._warehouse = warehouse
@@ -107,6 +113,8 @@ class Tables:
         self._sample = sample
         self.owner = owner
         self._further = further
+        self._form = form
+        self._registration = None if form.catalog is None else Registration(spark, form.catalog)
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}
@@ -114,6 +122,7 @@ class Tables:
         self._cleared: set[Namespace] = set()
         self._out_of_reach: set[Namespace] = set()
         self._tried: set[tuple[ObjectStore, str]] = set()
+        self._registered: set[Namespace] = set()
 
     def there(self) -> list[Namespace]:
         """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
@@ -162,10 +171,19 @@ class Tables:
                     step = "leave the collection out (collection.exclude.list), or rename it"
                     raise TableUnusable(namespace, "name", str(error), step) from error
                 where, app_id = (self._spark, path, namespace), self.application_id()
-                table = StateTable(self._layout, *where, app_id, owner=self.owner(), further=self._further)
-                opened = self._open[namespace] = OpenTable(table, table.open())
+                owner, further, form = self.owner(), self._further, self._form
+                table = StateTable(self._layout, *where, app_id, owner=owner, further=further, form=form)
+                made = partial(self._register, namespace, path)
+                opened = self._open[namespace] = OpenTable(table, table.open(), made)
                 opened.tell_refusals()
+                if opened.plan is not None:
+                    made()
             return opened
+
+    def _register(self, namespace: Namespace, path: str) -> None:
+        if self._registration is not None and namespace not in self._registered:
+            self._registered.add(namespace)
+            self._registration.register(namespace, path)
 
     def forget(self, namespace: Namespace) -> None:
         """Drop what is known of the table: it is opened anew when it is next asked for."""

@@ -32,7 +32,7 @@ _SUFFIX = ".json"
 class Version:
     """``at``: when it was committed (None where its writer did not say). Of a landing besides: its ``engine`` and
     ``batch``, the ``position`` that its rows reach, what it has ``landed``; ``loading`` where something of the
-    collection had still to be read, so that rows were missing, or older than that."""
+    collection had still to be read when the batch began, so that rows may be missing, or older than that."""
 
     number: int
     operation: str

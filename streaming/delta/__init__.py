@@ -2,6 +2,7 @@
 
 __all__ = [
     "attempts",
+    "catalog_names",
     "changelog_table",
     "delta_log",
     "further_columns",
@@ -17,7 +18,9 @@ __all__ = [
     "state_table",
     "state_upkeep",
     "table_folder",
+    "table_guard",
     "table_identity",
     "table_paths",
+    "table_properties",
     "upkeep_plan",
 ]

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from streaming.delta.further_columns import FurtherColumns
     from streaming.layout import AnyLayout, TablePlan
 
-_PROPERTIES = {
-    "delta.enableDeletionVectors": "true",
-    # The first indexed columns would be the documents' own: each costs time at every write, none prunes a
-    # MERGE.
-    "delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME}",
-}
 COMMENTS = {
     RESCUED_DATA: "what fits no column: a JSON object, by JSON Pointers, of values in Extended JSON",
     CLUSTER_TIME: "position of the change in the oplog, exactly: seconds since 1970 * 4294967296 + increment",
@@ -46,7 +40,7 @@ def make_table(
     ``properties``: what it says of itself."""
     builder = DeltaTable.createIfNotExists(session).location(path).comment(comment)
     builder = builder.addColumns(schema).clusterBy(KEY)
-    for name, value in {**_PROPERTIES, **properties}.items():
+    for name, value in properties.items():
         builder = builder.property(name, value)
     builder.execute()
 

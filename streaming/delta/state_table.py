@@ -52,7 +52,8 @@ from streaming.delta.state_writing import Landing, Writing
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_guard import TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
-from streaming.delta.transaction import takes_files
+from streaming.delta.table_properties import USUAL, TableForm
+from streaming.delta.transaction import has_vectors, takes_files
 from streaming.keys.ranges import Range
 from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
@@ -87,10 +88,10 @@ class StateTable:
 
     ``app_id`` holds the id of the query's checkpoint: a new checkpoint counts its batches from 0 again, and must not
     meet the record of an older one. ``layout`` says what columns the table has for documents. ``settings`` are Spark
-    settings of this table's landings.
-    ``owner``: the engine that it is written for; None asks nobody. ``further``: the columns that it is to have beside
-    its plan's, and whether rows of deleted documents stay. ``upkeep``: what is done to its files between landings. Not
-    for use by several threads at once; different tables may be landed side by side.
+    settings of this table's landings. ``owner``: the engine that it is written for; None asks nobody. ``further``: the
+    columns that it is to have beside its plan's, and whether rows of deleted documents stay. ``form``: how it is made,
+    if it is not there. ``upkeep``: what is done to its files between landings. Not for use by several threads at once;
+    different tables may be landed side by side.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class StateTable:
         settings: Mapping[str, str] | None = None,
         owner: Owner | None = None,
         further: FurtherColumns = NOTHING_FURTHER,
+        form: TableForm = USUAL,
     ) -> None:
         if "${" in app_id:
             raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
@@ -114,6 +116,7 @@ class StateTable:
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
         self._further = Further(namespace, further)
+        self._form = form
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._writing = Writing(self._session, path, self._guard)
@@ -164,7 +167,7 @@ class StateTable:
         schema = new_schema(self.layout, plan, self._further.configured)
         comment = f"the MongoDB collection {self.namespace}, a row for each document; kept by snapshotter"
         ours = {PLAN_PROPERTY: plan.to_json(), **self._guard.properties()}
-        make_table(self._session, self.path, schema, comment, ours)
+        make_table(self._session, self.path, schema, comment, {**self._form.all_properties, **ours})
         self._guard.admit(self._existing())  # of two engines one was quicker
 
     @_in_session
@@ -371,6 +374,11 @@ class StateTable:
         the table asks its writers to check nothing."""
         table = self._existing()
         return not self._further.of(table.schema) and takes_files(table)
+
+    @_in_session
+    def marks_rows(self) -> bool:
+        """Whether rows may be marked as gone, of files that are added too."""
+        return has_vectors(self._existing())
 
     @_in_session
     def folder(self) -> TableFolder:

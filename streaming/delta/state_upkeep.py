@@ -100,7 +100,7 @@ class StateUpkeep:
             self._looked = table.version
             known = table.version, table.files, table.size, table.commits
             self._add_of = None
-            if (lacks := self._writing.off or unsupported(table)) is not None:
+            if (lacks := self._writing.off or unsupported(table, marks=False)) is not None:
                 return TableLook(*known, lacks=lacks)
             marked = table.marked_rows
             if marked == 0 and table.files < limits.files:
@@ -114,7 +114,7 @@ class StateUpkeep:
         the table is not one for our transactions any more. Raises the conflicts of `delta_log.CONFLICTS`, and what
         `TableGuard.admit` does."""
         with active(self._session):
-            transaction = Transaction(self._session, self._path, None, self._writing.files)
+            transaction = Transaction(self._session, self._path, None, self._writing.files, marks=False)
             self._guard.admit(transaction.begins)
             if transaction.begins.version != self._looked or self._add_of is None:
                 return None

@@ -83,13 +83,16 @@ class Upsert:
 
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`. Delta's own append reads nothing, so of two that append the same rows both succeed;
-        here the ranges count as read."""
-        self._in_transaction(batch, partial(_insert, source=source, batch_id=batch.batch_id, new=self.new))
+        here the ranges count as read. The table needs no deletion vectors for it."""
+        work = partial(_insert, source=source, batch_id=batch.batch_id, new=self.new)
+        self._in_transaction(batch, work, marks=False)
 
-    def _in_transaction(self, batch: Batch, work: Callable[[Transaction], Found]) -> Found:
+    def _in_transaction(
+        self, batch: Batch, work: Callable[[Transaction], Found], *, marks: bool = True
+    ) -> Found:
         found = NOTHING_FOUND
         known, self.files = self.files, None
-        transaction = Transaction(self.session, self.path, batch.app_id, known)
+        transaction = Transaction(self.session, self.path, batch.app_id, known, marks=marks)
         self.guard.admit(transaction.begins)
         recorded = transaction.recorded()
         if recorded is None or recorded < batch.batch_id:

@@ -22,7 +22,8 @@ from streaming.delta.row_writer import (
 )
 from streaming.delta.state_merge import DeltaMerge
 from streaming.delta.state_upsert import Upsert
-from streaming.delta.transaction import Unsupported, unsupported
+from streaming.delta.table_properties import ANY, READER
+from streaming.delta.transaction import Unsupported, has_vectors, unsupported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from streaming.delta.further_values import SoftDeletes
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
+
+_SMALL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,15 @@ class Writing:
 
     def choose(self, how: How, known: Known, table: Snapshot) -> Choice:
         """As `row_writer.choose`, of the table at this version. Changes nothing."""
-        return choose(how, known, lambda: unsupported(table), self.off)
+        choice = choose(how, known, lambda: unsupported(table), self.off)
+        if (
+            choice.slower
+            and self.off is None
+            and table.table_property(READER) == ANY
+            and not has_vectors(table)
+        ):
+            return Choice(choice.by, "the table is for any reader, so it has no deletion vectors")
+        return choice
 
     def write(self, landing: Landing, table: Snapshot, *, tried: bool) -> Found:
         """Write ``landing``, whose rows fit the columns of ``table``; what its READs have found there. ``tried``:
@@ -121,7 +132,9 @@ class Writing:
             assert source.rows is not None, "rows are added beside others"
             source = Source(source.rows.unionByName(landing.added), None, NOTHING_KNOWN)
         assert how != "append"
-        merge = DeltaMerge(self._session, self._path, self._vectors, how, landing.soft)
+        # Without vectors files are written again: of small ones that is quicker without Java made for it.
+        vectors = self._vectors and (has_vectors(table) or table.size > _SMALL_BYTES)
+        merge = DeltaMerge(self._session, self._path, vectors, how, landing.soft)
         return merge.merge(source, landing.batch)
 
     def _with_rows(self, landing: Landing, table: Snapshot) -> Landing:

@@ -35,6 +35,7 @@ from streaming.delta.newest_version import begun_at_newest
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_folder import table_folder
+from streaming.delta.table_properties import VECTORS
 from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
@@ -54,10 +55,15 @@ PLACE = _PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
 """Of a row: its file, and its number there."""
 
 
-def unsupported(table: Snapshot) -> str | None:
-    """Why our transactions can't write a table: it has no deletion vectors, or asks something of its writers that would
-    be missing here (a change data feed, say). None where they can."""
-    if table.table_property("delta.enableDeletionVectors") != "true":
+def has_vectors(table: Snapshot) -> bool:
+    """Whether rows of a table may be marked in deletion vectors."""
+    return table.table_property(VECTORS) == "true"
+
+
+def unsupported(table: Snapshot, *, marks: bool = True) -> str | None:
+    """Why our transactions can't write a table: it asks something of its writers that would be missing here (a change
+    data feed, say), or has no deletion vectors, for one that ``marks`` rows. None where they can."""
+    if marks and not has_vectors(table):
         return "the table has no deletion vectors"
     foreign = table.features - _FEATURES
     return (
@@ -70,7 +76,9 @@ def unsupported(table: Snapshot) -> str | None:
 def takes_files(table: Snapshot) -> bool:
     """Whether our transactions may add rows to this version of a table as files, so that its writer never sees them:
     it asks for no check of them."""
-    if unsupported(table) is not None or any(name.startswith(_CONSTRAINT) for name in table.properties):
+    if unsupported(table, marks=False) is not None or any(
+        name.startswith(_CONSTRAINT) for name in table.properties
+    ):
         return False
     return all(field.nullable for field in table.schema.fields)
 
@@ -108,13 +116,20 @@ class Transaction:
     records no batch). Not for several threads.
 
     ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
-    those of the version that it made, if that is known. ``begins``: the version that it reads.
+    those of the version that it made, if that is known. ``begins``: the version that it reads. ``marks``: it marks rows
+    of files that are there.
 
     Raises `Unsupported` where the version that it begins at is none for it.
     """
 
     def __init__(
-        self, session: SparkSession, path: str, app_id: str | None, known: TableFiles | None = None
+        self,
+        session: SparkSession,
+        path: str,
+        app_id: str | None,
+        known: TableFiles | None = None,
+        *,
+        marks: bool = True,
     ) -> None:
         self._session = session
         self._jvm = packages(session)
@@ -125,7 +140,7 @@ class Transaction:
         self._transaction = begun_at_newest(session, self._log)
         self._snapshot = self._transaction.snapshot()
         self.begins = Snapshot(self._snapshot)
-        if (reason := unsupported(self.begins)) is not None:
+        if (reason := unsupported(self.begins, marks=marks)) is not None:
             raise Unsupported(f"no transaction of ours on the table at {path}: {reason}")
         if app_id is not None:
             # A commit under this id meanwhile is a conflict too, not only one that changes what was read.
@@ -239,6 +254,8 @@ class Transaction:
         Raises `Unsupported` where the table takes none; and the commit raises `FileGone` where one is gone by then."""
         if not takes_files(self.begins):
             raise Unsupported("the table's writers are to check every row")
+        if any(file.gone for file in files) and not has_vectors(self.begins):
+            raise Unsupported("the table has no deletion vectors, and some of the rows are not to be seen")
         now, action = int(time.time() * 1_000), singleton(self._delta.actions, "Action")
         for file in files:
             added = action.fromJson(file.to_action(now))

@@ -28,6 +28,7 @@ from snapshotter.cli.app import app
 from snapshotter.configuration.options import Status, catalogue, find
 from snapshotter.configuration.settings import Settings
 from snapshotter.errors import ConfigurationError
+from streaming.delta.table_properties import ALLOWED, REFUSED
 from streaming.source.change_options import OPTIONS as SOURCE_OPTIONS
 from tests.support.sources import PACKAGES, ROOT
 
@@ -65,9 +66,9 @@ FOREIGN = {
     "database.collection.path": "a field's name",
     "snapshotter.notification_channels": "entry points",
     "snapshotter.snapshot_modes": "entry points",
-    "delta.checkpointInterval": "a property of Delta's tables",
-    "delta.deletedFileRetentionDuration": "a property of Delta's tables",
-    "delta.logRetentionDuration": "a property of Delta's tables",
+    **dict.fromkeys({*ALLOWED, *REFUSED}, "a property of Delta's tables"),
+    "snapshotter.engine": "a property of tables",
+    "snapshotter.reader": "a property of tables",
     "snapshotter.plan": "a property of tables",
     "snapshotter.owner": "a property of tables",
     "snapshotter.namespace": "a property of tables",

@@ -170,6 +170,12 @@ integration/test_engine_soft_deletes.py::test_a_table_that_is_switched_there_and
     delta.deletes.mode
 integration/test_engine_upkeep.py::test_an_engine_that_leaves_files_alone
     engine.upkeep.enabled
+unit/test_table_options.py::test_readers_of_any_kind
+    delta.reader
+unit/test_table_options.py::test_properties_reach_new_tables
+    delta.table.properties.*
+integration/test_registration.py::test_a_name_that_somebody_has_is_left_to_him
+    delta.catalog.table
 unit/test_upkeep_options.py::test_when_something_is_due
     engine.upkeep.small.files engine.upkeep.file.bytes engine.upkeep.marked.percent
 unit/test_upkeep_options.py::test_how_long_files_stay

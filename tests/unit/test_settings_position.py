@@ -56,7 +56,7 @@ def test_where_a_first_start_begins_reaches_the_engine(tmp_path: Path) -> None:
             {"heartbeat.action.query": "db.beats.insertOne({})"},
             r"heartbeat\.action\.query.*is refused: it writes to the source to move a position",
         ),
-        ({"delta.catalog.name": "shop"}, "is not supported yet"),
+        ({"internal.mongodb.allow.offset.invalidation": "true"}, "is not supported yet"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, str], said: str) -> None:

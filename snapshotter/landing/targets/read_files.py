@@ -47,7 +47,8 @@ def files_to_add(
     marked: dict[WindowId, Sequence[NewFile]] = {
         window: _without(batch.buffers[window], files, keys) for window, files in found.items()
     }
-    several = any(len(file.gone) > MARKED_MAX for files in marked.values() for file in files)
+    at_most = MARKED_MAX if opened.table.marks_rows() else 0
+    several = any(len(file.gone) > at_most for files in marked.values() for file in files)
     return None if several else marked
 
 
