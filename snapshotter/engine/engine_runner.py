@@ -141,6 +141,8 @@ class Life(threading.Thread):
         engine = self.engine
         if engine is None:
             return
+        if engine.run_state is not None:
+            engine.run_state.lane.break_off()
         if engine.session.ours and not spark_start.end_at_once():
             return  # what may still land keeps the name until this process has gone
         # That asks the run, which may be in the midst of something.

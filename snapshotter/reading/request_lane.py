@@ -139,6 +139,10 @@ class Lane:
             buffer.release(window)
         self.buffers.clear()
 
+    def break_off(self) -> None:
+        """Report nothing from here on: Spark is about to go, and whatever fails then is of no interest."""
+        self._stopped.set()
+
     def abandon(self, windows: Sequence[WindowId]) -> None:
         """Remove what these windows have in the signal collection, if the server answers at once."""
         if windows:

@@ -36,7 +36,7 @@ class Engine:
     ) -> None:
         self._life, self._stop, self.named = life, stop, named
         self.status, self.newest, self.session, self.ours = self, SHOWN, self, False
-        self.abandoned = False
+        self.abandoned, self.run_state = False, None
 
     def run(self, *, once: bool) -> None:
         self._life(self._stop)
