@@ -76,6 +76,8 @@ class Speed:
         self.grew = False
 
     def at(self, now: float, value: int) -> float:
+        if self._points and value < self._points[-1][1]:
+            self._points.clear()  # another run counts from zero
         self._began = self._began or (now, value)
         self.grew = self.grew or value > self._began[1]
         self._points.append((now, value))

@@ -362,3 +362,9 @@ def test_a_speed_is_believed_from_ten_thousand_documents_on(
         writer.write(EngineState.RUNNING, run_of(Progress(requests=(half_done(so_far),))), (), ())
         clock.now += 10
     assert writer.speed.newest == speed
+
+
+def test_a_speed_is_never_below_zero() -> None:
+    """Another run of the engine counts from zero."""
+    speed = engine_status.Speed()
+    assert [speed.at(now, value) for now, value in enumerate([0, 10, 0, 4])] == [0, 10, 0, 4]
