@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from pyspark.sql import SparkSession
 
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.engine.beginning import START, Beginning
 from snapshotter.engine.first_load import fitting_checkpoint, named_position
-from snapshotter.engine.found_position import beside_checkpoint, from_tables
+from snapshotter.engine.found_position import beside_checkpoint, from_tables, of_older_copy
 from snapshotter.landing.origin import scope_digest
+from snapshotter.landing.table_faults import fault_of
 from snapshotter.landing.tables import Tables
 from snapshotter.state.progress_store import ProgressStore
+from streaming.delta.last_landing import recorded_batch
 from streaming.delta.table_paths import state_path, under
+from streaming.namespaces import Namespace
+
+_LOOKS = 4
 
 
 def fitting(store: ProgressStore, config: EngineConfig, beginning: Beginning) -> ProgressStore:
@@ -26,11 +33,37 @@ def told_by_tables(
     store: ProgressStore, config: EngineConfig, tables: Tables, spark: SparkSession, beginning: Beginning
 ) -> ProgressStore:
     """``store``; or, where the engine of this ``config`` has no state, the one that its ``tables`` tell of, read by
-    ``spark``, if they do. ``beginning`` as for `fitting`."""
-    told = config.position_start is not None or config.source_options.get(START, "-1") != "-1"
-    if told or not store.untouched:
+    ``spark``, if they do; or, where these are ahead of it, one whose batches count anew. ``beginning`` as for
+    `fitting`."""
+    if not store.untouched:
+        return of_older_copy(store, _recorded(store, config, tables, spark), beginning.holds) or store
+    if config.position_start is not None or config.source_options.get(START, "-1") != "-1":
         return store
     captured = [n for n in tables.there() if config.captures_data(n)]
     paths = {n: under(config.warehouse, state_path(n)) for n in captured}
     what = config.name, scope_digest(config.source_options), beginning.holds
     return from_tables(store, spark, paths, *what) or store
+
+
+def _recorded(
+    store: ProgressStore, config: EngineConfig, tables: Tables, spark: SparkSession
+) -> dict[Namespace, int]:
+    """The newest batch that each table of the state in ``store`` records. What is wrong with one of them alone is left
+    to the first batch, which looks at each."""
+    progress = store.newest()
+    if progress is None or store.newest_begun() < 0:
+        return {}
+    app_id = tables.application_id()
+
+    def newest(namespace: Namespace) -> int | None:
+        path = under(config.warehouse, state_path(namespace))
+        try:
+            return recorded_batch(spark, path, app_id)
+        except Exception as error:
+            if fault_of(namespace, error) is None:
+                raise
+            return None
+
+    with ThreadPoolExecutor(_LOOKS, "tables") as pool:
+        found = dict(zip(progress.tables, pool.map(newest, progress.tables), strict=True))
+    return {namespace: batch for namespace, batch in found.items() if batch is not None}

@@ -2,9 +2,10 @@
 where the whole state is gone, from the tables' own commits (`snapshotter.landing.origin`).
 
     the checkpoint is gone, progress is not    the position that progress was saved with
+    the state is an older copy                 the same
     all of the state is gone                   the start of the newest batch that any table records
 
-Either way a new generation begins there, with what is known of the collections; nothing is read but what was not
+Each time a new generation begins there, with what is known of the collections; nothing is read but what was not
 settled. It is believed only where every table can be accounted for. Where the log of one is cleaned up, it was another
 engine's, something else was captured then, or the oplog no longer holds the position, that is *not to be found*: the
 engine begins as at a first start, and reads with reconcile what its mode reads.
@@ -28,7 +29,7 @@ from snapshotter.state.generation import Cause, Generation, carried
 from snapshotter.state.progress_store import ProgressStore
 from streaming.delta.last_landing import LastLanding, last_landing, recorded_batch
 from streaming.delta.table_identity import TableMark, engine_of
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, listed
 from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.engine")
@@ -69,6 +70,34 @@ def beside_checkpoint(store: ProgressStore, holds: Holds) -> ProgressStore | Non
         "the checkpoint does not know the batch that progress was saved for, so it was removed or replaced: the stream "
         "goes on behind that batch, in a new one",
         batch=batch,
+        position=str(progress.position),
+    )
+    now = store.generation
+    new = _generation(now.number + 1, progress.position, now.partition)
+    return store.begin_generation(new, carried(progress, progress.position))
+
+
+def of_older_copy(
+    store: ProgressStore, recorded: Mapping[Namespace, int], holds: Holds
+) -> ProgressStore | None:
+    """Where tables have ``recorded`` batches that neither progress nor the checkpoint knows of, so that both are an
+    older copy, put back beside newer tables: a store that begins where that was saved, in force when this returns. It
+    would hand out the numbers of these batches again, and what a table records already is not written.
+
+    None where there are none, or where the oplog no longer has that position (``holds``): then it is lost."""
+    progress = store.newest()
+    if progress is None:
+        return None
+    newest = max(store.newest_begun(), progress.batch_id)
+    ahead = {namespace: batch for namespace, batch in recorded.items() if batch > newest}
+    if not ahead or not holds(progress.position):
+        return None
+    _log.warning(
+        "tables record batches that the state does not know of, so it is an older copy: the stream goes on where that "
+        "was saved, with batches of other numbers",
+        batch=newest,
+        recorded=max(ahead.values()),
+        collections=listed(sorted(map(str, ahead))),
         position=str(progress.position),
     )
     now = store.generation

@@ -67,6 +67,11 @@ class ProgressStore:
         known = newest < 0 or self._storage.exists(f"{self.generation.checkpoint}/offsets/{newest}")
         return None if known else newest
 
+    def newest_begun(self) -> int:
+        """The newest batch that the checkpoint has a record of, which may not have been tried; -1 for none."""
+        names = self._storage.list_names(f"{self.generation.checkpoint}/offsets")
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
     def load_before(self, batch_id: int) -> Progress:
         """The newest state saved for a batch before ``batch_id``; a fresh one if there is none."""
         for known in reversed(self._batches()):

@@ -387,8 +387,8 @@ def test_the_log_goes_back_as_far_as_files_do(kept: Kept) -> None:
     for hours, wanted in ((24, 168), (168, 168), (720, 720)):
         kept.table.upkeep.retain(hours)
         assert goes_back() == f"interval {wanted} hours"
-    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES ('{GOES_BACK}' = 'interval 3 days')")
+    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES ('{GOES_BACK}' = 'interval 90 days')")
     kept.table.upkeep.retain(720)
-    assert goes_back() == "interval 3 days"
+    assert goes_back() == "interval 90 days"
     kept.land(some(10, 10))
     kept.check()
