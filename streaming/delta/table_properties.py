@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.delta.catalog_names import CatalogTemplate
+from streaming.delta.upkeep_plan import SAFE_HOURS
 
 VECTORS = "delta.enableDeletionVectors"
 STATISTICS = "delta.dataSkippingStatsColumns"
@@ -24,7 +25,10 @@ READER, ANY = "snapshotter.reader", "any"
 
 _SWITCH = re.compile(r"true|false", re.IGNORECASE)
 _NUMBER = re.compile(r"[1-9]\d*")
-_UNITS = "week|day|hour|minute|second|millisecond|microsecond"
+_HOURS = {"week": 168, "day": 24, "hour": 1, "minute": 1 / 60, "second": 1 / 3_600}
+_UNITS = "|".join(_HOURS)
+_PIECE = re.compile(rf"(\d+)\s+({_UNITS})", re.IGNORECASE)
+_LOG_RETENTION = "delta.logRetentionDuration"
 _TIME = re.compile(rf"(interval\s+)?\d+\s+({_UNITS})s?(\s+\d+\s+({_UNITS})s?)*", re.IGNORECASE)
 _COMPACT = re.compile(r"true|false|auto", re.IGNORECASE)
 _EXPECTED = {
@@ -44,7 +48,7 @@ ALLOWED: Mapping[str, re.Pattern[str]] = {
     "delta.enableExpiredLogCleanup": _SWITCH,
     "delta.enableInCommitTimestamps": _SWITCH,
     "delta.enableRowTracking": _SWITCH,
-    "delta.logRetentionDuration": _TIME,
+    _LOG_RETENTION: _TIME,
 }
 """Delta's own names, with what their values look like."""
 
@@ -138,4 +142,10 @@ def _why_not(name: str, value: str) -> str | None:
     pattern = ALLOWED[name]
     if pattern.fullmatch(value) is None:
         return f"must be {_EXPECTED.get(pattern, ' or '.join(pattern.pattern.split('|')))}"
+    if name == _LOG_RETENTION and _hours(value) < SAFE_HOURS:
+        return "must be interval 7 days at least: Delta keeps no log for less than files that were removed"
     return None
+
+
+def _hours(value: str) -> float:
+    return sum(int(number) * _HOURS[unit.lower()] for number, unit in _PIECE.findall(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from bson import Decimal128
 from deltalake import DeltaTable
 
@@ -24,6 +25,7 @@ def versions(lab: Lab, *options: str) -> list[dict[str, Any]]:
     return listed
 
 
+@pytest.mark.guard
 def test_tables_for_any_reader_with_a_name_and_prices(lab: Lab) -> None:
     """First load, changes beside a backfill, deletes and a reconcile: nothing that a reader has to know comes of it.
     Prices have two digits, the catalogue has the table, and each version says which changes it has."""

@@ -30,7 +30,7 @@ NAMESPACE = Namespace("shop", "orders")
 PLAN = TablePlan((Column("n", Scalar("long")), Column("price", Scalar("decimal(38,2)"))))
 GIVEN = {
     "delta.checkpointInterval": "7",
-    "delta.logRetentionDuration": "interval 2 days",
+    "delta.logRetentionDuration": "interval 8 days",
     "delta.autoOptimize.autoCompact": "false",
     "team": "payments, and 'others'",
 }
@@ -72,6 +72,9 @@ def test_a_table_has_the_properties_that_are_configured(spark: SparkSession, tmp
     found = DeltaTable(path).metadata().configuration
     assert found.items() >= {**GIVEN, "delta.enableDeletionVectors": "true"}.items()
     assert found["snapshotter.namespace"] == "shop.orders"
+    shorter = "'delta.logRetentionDuration' = 'interval 6 days'"
+    with pytest.raises(Exception, match=r"logRetentionDuration.* needs to be greater"):
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({shorter})")
 
 
 def test_delta_knows_all_that_are_allowed(spark: SparkSession) -> None:

@@ -20,7 +20,7 @@ def made(options: dict[str, str]) -> Settings:
 def test_properties_reach_new_tables() -> None:
     """delta.table.properties.*: Delta's and one's own, beside what every table has."""
     given = {
-        "delta.logRetentionDuration": "interval 2 days",
+        "delta.logRetentionDuration": "interval 1 week 2 days",
         "team": "payments",
         "delta.checkpointInterval": " 20 ",
     }
@@ -49,6 +49,7 @@ def test_properties_reach_new_tables() -> None:
         ("delta.whatever", "1", "is no property of Delta's that new tables may have; those are: delta.auto"),
         ("delta.logRetentionDuration", "a week", "must be a time, as interval 7 days"),
         ("delta.logRetentionDuration", "-1 days", "must be a time"),
+        ("delta.logRetentionDuration", "interval 6 days 23 hours", "must be interval 7 days at least"),
         ("delta.enableChangeDataFeed", "yes", "must be true or false"),
         ("delta.checkpointPolicy", "v3", "must be classic or v2"),
         ("delta.checkpointInterval", "0", "must be a whole number above 0"),
