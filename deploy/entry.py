@@ -3,7 +3,7 @@
     driver ARGUMENTS…   Spark's driver on Kubernetes, as Spark calls it: an application is submitted where it stands
     executor            one of Spark's executors there, with what Spark has put into its environment
     healthy PORT        whether the engine's control loop goes on (/healthz): exit code 0 or 1
-    jars                fetches Delta's jars, when the image is built
+    jars                fetches the jars of Delta and of Spark's Kafka connector, when the image is built
     anything else       the command line: run -c FILE, status -c FILE, …
 
 The first two are Spark's own protocol with its images. Each becomes the process that it names, so signals reach it.
@@ -76,7 +76,7 @@ def fetch_jars() -> None:
     """Start Spark once: what it needs is kept where Ivy keeps it."""
     from snapshotter.spark_session import spark_builder
 
-    spark_builder("jars", master="local[1]").stop()
+    spark_builder("jars", master="local[1]", kafka=True).stop()
 
 
 def main() -> None:

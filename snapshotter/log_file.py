@@ -137,8 +137,10 @@ def _must_be_ours(folder: Path) -> None:
 def bound(place: Path) -> None:
     """Where the file at ``place`` has more than `LARGEST` bytes, set so many of them aside, and empty it, whether they
     can be kept or not. Raises OSError where it cannot be emptied. Other processes may do the same at that moment."""
+    if not stat.S_ISREG(place.stat().st_mode):
+        return  # a terminal, or a pipe, keeps nothing
     with place.open("r+b") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or _size(file) <= LARGEST:
+        if _size(file) <= LARGEST:
             return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -68,7 +68,7 @@ def time_of(position: ClusterTime) -> datetime:
 
 def version_of(number: int, text: str, namespace: Namespace) -> Version:
     """What the file of a commit, its ``text``, says of the version ``number`` of the table of ``namespace``."""
-    commit = commit_of(number, text.splitlines())
+    commit = commit_of(number, filter(None, text.split("\n")))
     at = None if commit.timestamp_ms is None else datetime.fromtimestamp(commit.timestamp_ms / 1_000, UTC)
     mark = landing_mark(commit)
     if mark is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyarrow import fs
 
 from streaming.delta.object_store import OPTIONS, SCHEME, ObjectStore, OutOfReach, store_of
@@ -105,7 +106,8 @@ def try_writing(jvm: Any, log: Any, folder: TableFolder, name: str) -> None:
     except OSError as error:
         raise OutOfReach(f"Spark's client can write there, and Python's cannot: {error}") from error
     finally:
-        files.delete(in_hadoop, False)
+        with suppress(Py4JError):  # where nothing may be deleted, an empty object stays
+            files.delete(in_hadoop, False)
 
 
 _SECRETS = frozenset({"access.key", "secret.key", "session.token", "encryption.key"})

@@ -22,7 +22,7 @@ from bson.timestamp import Timestamp
 from pymongo.cursor import RawBatchCursor
 from pymongo.errors import OperationFailure
 
-from streaming.bson.elements import documents_of, elements
+from streaming.bson.elements import STRING, documents_of, elements
 from streaming.bson.raw_fields import string_bytes
 from streaming.mongo.deployment import (
     WIRE_VERSION_5_1,
@@ -37,6 +37,7 @@ from streaming.source.admission import Counted, stride_for, weight
 from streaming.source.change_cursor import ChangeRange, StreamSpec
 
 _REPLY_MAX = 10_000
+_NONE = (0, 0, 0)
 # Unauthorized, and what Atlas says where it keeps ``local`` to itself.
 _NOT_FOR_US = (13, 8000)
 
@@ -151,10 +152,12 @@ class _Entry:
             return int.from_bytes(raw[start:end], "little")
 
         def text(name: bytes) -> str:
-            return string_bytes(raw, found[name][1]).decode()
+            return string_bytes(raw, found[name][1]).decode(errors="replace")
 
-        namespace = text(b"rename") if b"rename" in found else text(b"ns")
-        if b"drop" in found:  # commands are written to a namespace of their own, "database.$cmd"
+        namespace = text(b"rename") if found.get(b"rename", _NONE)[0] == STRING else text(b"ns")
+        if (
+            found.get(b"drop", _NONE)[0] == STRING
+        ):  # commands are written to a namespace of their own, "database.$cmd"
             namespace = f"{text(b'ns').partition('.')[0]}.{text(b'drop')}"
         updated = None
         if b"updated" in found:

@@ -114,3 +114,12 @@ def test_numbers_of_other_types_have_no_say() -> None:
     assert observe(raw_of([Decimal("NaN"), Decimal("Infinity"), Decimal("-0")])).columns[1] == (
         Column("price", Scalar("decimal(38,4)"))
     )
+
+
+def test_all_values_of_a_batch_have_a_say() -> None:
+    """However many there are: those of few digits come first here, and whole numbers beside them are fewer."""
+    prices = [Decimal128("19.99")] * 3_000 + [Decimal128("0.123456")] * 10
+    values = [*prices, *[bson.Int64(7)] * 2_000]
+    raw = b"".join(bson.encode({"_id": n, "price": value}) for n, value in enumerate(values))
+    plan = Decoder(TablePlan()).decode(raw).unknown
+    assert scale_of(plan) == 6

@@ -72,6 +72,26 @@ def configuration(workload: Workload) -> dict[str, Any]:
     return tomllib.loads(maps[0]["data"][file.name])
 
 
+def defined(workload: Workload, kind: str) -> set[str]:
+    """The names of resources of this ``kind`` in its manifest; those of the engine's, for a command that works on the
+    same tables."""
+    beside = [MANIFESTS / "engine.yaml"] if workload.manifest.name == "nightly.yaml" else []
+    found = [one for path in (workload.manifest, *beside) for one in resources(path)]
+    return {one["metadata"]["name"] for one in found if one["kind"] == kind}
+
+
+def test_an_application_brings_what_it_names() -> None:
+    """Beside an engine of the other manifest, too: nothing of it has a name that is there."""
+    (application,) = (one for one in WORKLOADS if one.manifest.name == "spark-operator.yaml")
+    claims = {
+        v["persistentVolumeClaim"]["claimName"] for v in application.volumes if "persistentVolumeClaim" in v
+    }
+    assert claims == defined(application, "PersistentVolumeClaim")
+    others = [one for one in resources(MANIFESTS / "engine.yaml") if one["kind"] in ("ConfigMap", "Secret")]
+    mine = defined(application, "ConfigMap") | defined(application, "Secret")
+    assert mine.isdisjoint(one["metadata"]["name"] for one in others)
+
+
 def test_what_the_image_is_made_of_is_there() -> None:
     """Files that are copied, the wheel as `make dist` calls it, the extra, Python and Java."""
     copied = [source for line in said("COPY") for source in line.split()[:-1]]
@@ -154,7 +174,8 @@ def test_what_kubernetes_runs(workload: Workload) -> None:
     )
     assert settings.warnings == ()
     assert workload.container["image"] == f"snapshotter:{PROJECT['version']}"
-    assert workload.container["envFrom"] == [{"secretRef": {"name": "snapshotter-shop"}}]
+    (source,) = workload.container["envFrom"]
+    assert source["secretRef"]["name"] in defined(workload, "Secret")
     mounts = {one["mountPath"] for one in workload.container["volumeMounts"]}
     assert configuration(workload)["delta.warehouse"] in mounts
     assert {one["name"] for one in workload.container["volumeMounts"]} == {

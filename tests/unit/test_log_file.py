@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import os
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -126,9 +127,11 @@ def test_what_cannot_be_set_aside_is_lost(
     assert spoilt == "folder" or not aside.is_symlink()
 
 
-def test_what_is_no_file_is_left_alone(small: int) -> None:
-    """Nothing grows there."""
+def test_what_is_no_file_is_left_alone(tmp_path: Path, small: int) -> None:
+    """Nothing grows there; a container's /dev/stderr is a pipe."""
     log_file.bound(Path("/dev/null"))
+    os.mkfifo(tmp_path / "pipe")
+    log_file.bound(tmp_path / "pipe")
 
 
 def test_two_processes_that_look_at_once(tmp_path: Path, small: int) -> None:

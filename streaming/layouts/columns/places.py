@@ -119,7 +119,13 @@ class Leftovers:
     def _observe(self, seen: Observation, cells: Cells) -> None:
         for tag in np.unique(cells.tags).tolist():
             same = cells.at[cells.tags == tag]
-            if tag in (DOCUMENT, ARRAY, BINARY, DECIMAL):
+            if tag == DECIMAL:  # every one may need more digits than the others; most are there many times
+                words = np.stack([self._buffer.uint64[same], self._buffer.uint64[same + 8]], axis=1)
+                _, first = np.unique(words, axis=0, return_index=True)
+                for at in same[first].tolist():
+                    seen.see(tag, self._buffer.raw, at)
+                seen.count(KINDS[tag], len(same) - len(first))
+            elif tag in (DOCUMENT, ARRAY, BINARY):
                 for at in same[:_OBSERVED_MAX].tolist():
                     seen.see(tag, self._buffer.raw, at)
             elif tag in KINDS:
