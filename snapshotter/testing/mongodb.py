@@ -42,6 +42,8 @@ __all__ = ["MongoDeployment", "MongoNode", "MongoUnavailableError", "start_mongo
 Client = MongoClient[dict[str, Any]]
 REPLICA_SET = "rs-snapshotter"
 ADMIN = "admin"
+# ProtocolError, AuthenticationFailed: a log-in that began before the account was there, and one without it.
+_NO_ACCOUNT = (17, 18)
 _EXCEEDED_TIME_LIMIT = 262
 _GOODBYE_SECONDS = 1.0
 
@@ -275,10 +277,20 @@ def _speak_tls(deployment: MongoDeployment, tls: ServerTls) -> None:
     account = plain.removeprefix("mongodb://").removesuffix(rest) if at else ""
     source = "&authSource=admin" if account else ""
     for node in deployment.nodes:
-        with contextlib.closing(
-            _admin(f"mongodb://{account}{node.address}/?directConnection=true{source}")
-        ) as client:
+        uri = f"mongodb://{account}{node.address}/?directConnection=true{source}"
+        wait_until(partial(_require_tls, uri), f"the account on {node.address}", seconds=30)
+
+
+def _require_tls(uri: str) -> bool:
+    """False where the account has not reached this node yet."""
+    with contextlib.closing(_admin(uri)) as client:
+        try:
             client.admin.command("setParameter", 1, tlsMode="requireTLS")
+        except OperationFailure as error:
+            if error.code not in _NO_ACCOUNT:
+                raise
+            return False
+    return True
 
 
 def replica_set_config(addresses: Sequence[str]) -> dict[str, Any]:
