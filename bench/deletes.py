@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -77,19 +78,20 @@ def batch(spark: SparkSession, number: int, deletes: int, first: int) -> DataFra
     return rows.withColumn("_op", op).localCheckpoint()
 
 
-def landing(table: StateTable, source: DataFrame, number: int) -> float:
-    """Seconds of it."""
-    deletes = source.where("_op = 'd'").count()
-    ranges = ranges_of(source)
+def orders_table(spark: SparkSession, path: Path, rows: int, files: int, **how: Any) -> StateTable:
+    """A table of so many orders; ``how``: as `StateTable` is told."""
+    table = StateTable(COLUMNS, spark, str(path), Namespace("shop", path.name), "bench", **how)
+    table.create(PLAN)
+    made = orders(spark.range(0, rows, 1, files))
+    table.land(made, batch_id=0, metadata={}, how="append", key_ranges=None)
+    return table
+
+
+def landing(table: StateTable, source: DataFrame, number: int, rows: int, deletes: int) -> float:
+    """Seconds of it, of so many ``rows``."""
+    ranges, known = ranges_of(source), Known(rows, distinct=True, held=True, deletes=deletes)
     began = time.monotonic()
-    table.land(
-        source,
-        batch_id=number,
-        metadata={},
-        how="merge",
-        key_ranges=ranges,
-        known=Known(BATCH, distinct=True, held=True, deletes=deletes),
-    )
+    table.land(source, batch_id=number, metadata={}, how="merge", key_ranges=ranges, known=known)
     return time.monotonic() - began
 
 
@@ -97,22 +99,19 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="deletes-"))
     spark = session("deletes", folder)
     try:
-        tables = {}
-        for name, further in MODES.items():
-            place = Namespace("shop", name)
-            table = StateTable(COLUMNS, spark, str(folder / name), place, "bench", further=further)
-            table.create(PLAN)
-            rows = orders(spark.range(0, ROWS, 1, FILES))
-            table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)
-            tables[name] = table
+        tables = {
+            name: orders_table(spark, folder / name, ROWS, FILES, further=further)
+            for name, further in MODES.items()
+        }
         number = 0
         for mix, (deletes, first) in MIXES.items():
             took: dict[str, list[float]] = {name: [] for name in tables}
             for at in range(ROUNDS):
                 number += 1
                 source = batch(spark, number, deletes, first)
+                gone = source.where("_op = 'd'").count()
                 for name in sorted(tables, reverse=at % 2 == 0):
-                    took[name].append(landing(tables[name], source, number))
+                    took[name].append(landing(tables[name], source, number, BATCH, gone))
                 free_checkpoint(source)
             found = {name: statistics.median(seconds[WARM:]) for name, seconds in took.items()}
             ratio = found["soft"] / found["remove"]

@@ -32,7 +32,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.deletes import PLAN, orders
+from bench.deletes import orders, orders_table
 from bench.spark import session
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import FileWriter, job_name
@@ -139,11 +139,7 @@ def _peak_mb(process: psutil.Process) -> int:
 
 def filled(spark: SparkSession, folder: Path, rows: int, looks: int) -> Grown:
     """A table of so many orders, in files in the order of their keys."""
-    table = StateTable(COLUMNS, spark, str(folder), Namespace("bench", folder.name), "bench")
-    table.create(PLAN)
-    made = orders(spark.range(0, rows, 1, max(1, rows // ROWS_A_FILE)))
-    table.land(made, batch_id=0, metadata={}, how="append", key_ranges=None)
-    return Grown(table, looks)
+    return Grown(orders_table(spark, folder, rows, max(1, rows // ROWS_A_FILE)), looks)
 
 
 def updates(spark: SparkSession, rows: int, size: int, number: int) -> DataFrame:

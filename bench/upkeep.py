@@ -19,15 +19,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.deletes import PLAN, orders
+from bench.deletes import orders, orders_table
 from bench.spark import session
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.delta.upkeep_plan import Kind, Pace, Thresholds, due
-from streaming.layouts.columns.layout import COLUMNS
-from streaming.namespaces import Namespace
 
 ROWS, FILES, BATCH, ROUNDS, SHOWN = 200_000, 4, 200, 40, 6
 CHECKPOINT = 10
@@ -90,11 +88,7 @@ def main() -> None:
     try:
         tables = []
         for name, in_order in (("alone", False), ("kept", True)):
-            table = StateTable(COLUMNS, spark, str(folder / name), Namespace("bench", name), "bench")
-            table.create(PLAN)
-            rows = orders(spark.range(0, ROWS, 1, FILES))
-            table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)
-            tables.append(Kept(table, in_order))
+            tables.append(Kept(orders_table(spark, folder / name, ROWS, FILES), in_order))
         for number in range(1, ROUNDS + 1):
             ids = spark.range(number, ROWS, ROWS // BATCH).coalesce(1)
             source = orders(ids).withColumn("_op", F.lit("u")).limit(BATCH).localCheckpoint()

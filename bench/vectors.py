@@ -12,21 +12,16 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.deletes import FILES, PLAN, ROWS, orders
+from bench.deletes import FILES, ROWS, landing, orders, orders_table
 from bench.spark import session
 from streaming.delta.local_checkpoints import free_checkpoint
-from streaming.delta.row_writer import Known
-from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_properties import TableForm
-from streaming.layouts.columns.layout import COLUMNS
-from streaming.namespaces import Namespace
 
 ROUNDS, WARM = 4, 1
 FORMS = {"vectors": TableForm(), "any": TableForm(vectors=False)}
@@ -44,13 +39,10 @@ def batch(spark: SparkSession, number: int, count: int, among: int) -> DataFrame
     return rows.withColumn("_op", F.lit("u")).localCheckpoint()
 
 
-def landing(table: StateTable, source: DataFrame, number: int) -> tuple[float, int]:
-    """Seconds of it, and bytes that it wrote into the table's folder."""
-    rows, ranges = source.count(), ranges_of(source)
-    known = Known(rows, distinct=True, held=True, deletes=0)
-    before, began = size(table), time.monotonic()
-    table.land(source, batch_id=number, metadata={}, how="merge", key_ranges=ranges, known=known)
-    return time.monotonic() - began, size(table) - before
+def measured(table: StateTable, source: DataFrame, number: int) -> tuple[float, int]:
+    """Seconds of a landing, and bytes that it wrote into the table's folder."""
+    rows, before = source.count(), size(table)
+    return landing(table, source, number, rows, deletes=0), size(table) - before
 
 
 def size(table: StateTable) -> int:
@@ -61,14 +53,9 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="vectors-"))
     spark = session("vectors", folder)
     try:
-        tables = {}
-        for name, form in FORMS.items():
-            place = Namespace("shop", name)
-            table = StateTable(COLUMNS, spark, str(folder / name), place, "bench", form=form)
-            table.create(PLAN)
-            rows = orders(spark.range(0, ROWS, 1, FILES))
-            table.land(rows, batch_id=0, metadata={}, how="append", key_ranges=None)
-            tables[name] = table
+        tables = {
+            name: orders_table(spark, folder / name, ROWS, FILES, form=form) for name, form in FORMS.items()
+        }
         number = 0
         asked = [list(MIXES)[int(place)] for place in sys.argv[1:]] or list(MIXES)
         for mix in asked:
@@ -79,7 +66,7 @@ def main() -> None:
                 number += 1
                 source = batch(spark, number, count, among)
                 for name in sorted(tables, reverse=at % 2 == 0):
-                    seconds, size_bytes = landing(tables[name], source, number)
+                    seconds, size_bytes = measured(tables[name], source, number)
                     took[name].append(seconds)
                     wrote[name].append(size_bytes)
                 free_checkpoint(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -17,8 +17,6 @@ from snapshotter.state.progress_store import ProgressStore
 from streaming.delta.last_landing import recorded_batch
 from streaming.delta.table_paths import state_path, under
 from streaming.namespaces import Namespace
-
-_LOOKS = 4
 
 
 def fitting(store: ProgressStore, config: EngineConfig, beginning: Beginning) -> ProgressStore:
@@ -36,7 +34,7 @@ def told_by_tables(
     ``spark``, if they do; or, where these are ahead of it, one whose batches count anew. ``beginning`` as for
     `fitting`."""
     if not store.untouched:
-        return of_older_copy(store, _recorded(store, config, tables, spark), beginning.holds) or store
+        return of_older_copy(store, partial(_recorded, config, tables, spark), beginning.holds) or store
     if config.position_start is not None or config.source_options.get(START, "-1") != "-1":
         return store
     captured = [n for n in tables.there() if config.captures_data(n)]
@@ -45,25 +43,13 @@ def told_by_tables(
     return from_tables(store, spark, paths, *what) or store
 
 
-def _recorded(
-    store: ProgressStore, config: EngineConfig, tables: Tables, spark: SparkSession
-) -> dict[Namespace, int]:
-    """The newest batch that each table of the state in ``store`` records. What is wrong with one of them alone is left
-    to the first batch, which looks at each."""
-    progress = store.newest()
-    if progress is None or store.newest_begun() < 0:
-        return {}
-    app_id = tables.application_id()
-
-    def newest(namespace: Namespace) -> int | None:
-        path = under(config.warehouse, state_path(namespace))
-        try:
-            return recorded_batch(spark, path, app_id)
-        except Exception as error:
-            if fault_of(namespace, error) is None:
-                raise
-            return None
-
-    with ThreadPoolExecutor(_LOOKS, "tables") as pool:
-        found = dict(zip(progress.tables, pool.map(newest, progress.tables), strict=True))
-    return {namespace: batch for namespace, batch in found.items() if batch is not None}
+def _recorded(config: EngineConfig, tables: Tables, spark: SparkSession, namespace: Namespace) -> int | None:
+    """The newest batch that a table records. What is wrong with it alone is left to the first batch, which looks at
+    each."""
+    path = under(config.warehouse, state_path(namespace))
+    try:
+        return recorded_batch(spark, path, tables.application_id())
+    except Exception as error:
+        if fault_of(namespace, error) is None:
+            raise
+        return None

@@ -13,11 +13,10 @@ engine begins as at a first start, and reads with reconcile what its mode reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from pyspark.sql import SparkSession
@@ -34,6 +33,7 @@ from streaming.positions import ORIGIN, ClusterTime
 
 _log = structlog.get_logger("snapshotter.engine")
 _LOOKS = 4
+T = TypeVar("T")
 Holds = Callable[[ClusterTime], bool]
 
 
@@ -72,24 +72,23 @@ def beside_checkpoint(store: ProgressStore, holds: Holds) -> ProgressStore | Non
         batch=batch,
         position=str(progress.position),
     )
-    now = store.generation
-    new = _generation(now.number + 1, progress.position, now.partition)
-    return store.begin_generation(new, carried(progress, progress.position))
+    return _going_on(store, progress)
 
 
 def of_older_copy(
-    store: ProgressStore, recorded: Mapping[Namespace, int], holds: Holds
+    store: ProgressStore, recorded: Callable[[Namespace], int | None], holds: Holds
 ) -> ProgressStore | None:
-    """Where tables have ``recorded`` batches that neither progress nor the checkpoint knows of, so that both are an
-    older copy, put back beside newer tables: a store that begins where that was saved, in force when this returns. It
-    would hand out the numbers of these batches again, and what a table records already is not written.
+    """Where tables record batches that neither progress nor the checkpoint knows of, so that both are an older copy,
+    put back beside newer tables: a store that begins where that was saved, in force when this returns. It would hand
+    out the numbers of these batches again, and what a table records already is not written.
 
-    None where there are none, or where the oplog no longer has that position (``holds``): then it is lost."""
-    progress = store.newest()
-    if progress is None:
+    ``recorded`` gives the newest batch that a table records. None where there are none, or where the oplog no longer
+    has that position (``holds``): then it is lost."""
+    progress, begun = store.newest(), store.newest_begun()
+    if progress is None or begun < 0:
         return None
-    newest = max(store.newest_begun(), progress.batch_id)
-    ahead = {namespace: batch for namespace, batch in recorded.items() if batch > newest}
+    newest, batches = max(begun, progress.batch_id), _each(progress.tables, recorded)
+    ahead = {namespace: batch for namespace, batch in batches.items() if batch is not None and batch > newest}
     if not ahead or not holds(progress.position):
         return None
     _log.warning(
@@ -100,9 +99,7 @@ def of_older_copy(
         collections=listed(sorted(map(str, ahead))),
         position=str(progress.position),
     )
-    now = store.generation
-    new = _generation(now.number + 1, progress.position, now.partition)
-    return store.begin_generation(new, carried(progress, progress.position))
+    return _going_on(store, progress)
 
 
 def from_tables(
@@ -119,8 +116,7 @@ def from_tables(
 
     ``paths`` are the tables of what is captured, ``scope`` the digest of that, ``holds`` asks the oplog.
     """
-    with ThreadPoolExecutor(_LOOKS, "tables") as pool:
-        looked = dict(zip(paths, pool.map(partial(last_landing, spark), paths.values()), strict=True))
+    looked = _each(paths, lambda namespace: last_landing(spark, paths[namespace]))
     landings = {n: landing for n, landing in looked.items() if landing is not None}
     if not any(is_of(landing, engine) for landing in landings.values()):
         return None
@@ -205,6 +201,19 @@ def _origin(landing: LastLanding, engine: str) -> Origin | None:
 def _said(landing: LastLanding) -> Mapping[str, Any]:
     assert landing.said is not None, "it has told where it began"
     return landing.said
+
+
+def _each(names: Collection[Namespace], look: Callable[[Namespace], T]) -> dict[Namespace, T]:
+    """Some tables are looked at side by side."""
+    with ThreadPoolExecutor(_LOOKS, "tables") as pool:
+        return dict(zip(names, pool.map(look, names), strict=True))
+
+
+def _going_on(store: ProgressStore, progress: Progress) -> ProgressStore:
+    """A new generation where ``progress`` was saved, with all that it knows."""
+    now = store.generation
+    new = _generation(now.number + 1, progress.position, now.partition)
+    return store.begin_generation(new, carried(progress, progress.position))
 
 
 def _generation(number: int, start: ClusterTime, partition: str) -> Generation:

@@ -20,8 +20,7 @@ from streaming.layouts.columns.plan import LEAVES_MAX, TablePlan
 from streaming.layouts.columns.rescue import entry, pointer, render
 
 _OBSERVED_MAX = 1000
-"""So many documents, arrays or decimals of each unknown field are looked into in one batch; the next one shows the
-rest."""
+"""So many documents or arrays of each unknown field are looked into in one batch; the next batch shows the rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
