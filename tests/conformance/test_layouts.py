@@ -171,6 +171,7 @@ def test_an_engine_runs_with_it(layout: AnyLayout, lab: Lab) -> None:
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "n": n} for n in range(50)])
     with lab.running() as engine:
+        engine.wait("initial", SECONDS)
         engine.catch_up(SECONDS)
         orders.update_many({"_id": {"$lt": 9}}, {"$set": {"late": {"deep": [1]}}})
         orders.delete_many({"_id": {"$gt": 40}})
