@@ -165,23 +165,23 @@ def test_a_failed_request_goes_on_where_it_stopped(lab: Lab, reads: Reads) -> No
 
 
 def test_a_chunk_that_can_never_be_read_fails_its_request_alone(lab: Lab, reads: Reads) -> None:
-    """An error that may pass is tried again, five times in all; then that request has failed, with its reason, and what
-    stands behind it in the queue is carried out. Resumed, it is read whole."""
+    """An error that nobody knows is tried again, five times in all; then that request has failed, with its reason, and
+    what stands behind it in the queue is carried out. Resumed, it is read whole."""
     prepared(lab, "cluster_time")
     lab.collection("people").insert_one({"_id": 1})
 
-    def away(number: int, job: ReadJob) -> None:
+    def odd(number: int, job: ReadJob) -> None:
         if job.namespace == lab.namespace("orders"):
-            raise AutoReconnect("the source is away")
+            raise RuntimeError("the reader is out of order")
 
-    reads.before = away
+    reads.before = odd
     with lab.running() as engine:
         for name in ("orders", "people"):
             engine.execute_snapshot(lab.name(name), request_id=name)
         assert engine.wait("people", SECONDS).tasks[0].state is TaskState.DONE
         (failed,) = engine.wait("orders", SECONDS).tasks
         assert (failed.state, failed.chunks) == (TaskState.FAILED, 0)
-        assert "the source is away" in (failed.error or "")
+        assert "the reader is out of order" in (failed.error or "")
         assert sum(job.namespace == lab.namespace("orders") for job in reads.jobs) == 5
         reads.before = lambda number, job: None
         engine.resume("orders")
