@@ -224,6 +224,10 @@ def defaults(master: str | None) -> dict[str, str]:
         # A union of frames of one partition each would be one partition: chunks would be appended on one core.
         "spark.sql.unionOutputPartitioning": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Parquet's writer looks at its pages and row groups after a hundred rows, and compresses a page as a whole,
+        # outside the heap: a page of documents of 1 MB had 100 MB.
+        "spark.hadoop.parquet.page.size.row.check.min": "4",
+        "spark.hadoop.parquet.block.size.row.check.min": "4",
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",
         # Spark prints the options of sources; by itself it masks those whose names have "url" in them.

@@ -69,6 +69,8 @@ OVERSIZE = (
     "What to do: let cursor.oversize.handling.mode be skip, so that the document is read by its key, or split from"
     " MongoDB 6.0.9 on"
 )
+REPLY_BYTES = 4 << 20
+"""What a reply aims at: one of the server's full 16 MB is held three times over while the driver takes it apart."""
 KEY_FIELDS = ("operationType", "clusterTime", "wallTime", "ns", "to", "documentKey", "lsid", "txnNumber")
 """What there is of an event that is too large."""
 _OVERSIZED = OVERSIZED.decode()
@@ -289,6 +291,7 @@ class _Run:
         self._end_int = end.to_int()
         self._pool = pool
         self._ahead: Future[Reply] | None = None
+        self._batch_size = spec.batch_size
         self._fragments = Fragments() if spec.oversize == "split" else None
         scope = spec.scope
         self._cursor = ServerCursor(uri, scope.database, scope.collection)
@@ -301,12 +304,12 @@ class _Run:
         reply = self._cursor.open(self._spec.pipeline(resume), concern, self._spec.batch_size)
         while True:
             if self._may_continue(reply):
-                self._ahead = self._pool.submit(self._more)
+                self._ahead = self._pool.submit(self._more, reply)
             yield reply, self._within(reply)
             if self.complete or self.invalidated is not None or not reply.alive:
                 return
             ahead, self._ahead = self._ahead, None
-            reply = ahead.result() if ahead is not None else self._more()
+            reply = ahead.result() if ahead is not None else self._more(reply)
 
     @property
     def within_event(self) -> bool:
@@ -319,10 +322,14 @@ class _Run:
                 self._ahead.result()  # a cursor is not killed under a running getMore
         self._cursor.close()
 
-    def _more(self) -> Reply:
+    def _more(self, last: Reply) -> Reply:
+        """The next reply, of about `REPLY_BYTES` where its events are as large as those of the ``last`` one."""
+        if last.events:
+            size = max(1, sum(map(len, last.events)) // len(last.events))
+            self._batch_size = max(1, min(self._spec.batch_size, REPLY_BYTES // size))
         # Without mongos everything up to the end is there already, and nothing is ever waited for.
         wait = self._spec.await_ms if self._sharded else SMALLEST_AWAIT_MS
-        return self._cursor.more(self._spec.batch_size, wait)
+        return self._cursor.more(self._batch_size, wait)
 
     def _may_continue(self, reply: Reply) -> bool:
         """Whether to fetch ahead: not past the end, where the server would look up documents in vain."""

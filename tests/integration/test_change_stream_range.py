@@ -16,12 +16,14 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from streaming.keys.keys import key_of_document
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
-from streaming.source.change_cursor import proves_the_end
+from streaming.scope.scope import CaptureScope, Level
+from streaming.source.change_cursor import REPLY_BYTES, ChangeRange, StreamSpec, proves_the_end
 from streaming.source.change_stream import Offset, RangePartition
 from streaming.source.server_cursor import Reply, ServerCursor, token_time
 from tests.support.changes import brief, now, read, read_since, reader, trailer
 
 Client = MongoClient[dict[str, Any]]
+MB = 1 << 20
 
 
 @pytest.fixture
@@ -60,6 +62,17 @@ def test_the_four_operations(mongo_uri: str, mongo_client: Client, database: str
     times = [row["cluster_time"] for row in rows]
     assert times == sorted(set(times))
     assert times[0] > start.to_int()
+
+
+def test_replies_of_large_events_are_small(
+    mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime
+) -> None:
+    """Where events have 1 MB each, no reply but the first one has more than four of them; nothing is left out."""
+    mongo_client[database]["large"].insert_many([{"_id": n, "text": "x" * MB} for n in range(32)])
+    spec = StreamSpec(CaptureScope(Level.DATABASE, database))
+    replies = list(ChangeRange(mongo_uri, spec, start, now(mongo_uri)))
+    assert sum(map(len, replies)) == 32
+    assert max(map(len, replies[1:])) <= REPLY_BYTES // MB
 
 
 def test_lookup_gives_the_state_at_lookup_post_image_at_the_event(
