@@ -29,12 +29,13 @@ from streaming.fields.document_rules import DocumentRules, document_rules
 from streaming.fields.rules import FieldRules
 from streaming.fields.server import projection
 from streaming.layout import AnyLayout, TablePlan
+from streaming.mongo.deployment import average_document_bytes
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace, listed
 
 _log = structlog.get_logger("snapshotter.catalogue")
 _HIDDEN_DATABASES = ("admin", "local", "config")
-_SAMPLE_DOCS = 500
+_SAMPLE_DOCS, _SAMPLE_BYTES = 500, 4 << 20
 _NEAR = 3
 _SIGNS = frozenset('\\^$()[]{}?*+|"')
 
@@ -224,8 +225,10 @@ def sample_plan(
     collection = client[namespace.database][namespace.collection]
     plan: TablePlan = layout.least_plan()
     rules = document_rules(fields, namespace)
-    # As one batch, where that is below 16 MB: how many digits decimals need is told by many values.
-    size = {"limit": _SAMPLE_DOCS, "batch_size": _SAMPLE_DOCS}
+    # Many, for it takes many values to tell how many digits decimals need; but no more bytes than a chunk's worker holds.
+    average = average_document_bytes(client, namespace)
+    some = min(_SAMPLE_DOCS, max(1, _SAMPLE_BYTES // average)) if average else _SAMPLE_DOCS
+    size = {"limit": some, "batch_size": some}
     for direction in (1, -1):
         left_out = None if rules is None else projection(rules.rules)
         cursor = collection.find_raw_batches({}, left_out, sort=[("_id", direction)], **size)
