@@ -228,7 +228,7 @@ def defaults(master: str | None) -> dict[str, str]:
         # outside the heap: a page of documents of 1 MB had 100 MB.
         "spark.hadoop.parquet.page.size.row.check.min": "4",
         "spark.hadoop.parquet.block.size.row.check.min": "4",
-        # PySpark tells the JVM of each line that makes a column or a frame where it stands: a third of a small batch's calls.
+        # PySpark tells the JVM of each line that makes a column or a frame where it stands: half of a landing's calls.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Chunk reads and the stream's own batches share the executors fairly.
         "spark.scheduler.mode": "FAIR",

@@ -35,6 +35,7 @@ Path = tuple[str, ...]
 
 _TAKEN = frozenset(("_metadata", "_change_type", "_commit_version", "_commit_timestamp"))
 _REFUSED_CHARACTERS = frozenset(" ,;{}()\n\t=.`")
+_SPECIAL = frozenset("\\'$")
 _LENGTH_MAX = 255
 _DOTTED_I = re.compile("i\u0307+")
 
@@ -73,6 +74,12 @@ def is_taken(name: str) -> bool:
     folded = fold(name)
     scratch = len(name) > 1 and name.startswith("_") and name.endswith("_")
     return folded.startswith(OUR_COLUMNS) or folded in _TAKEN or scratch
+
+
+def literal(text: str) -> str | None:
+    """A string as Spark's SQL writes it; None where that depends on Spark's settings, or where Spark would put the
+    value of one in the place of ``${...}``."""
+    return f"'{text}'" if text.isascii() and text.isprintable() and not _SPECIAL & set(text) else None
 
 
 def quoted(name: str) -> str:

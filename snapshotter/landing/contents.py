@@ -148,9 +148,9 @@ def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
     """What the driver looks at, in stream order: trailers, signals, watermarks, drops, renames, bare updates, moves,
     what is dead or was too large."""
     # Documents stay behind, but for those of the signal collection: a driver must not hold those of a whole batch.
-    ours = F.lit(False) if signals is None else events_of(signals) & F.col("document_key").isNotNull()
-    large = F.col("operation_type") == OVERSIZED_EVENT
-    wanted = F.col("op").isNull() | ours | bare() | moves() | large
+    ours = F.lit(False) if signals is None else events_of(signals) & F.expr("document_key IS NOT NULL")
+    plain = F.expr(f"op IS NULL OR operation_type = '{OVERSIZED_EVENT}'")
+    wanted = plain | ours | bare() | moves()
     document = F.when(ours, F.col("document")).alias("document")
     rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document, moves().alias("moves")).collect()
     return sorted(rows, key=lambda row: row["ord"])

@@ -225,7 +225,7 @@ def sample_plan(
     collection = client[namespace.database][namespace.collection]
     plan: TablePlan = layout.least_plan()
     rules = document_rules(fields, namespace)
-    # Many, for it takes many values to tell how many digits decimals need; but no more bytes than a chunk's worker holds.
+    # Many, for it takes many values to tell how many digits decimals need; but no more bytes than a worker holds.
     average = average_document_bytes(client, namespace)
     some = min(_SAMPLE_DOCS, max(1, _SAMPLE_BYTES // average)) if average else _SAMPLE_DOCS
     size = {"limit": some, "batch_size": some}

@@ -8,6 +8,7 @@ files.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 NO_TABLE = -1
 """The version of a log without any."""
 _NOT_FOUND = "java.io.FileNotFoundException"
+_LOCAL = "file:"
+_FILE = "{:020d}.json"
 
 
 def newest(session: SparkSession, log: Any) -> Any:
@@ -34,7 +37,11 @@ def newest(session: SparkSession, log: Any) -> Any:
 
 
 def _is_newest(jvm: Any, log: Any, held: Any, version: int) -> bool:
-    folder, names = log.logPath(), jvm.org.apache.spark.sql.delta.util.FileNames
+    seen = int(held.logSegment().lastCommitFileModificationTimestamp())
+    folder = log.logPath()
+    if (place := str(folder.toString())).startswith(_LOCAL):
+        return _is_newest_here(place.removeprefix(_LOCAL), seen, version)
+    names = jvm.org.apache.spark.sql.delta.util.FileNames
     files = folder.getFileSystem(log.newDeltaHadoopConf())
     try:
         status = files.getFileStatus(names.unsafeDeltaFile(folder, version))
@@ -42,10 +49,19 @@ def _is_newest(jvm: Any, log: Any, held: Any, version: int) -> bool:
         if error.java_exception.getClass().getName() != _NOT_FOUND:
             raise
         return False
-    seen = int(held.logSegment().lastCommitFileModificationTimestamp())
     return int(status.getModificationTime()) == seen and not files.exists(
         names.unsafeDeltaFile(folder, version + 1)
     )
+
+
+def _is_newest_here(folder: str, seen: int, version: int) -> bool:
+    """The same in a ``folder`` of this machine: two looks at a file, where Java takes thirteen calls and a new set of
+    Hadoop's settings. ``seen``: when the version's file was written, in milliseconds since 1970."""
+    try:
+        written = Path(folder, _FILE.format(version)).stat().st_mtime_ns
+    except FileNotFoundError:
+        return False
+    return written // 1_000_000 == seen and not Path(folder, _FILE.format(version + 1)).exists()
 
 
 def begun_at_newest(session: SparkSession, log: Any) -> Any:

@@ -261,7 +261,7 @@ class StateTable:
         """The ``_key`` of each row that a delete would still change, or of those in ``ranges`` alone. Where deleted
         rows stay these are the live ones; elsewhere those that are marked, from a time when they stayed, too."""
         rows = self._rows(live_only=self._further.configured.soft)
-        return rows if ranges is None else rows.where(state_merge.within(F.col(KEY), ranges))
+        return rows if ranges is None else rows.where(state_merge.within(KEY, ranges))
 
     @_in_session
     def land(

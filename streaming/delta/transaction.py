@@ -177,9 +177,7 @@ class Transaction:
         self._transaction.trackReadPredicates(self._filters(ranges), False, True)
 
     def _filters(self, ranges: Sequence[Range] | None) -> Any:
-        return self._seq(
-            [self._resolved(F.col(KEY).isNotNull() if ranges is None else within(F.col(KEY), ranges))]
-        )
+        return self._seq([self._resolved(F.col(KEY).isNotNull() if ranges is None else within(KEY, ranges))])
 
     def _resolved(self, condition: Column) -> Any:
         of_no_file = self._rows(self._seq([])).where(condition)

@@ -1,9 +1,10 @@
-"""What Spark's own writer makes of large rows."""
+"""What our defaults make of Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
 
@@ -22,3 +23,9 @@ def test_pages_of_large_rows_have_few_of_them(spark: SparkSession, tmp_path: Pat
         assert sum(reader.readOffsetIndex(column).getPageCount() for column in columns) >= 20
     finally:
         reader.close()
+
+
+def test_lines_are_not_told_to_the_jvm(spark: SparkSession) -> None:
+    """Each column that a line of Python makes would take eight calls more (bench/README.md)."""
+    assert SparkSession.getActiveSession() is not None
+    assert not is_debugging_enabled()
