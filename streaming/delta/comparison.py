@@ -11,7 +11,8 @@ Numbers are equal where Spark holds them equal: a negative zero is a zero, and N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -20,13 +21,17 @@ from pyspark.sql.window import Window
 from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
 from streaming.delta.further_values import is_live, is_marked
 from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.new_files import rows_of
 from streaming.delta.state_schema import of_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from streaming.delta.new_files import NewFile
 
 _ROW, _READ, _SAME = "_snapshotter_row", "_snapshotter_read", "_snapshotter_same"
 _LIVE = "_snapshotter_live"
@@ -69,6 +74,39 @@ class Reads:
     rows: DataFrame
     ours: StructType
     rewrite: bool = False
+
+    def fitted(self, fit: Callable[[DataFrame], DataFrame]) -> Reads:
+        """With the columns that the table has at this moment."""
+        return replace(self, rows=fit(self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFiles:
+    """The same of READs that lie in ``files`` of the table's folder, in which those are marked that gave way.
+    ``columns``: `Reads.ours` in Arrow, the key first, without our marks."""
+
+    files: Sequence[NewFile]
+    columns: pa.Schema
+    ours: StructType
+    rewrite: bool = False
+
+    def fitted(self, _: Callable[[DataFrame], DataFrame]) -> ReadFiles:
+        """What a file lacks is null in the table."""
+        return self
+
+    def read(self, session: SparkSession, folder: str, table: StructType) -> Reads:
+        """They as rows of a ``table`` in this ``folder``, read in ``session``, for whoever takes no files."""
+        return Reads(rows_of(session, folder, self.files, table), self.ours, self.rewrite)
+
+
+def to_compare(
+    reads: DataFrame | Sequence[NewFile], ours: StructType, columns: pa.Schema, rewrite: bool
+) -> Reads | ReadFiles:
+    """``reads`` as rows or as files, with ``ours`` (`Reads.ours`), the same as ``columns`` of Arrow, and whether to
+    ``rewrite`` what is equal."""
+    if isinstance(reads, Sequence):
+        return ReadFiles(reads, columns, ours, rewrite)
+    return Reads(reads, ours, rewrite)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from streaming.delta.comparison import NOTHING_FOUND, Found, Reads
+from streaming.delta.comparison import NOTHING_FOUND, Found, ReadFiles, Reads
 from streaming.delta.delta_log import metadata_text
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class Source:
     """Rows of the table's columns, one a key (None: there are none). ``reads`` besides are written only where they
-    differ from what the table has. ``ranges`` hold all keys of both; None: they may lie anywhere. So does what is
-    ``known``, but for the deletes, which are of ``rows``."""
+    differ from what the table has; as files only an upsert takes them. ``ranges`` hold all keys of both; None: they may
+    lie anywhere. So does what is ``known``, but for the deletes, which are of ``rows``."""
 
     rows: DataFrame | None
     ranges: Sequence[Range] | None
     known: Known = NOTHING_KNOWN
-    reads: Reads | None = None
+    reads: Reads | ReadFiles | None = None
 
     @property
     def few(self) -> bool:

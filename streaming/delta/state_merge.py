@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from streaming.column_names import KEY, OP, literal, quoted
-from streaming.delta.comparison import NOTHING_FOUND, Found, matched
+from streaming.delta.comparison import NOTHING_FOUND, Found, Reads, matched
 from streaming.delta.delta_log import USER_METADATA, configured, record
 from streaming.delta.further_values import is_live
 from streaming.delta.row_writer import Batch, Source
@@ -189,6 +189,7 @@ class DeltaMerge:
         if source.reads is None:
             assert source.rows is not None, "a source has rows, or READs"
             return source.rows, NOTHING_FOUND, lambda: None
+        assert isinstance(source.reads, Reads), "whoever takes no files is given rows"
         table = self.session.read.format("delta").load(self.path)
         if source.ranges is not None:
             table = table.where(within(KEY, source.ranges))

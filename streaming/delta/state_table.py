@@ -36,7 +36,7 @@ from streaming.column_names import KEY, Path
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
-from streaming.delta.comparison import Reads
+from streaming.delta.comparison import to_compare
 from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.further_values import Further, ddl, live, with_fields
@@ -276,7 +276,7 @@ class StateTable:
         part: Part = "batch",
         added: DataFrame | None = None,
         new: Sequence[NewFile] | None = None,
-        reads: DataFrame | None = None,
+        reads: DataFrame | Sequence[NewFile] | None = None,
         rewrite: bool = False,
         emptied_at: int | None = None,
     ) -> Landed:
@@ -292,10 +292,10 @@ class StateTable:
         promises of the source. ``part``: "reads" lands after the batch's first part, which the caller has landed;
         `recorded_batch` does not tell of it. ``added``: rows whose keys are neither in the table nor in the source,
         inserted beside a merge where `takes_added` says so, or else merged with the source. ``new``: such rows, or all
-        rows of an append, that lie in the table's folder as files. ``reads``: further rows of a merge, whose keys the
-        source lacks, written only where they differ from the table's (with ``rewrite`` whatever the table has). Without
-        a ``source`` there is nothing else. ``emptied_at``: the cluster time at which the rows went that "replace"
-        deletes; needed where they stay, marked.
+        of an append, that lie in the table's folder as files. ``reads``: further rows of a merge, or such files, whose
+        keys the source lacks, written only where they differ from the table's (with ``rewrite`` whatever it has); there
+        need be no ``source`` then. ``emptied_at``: the cluster time at which the rows went that "replace" deletes;
+        needed where they stay, marked.
 
         Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
         object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
@@ -310,7 +310,8 @@ class StateTable:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
-        compared = None if reads is None else Reads(reads, self._ours(before), rewrite)
+        ours = self._ours(before), self.layout.arrow_schema(self._plan_of(before))
+        compared = None if reads is None else to_compare(reads, *ours, rewrite)
         whole = Source(source, key_ranges, known, compared)
         stays = self._further.configured.soft
         soft = self._further.soft_deletes(before.schema, emptied_at) if stays else None
@@ -337,10 +338,8 @@ class StateTable:
             if met is not None:
                 raise met
             self._admitted()
-            raise LandingOvertaken(
-                f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the "
-                f"same application id {app_id!r}, was quicker. Stop one of the two"
-            )
+            said = f"batch {batch_id} of {self.namespace} was not written by this engine: another one, with the same"
+            raise LandingOvertaken(f"{said} application id {app_id!r}, was quicker. Stop one of the two")
         return Landed.of(commit, (landing_mark(commit) or {}).get("found"))
 
     def _write(self, landing: Landing, *, tried: bool) -> None:
@@ -348,7 +347,7 @@ class StateTable:
         table, source = self._existing(), landing.source
         fit = partial(self._fitting, table=table.schema, ours=self._ours(table))
         rows = None if source.rows is None else fit(source.rows)
-        reads = source.reads and replace(source.reads, rows=fit(source.reads.rows))
+        reads = source.reads and source.reads.fitted(fit)
         added = None if landing.added is None else fit(landing.added)
         fitted = replace(landing, source=replace(source, rows=rows, reads=reads), added=added)
         try:
@@ -362,6 +361,11 @@ class StateTable:
     def written_by(self) -> Choice | None:
         """How the newest landing was written, and why so; None before the first."""
         return self._writing.chosen
+
+    @property
+    def named(self) -> frozenset[str] | None:
+        """The files of READs that the newest landing has added; None where that is not known."""
+        return self._writing.named
 
     @_in_session
     def takes_added(self, known: Known) -> bool:

@@ -8,7 +8,8 @@ old rows. Our sources need less: each of their rows is a whole new row (or a del
              that do are left out (`comparison`)
     vectors  that mark the rows found
     write    the source's rows but for deletes, and rows ``added``, whose keys are proven new
-             (those that lie in the table's folder as files are only named)
+             (those that lie in the table's folder as files are only named; so are READs that do, once workers have
+             found which of them are to be seen: `file_matching`)
              (the guard of `state_merge` is in this plan: a key outside the ranges fails it);
              where rows of deleted documents stay, these as they were, with what is the delete's
     commit   all of it
@@ -32,11 +33,13 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP, quoted
-from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, matched
-from streaming.delta.delta_log import USER_METADATA, configured
+from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, ReadFiles, Reads, matched
+from streaming.delta.delta_log import CONFLICTS, USER_METADATA, configured
+from streaming.delta.file_matching import FILES_MAX, Matched, Matching, OldFile, Strange, match, tasks
+from streaming.delta.new_files import FileGone, discard_job
 from streaming.delta.row_writer import Batch, Source
-from streaming.delta.state_merge import guarded, ranges_of
-from streaming.delta.transaction import PLACE, Removed, Transaction
+from streaming.delta.state_merge import OUTSIDE, guarded, ranges_of
+from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction, takes_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from streaming.delta.new_files import NewFile
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
+    from streaming.keys.ranges import Range
 
 _OP, _OF_DELETE = "_snapshotter_op", "_snapshotter_delete_"
 
@@ -57,7 +61,9 @@ class Upsert:
     about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the
     version that was committed, None where nothing was. ``added``: rows that `merge` inserts in the same commit; their
     keys are in neither the table nor the source. ``new``: such rows, of `append` too, that lie in the table's folder as
-    files. ``soft``: how rows of deleted documents are kept, if they are.
+    files. ``soft``: how rows of deleted documents are kept, if they are. ``named``: the files of READs that the commit
+    has added; None where nothing was committed, as far as is known. ``as_rows``: why READs in files were taken as rows,
+    if they were.
     """
 
     session: SparkSession
@@ -67,19 +73,12 @@ class Upsert:
     added: DataFrame | None = None
     soft: SoftDeletes | None = None
     new: Sequence[NewFile] | None = None
+    named: frozenset[str] | None = None
+    as_rows: str | None = None
 
     def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
-        work = partial(
-            _upsert,
-            self.session,
-            source=source,
-            batch=batch,
-            added=self.added,
-            soft=self.soft,
-            new=self.new,
-        )
-        return self._in_transaction(batch, work)
+        return self._in_transaction(batch, partial(_upsert, self, source=source, batch=batch))
 
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`. Delta's own append reads nothing, so of two that append the same rows both succeed;
@@ -90,7 +89,7 @@ class Upsert:
     def _in_transaction(
         self, batch: Batch, work: Callable[[Transaction], Found], *, marks: bool = True
     ) -> Found:
-        found = NOTHING_FOUND
+        found, self.named = NOTHING_FOUND, None
         known, self.files = self.files, None
         transaction = Transaction(self.session, self.path, batch.app_id, known, marks=marks)
         self.guard.admit(transaction.begins)
@@ -99,70 +98,127 @@ class Upsert:
             found = work(transaction)
             # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
             self.session.catalog.refreshByPath(self.path)
-            self.files = transaction.known
+            self.files, self.named = transaction.known, transaction.named
         return found
 
 
-def _upsert(
-    session: SparkSession,
-    transaction: Transaction,
-    source: Source,
-    batch: Batch,
-    added: DataFrame | None,
-    soft: SoftDeletes | None,
-    new: Sequence[NewFile] | None,
-) -> Found:
-    known = source.known
-    assert known.deletes is not None, "who calls this knows how many deletes the source holds"
+def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Batch) -> Found:
+    session, added, new, soft = upsert.session, upsert.added, upsert.new, upsert.soft
+    assert source.known.deletes is not None, "who calls this knows how many deletes the source holds"
     files = transaction.files(source.ranges)
     with ExitStack() as until_written:
-        matches = None
-        if source.reads is not None and not files.isEmpty():
+        held = matches = None
+        if isinstance(reads := source.reads, ReadFiles):
+            try:
+                held = _held(session, transaction, files, source, reads)
+                source = replace(source, reads=None)
+                until_written.push(held.discarding)
+            except Strange as why:
+                as_rows = reads.read(session, upsert.path, transaction.begins.schema)
+                source, upsert.as_rows = replace(source, reads=as_rows), str(why)
+        if isinstance(source.reads, Reads) and not files.isEmpty():
             places = transaction.rows_and_places(files)
             matches = matched(places, source.reads, few=source.few, keep=PLACE)
             until_written.callback(matches.free)
-        removed = _remove(transaction, files, source, matches)
-        rows = [frame for frame in (source.rows, _to_write(source, matches)) if frame is not None]
+        removed = _remove(transaction, files, source, matches, held)
+        frames = [frame for frame in (source.rows, _to_write(source, matches)) if frame is not None]
         made, written = 0, 0
-        if rows:
-            whole = guarded(reduce(DataFrame.unionByName, rows), source.ranges, distinct=True)
-            rows = [whole.where(F.col(OP) != "d")]
+        if frames:
+            whole = guarded(reduce(DataFrame.unionByName, frames), source.ranges, distinct=True)
+            frames = [whole.where(F.col(OP) != "d")]
             if added is not None:
                 transaction.reads(None)  # that none of their keys is there
-                rows.append(added)
-            made, written = transaction.write(reduce(DataFrame.unionByName, rows))
+                frames.append(added)
+            made, written = transaction.write(reduce(DataFrame.unionByName, frames))
         if new is not None:
             transaction.reads(None)
-            files, more = transaction.add(new)
-            made, written = made + files, written + more
+        if new is not None or held is not None:
+            more = transaction.add([*(new or ()), *(held.matched.added if held else ())])
+            made, written = made + more[0], written + more[1]
         marked = (0, 0)
         if soft is not None and removed.deletes:
             marked = transaction.write(_kept(transaction, source, soft))
+        figures = _figures(source, removed, (made, written), marked, soft=soft is not None)
+        found = held.matched.found if held is not None else matches.found if matches else NOTHING_FOUND
+        if held is not None:
+            held.asked = True
+        with configured(session, {USER_METADATA: batch.said(found)}):
+            transaction.commit(batch.batch_id, figures)
+        return found
+
+
+def _figures(
+    source: Source, removed: Removed, made: tuple[int, int], marked: tuple[int, int], *, soft: bool
+) -> dict[str, int]:
+    """What the table's history says of it. ``made``: how many files came, with how many rows that are seen; ``marked``:
+    the same of rows that stay, marked as deleted."""
+    files, written = made
     updated = min(removed.rows - removed.deletes, written)  # more rows went where a key had several
-    deleted = removed.deletes if soft is None else 0
-    figures = {
-        "operationNumSourceRows": written + known.deletes,
-        "numSourceRows": written + known.deletes,
+    deleted = 0 if soft else removed.deletes
+    given = written + (source.known.deletes or 0)
+    return {
+        "operationNumSourceRows": given,
+        "numSourceRows": given,
         "numTargetRowsInserted": written - updated,
         "numTargetRowsUpdated": updated + marked[1],
         "numTargetRowsMatchedUpdated": updated + marked[1],
         "numTargetRowsDeleted": deleted,
         "numTargetRowsMatchedDeleted": deleted,
-        "numTargetFilesAdded": made + marked[0],
+        "numTargetFilesAdded": files + marked[0],
         "numTargetFilesRemoved": removed.files,
         "numTargetDeletionVectorsAdded": removed.vectors,
         "numTargetDeletionVectorsUpdated": removed.other_vectors,
     }
-    found = NOTHING_FOUND if matches is None else matches.found
-    with configured(session, {USER_METADATA: batch.said(found)}):
-        transaction.commit(batch.batch_id, figures)
-    return found
+
+
+@dataclass(slots=True)
+class _Held:
+    """What became of READs in files, which were held against the ``listed`` files of the table by a ``job``, if it took
+    one. ``asked``: a commit was asked to add what that has written."""
+
+    matched: Matched
+    listed: Sequence[ListedFile]
+    job: Matching | None = None
+    asked: bool = False
+
+    def discarding(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Where an error says that nothing was committed, what was written anew goes."""
+        nothing = kind is not None and (not self.asked or issubclass(kind, (*CONFLICTS, FileGone)))
+        if nothing and self.job is not None:
+            discard_job(self.job.folder, self.job.name)
+
+
+def _held(
+    session: SparkSession, transaction: Transaction, files: Any, source: Source, reads: ReadFiles
+) -> _Held:
+    """What becomes of these READs. Raises `Strange` where their files cannot be held against the table's, or added."""
+    if source.ranges is not None and not all(_inside(file, source.ranges) for file in reads.files):
+        raise ValueError(f"{OUTSIDE}: one of a file of READs")
+    listed = transaction.listed(files)
+    old = [OldFile(one.name, one.vector, one.said.low, one.said.high) for one in listed]
+    if not takes_files(transaction.begins):
+        raise Strange("the table's writers are to check every row")
+    if len(old) > FILES_MAX:
+        raise Strange(f"more than {FILES_MAX} files of the table may have rows of these keys")
+    if not all(file.reached for file in old):
+        raise Strange("a file of the table, or its deletion vector, lies outside of its folder")
+    held = _Held(Matched(tuple(reads.files), {}, NOTHING_FOUND), listed)
+    if reads.files and (old or any(file.gone for file in reads.files)):
+        divided = tasks(reads.files, old, session.sparkContext.defaultParallelism)
+        held.job = Matching(transaction.folder(), reads.columns, divided, reads.rewrite)
+        held.matched = match(session, held.job)
+    return held
+
+
+def _inside(file: NewFile, ranges: Sequence[Range]) -> bool:
+    """Whether all keys of a file lie in one of these ranges."""
+    return any(low <= file.low and file.high <= high for low, high in ranges)
 
 
 def _to_write(source: Source, matches: Matches | None) -> DataFrame | None:
     """The READs that the table has otherwise, or has not; None where there is nothing at all to write: a write of no
     rows would leave an empty file behind."""
-    if source.reads is None:
+    if not isinstance(source.reads, Reads):
         return None
     reads = source.reads.rows if matches is None else matches.to_write
     differing = matches is not None and matches.found.differing
@@ -198,19 +254,32 @@ def _insert(transaction: Transaction, source: Source, batch_id: int, new: Sequen
     return NOTHING_FOUND
 
 
-def _remove(transaction: Transaction, files: Any, source: Source, matches: Matches | None) -> Removed:
+def _remove(
+    transaction: Transaction, files: Any, source: Source, matches: Matches | None, held: _Held | None
+) -> Removed:
     """Take out what these files have of the source's keys, but for rows that equal their READ."""
     if files.isEmpty():
         return Removed()
-    few, found = source.known.few, []
-    if source.rows is not None:
+    few, found, whole = source.known.few, [], Removed()
+    if held is not None and (gone := held.matched.gone):
+        # Of a file that loses all of its rows to READs nothing is left for events.
+        lost = [file for file in held.listed if file.loses_all(len(gone.get(file.name, ())))]
+        whole, names = transaction.drop(lost), {file.name for file in lost}
+        files = transaction.list_of([file for file in held.listed if file.name not in names])
+        if rest := {name: rows for name, rows in gone.items() if name not in names}:
+            found.append(transaction.places_of(rest).withColumn(_OP, F.lit("r")))
+    if source.rows is not None and not files.isEmpty():
         keys = source.rows.select(KEY, F.col(OP).alias(_OP))
-        found.append(transaction.places(files).join(F.broadcast(keys) if few else keys, KEY))
+        mine = transaction.places(files).join(F.broadcast(keys) if few else keys, KEY)
+        found.append(mine.select(*PLACE, _OP))
     if matches is not None and matches.found.differing:
-        found.append(matches.differing.withColumn(_OP, F.lit("r")))
+        found.append(matches.differing.select(*PLACE, F.lit("r").alias(_OP)))
     if not found:
-        return Removed()
-    deletes = Observation()
-    rows = reduce(DataFrame.unionByName, found).observe(deletes, F.count_if(F.col(_OP) == "d").alias("count"))
-    removed = transaction.remove(files, rows, few=few)
-    return replace(removed, deletes=int(deletes.get["count"]))
+        return whole
+    seen = Observation()
+    counts = F.count_if(F.col(_OP) == "d").alias("deletes"), F.count(F.lit(1)).alias("rows")
+    removed = transaction.remove(files, reduce(DataFrame.unionByName, found).observe(seen, *counts), few=few)
+    if removed.rows != seen.get["rows"]:
+        raise RuntimeError(f"{seen.get['rows']} old rows were found, and {removed.rows} were marked")
+    removed = replace(removed, rows=removed.rows + whole.rows, files=removed.files + whole.files)
+    return replace(removed, deletes=int(seen.get["deletes"]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streaming.delta import state_merge
-from streaming.delta.comparison import NOTHING_FOUND, Found
+from streaming.delta.comparison import NOTHING_FOUND, Found, ReadFiles
 from streaming.delta.new_files import NewFile, rows_of
 from streaming.delta.row_writer import (
     NOTHING_KNOWN,
@@ -58,8 +58,8 @@ class Writing:
     """Writes landings into the table at ``path``, in the table's own ``session``.
 
     ``guard`` is asked about each version that our own writer begins at. ``files``: the table's, as of some version, if
-    they are known; ``chosen``: how the newest landing was written. ``off``: the Spark setting that switches our own
-    writer off, if one does.
+    they are known; ``chosen``: how the newest landing was written, and ``named``: which files of READs it has added,
+    None where that is not known. ``off``: the Spark setting that switches our own writer off, if one does.
     """
 
     def __init__(self, session: SparkSession, path: str, guard: TableGuard) -> None:
@@ -72,6 +72,7 @@ class Writing:
         self._vectors = self.off != state_merge.DELETION_VECTORS
         self.files: TableFiles | None = None
         self.chosen: Choice | None = None
+        self.named: frozenset[str] | None = None
 
     def choose(self, how: How, known: Known, table: Snapshot) -> Choice:
         """As `row_writer.choose`, of the table at this version. Changes nothing."""
@@ -89,7 +90,7 @@ class Writing:
         """Write ``landing``, whose rows fit the columns of ``table``; what its READs have found there. ``tried``:
         another writer was quicker, so keys are no longer proven new, and are looked for. Raises the conflicts of
         `row_writer.RowWriter`."""
-        how, source = landing.how, landing.source
+        how, source, self.named = landing.how, landing.source, None
         if tried and (how == "append" or landing.adds):
             self.chosen = Choice(By.MERGE, "another writer committed first, so keys are no more proven new")
             return self._merge(landing, table, how="insert" if how == "append" else how)
@@ -114,12 +115,15 @@ class Writing:
         except Unsupported:
             return None
         finally:
-            self.files = upsert.files
+            self.files, self.named = upsert.files, upsert.named
+            if upsert.as_rows is not None:
+                self.chosen = Choice(By.UPSERT, f"READs were taken as rows: {upsert.as_rows}", slower=True)
 
     def _by_delta(self, landing: Landing, table: Snapshot) -> Found:
         if landing.how == "append":
             landing = self._with_rows(landing, table)
             DeltaMerge(self._session, self._path).append(landing.source, landing.batch)
+            self.named = frozenset()
             return NOTHING_FOUND
         self.chosen = Choice(By.MERGE, "the table was altered while the batch landed")
         source = replace(landing.source, known=NOTHING_KNOWN)
@@ -135,10 +139,14 @@ class Writing:
         # Without vectors files are written again: of small ones that is quicker without Java made for it.
         vectors = self._vectors and (has_vectors(table) or table.size > _SMALL_BYTES)
         merge = DeltaMerge(self._session, self._path, vectors, how, landing.soft)
-        return merge.merge(source, landing.batch)
+        found, self.named = merge.merge(source, landing.batch), frozenset()
+        return found
 
     def _with_rows(self, landing: Landing, table: Snapshot) -> Landing:
         """The landing with its files read as rows, for a writer that takes no files."""
+        if isinstance(files := landing.source.reads, ReadFiles):
+            reads = files.read(self._session, self._path, table.schema)
+            landing = replace(landing, source=replace(landing.source, reads=reads))
         if landing.new is None:
             return landing
         rows = rows_of(self._session, self._path, landing.new, table.schema)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -30,17 +32,21 @@ from streaming.delta.delta_log import (
     merge_operation,
     optimize_operation,
 )
+from streaming.delta.file_index import DataFile
+from streaming.delta.java_adds import JavaAdds
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.newest_version import begun_at_newest
 from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
-from streaming.delta.table_folder import table_folder
+from streaming.delta.table_folder import TableFolder, table_folder
 from streaming.delta.table_properties import VECTORS
+from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+    from streaming.delta.marked_rows import Numbers
     from streaming.keys.ranges import Range
 
 _FEATURES = frozenset(
@@ -111,13 +117,32 @@ class Rewritten:
     purged: int
 
 
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of the table: Delta's own object (``add``), what the log says of it, and its deletion ``vector`` as it
+    stands there."""
+
+    add: Any
+    said: DataFile
+    vector: Mapping[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """In the table's folder."""
+        return self.said.facts.path
+
+    def loses_all(self, rows: int) -> bool:
+        """Whether no row is left when so many go."""
+        return self.said.counted and rows == self.said.facts.rows - self.said.facts.marked
+
+
 class Transaction:
     """One transaction on the table at ``path``, in ``session``, as application ``app_id`` (None: it lands nothing, and
     records no batch). Not for several threads.
 
     ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
     those of the version that it made, if that is known. ``begins``: the version that it reads. ``marks``: it marks rows
-    of files that are there.
+    of files that are there. ``named``: once it is committed, the files that it has added by their names.
 
     Raises `Unsupported` where the version that it begins at is none for it.
     """
@@ -150,6 +175,7 @@ class Transaction:
         self._came: list[Any] = []
         self._gone: list[str] = []
         self._new: list[NewFile] = []
+        self.named: frozenset[str] | None = None
         self.known = known if known is not None and known.of_version(self.begins) else None
         self._began = time.monotonic()
 
@@ -191,6 +217,42 @@ class Transaction:
         """The rows in these files, with where each lies."""
         place = F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_INDEX)
         return self._rows(files).select("*", *place)
+
+    def listed(self, files: Any) -> list[ListedFile]:
+        """What the log says of each of these files."""
+        adds = JavaAdds(self._snapshot, self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(files))
+        texts = from_text(adds.texts())
+        return [
+            ListedFile(adds.get(place), DataFile.of(said), said.get("deletionVector"))
+            for place, said in enumerate(texts)
+        ]
+
+    def folder(self) -> TableFolder:
+        """The table's. Raises `OutOfReach` where only the JVM reaches it."""
+        return table_folder(self._jvm, self._log)
+
+    def drop(self, files: Sequence[ListedFile]) -> Removed:
+        """Take out all rows of these files."""
+        now = int(time.time() * 1_000)
+        for file in files:
+            self._actions.append(file.add.removeWithTimestamp(now, True))
+            self._gone.append(file.name)
+        rows = sum(file.said.facts.rows - file.said.facts.marked for file in files)
+        return Removed(rows, len(files))
+
+    def places_of(self, rows: Mapping[str, Numbers]) -> DataFrame:
+        """Rows of files, by the names of these, as `places` gives them, without their keys."""
+        uri, path = self._jvm.java.net.URI, self._jvm.org.apache.hadoop.fs.Path
+        places = [path(self._log.dataPath(), path(uri(name))).toUri().toString() for name in rows]
+        files = np.repeat(np.arange(len(rows), dtype=np.int32), [len(numbers) for numbers in rows.values()])
+        numbers = pa.table({"_file": files, _INDEX: np.concatenate([*rows.values()])})
+        by_file = pa.table({"_file": np.arange(len(rows), dtype=np.int32), _PATH: places})
+        frames = [self._session.createDataFrame(table) for table in (numbers, by_file)]
+        return frames[0].join(F.broadcast(frames[1]), "_file").select(*PLACE)
+
+    def list_of(self, files: Sequence[ListedFile]) -> Any:
+        """These files as Delta's list of them."""
+        return self._seq([file.add for file in files])
 
     def remove(self, files: Any, found: DataFrame, *, few: bool = False) -> Removed:
         """Take out the rows whose places are ``found`` in these files. ``few`` says that ``found`` needs no join of two
@@ -328,7 +390,7 @@ class Transaction:
             actions.append(self._delta.actions.SetTransaction(self._app_id, version, at))
         # Last of all: nobody looks into them any more.
         if self._new:
-            folder = table_folder(self._jvm, self._log)
+            folder = self.folder()
             sizes = folder.each(partial(size_in, folder), self._new)
             for file, size in zip(self._new, sizes, strict=True):
                 if size != file.size_bytes:
@@ -336,6 +398,7 @@ class Transaction:
         # If the commit fails, or comes after somebody else's, what is known of the files no longer holds.
         known, self.known = self.known, None
         made = int(self._transaction.commit(self._seq(actions), operation))
+        self.named = frozenset(file.name for file in self._new)
         if known is not None and made == known.version + 1 and known.follow(made, self._came, self._gone):
             self.known = known
 

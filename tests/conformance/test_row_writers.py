@@ -15,12 +15,17 @@ from streaming.delta.comparison import Found
 from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
 from streaming.delta.transaction import Transaction, Unsupported
-from tests.support.row_writers import WRITERS, Bench, Change, counts
+from tests.support.row_writers import READERS, WRITERS, Bench, Change, counts
 
 
 @pytest.fixture(params=WRITERS)
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
     return Bench(spark, tmp_path / "ord ers", WRITERS[request.param])
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
+    return Bench(spark, tmp_path / "ord ers", READERS[request.param])
 
 
 def test_batch_after_batch_the_table_is_what_the_changes_say(bench: Bench, rng: random.Random) -> None:
@@ -102,55 +107,55 @@ def test_what_a_reader_keeps_in_sparks_cache_is_refreshed(bench: Bench) -> None:
         kept.unpersist()
 
 
-def test_reads_that_equal_their_rows_are_not_written(bench: Bench) -> None:
+def test_reads_that_equal_their_rows_are_not_written(reader: Bench) -> None:
     """Counted instead. What differs takes the place of its row, what is new comes besides, and when or by what a row
     was written is no difference. Where all are equal the batch is recorded, and no file comes or goes."""
-    bench.write(0, ("a", 1, "c"), ("b", 2, "u"), ("c", 3, "r"))
-    found = bench.read(1, ("a", 1), ("b", 20), ("c", 3), ("d", 4))
-    assert (found, bench.rows()) == (Found(1, 2), [("a", 1), ("b", 20), ("c", 3), ("d", 4)])
-    files = bench.files()
-    assert bench.read(2, ("a", 1), ("b", 20), ("c", 3), ("d", 4)) == Found(0, 4)
-    assert bench.files() == files
-    newest = bench.log.newest()
+    reader.write(0, ("a", 1, "c"), ("b", 2, "u"), ("c", 3, "r"))
+    found = reader.read(1, ("a", 1), ("b", 20), ("c", 3), ("d", 4))
+    assert (found, reader.rows()) == (Found(1, 2), [("a", 1), ("b", 20), ("c", 3), ("d", 4)])
+    files = reader.files()
+    assert reader.read(2, ("a", 1), ("b", 20), ("c", 3), ("d", 4)) == Found(0, 4)
+    assert reader.files() == files
+    newest = reader.log.newest()
     assert newest is not None
     assert newest.recorded("e") == 2
 
 
-def test_reads_land_beside_other_rows(bench: Bench) -> None:
+def test_reads_land_beside_other_rows(reader: Bench) -> None:
     """In the one commit of the batch: events are written whatever the table has, and deletes are deletes."""
-    bench.write(0, *((key, 1, "c") for key in "abcd"))
-    found = bench.read(1, ("c", 1), ("d", 4), beside=[("a", 1, "u"), ("b", None, "d"), ("e", 5, "c")])
-    assert (found, bench.rows()) == (Found(1, 1), [("a", 1), ("c", 1), ("d", 4), ("e", 5)])
-    assert bench.version() == 2
+    reader.write(0, *((key, 1, "c") for key in "abcd"))
+    found = reader.read(1, ("c", 1), ("d", 4), beside=[("a", 1, "u"), ("b", None, "d"), ("e", 5, "c")])
+    assert (found, reader.rows()) == (Found(1, 1), [("a", 1), ("c", 1), ("d", 4), ("e", 5)])
+    assert reader.version() == 2
 
 
-def test_all_reads_are_written_where_that_is_wanted(bench: Bench) -> None:
+def test_all_reads_are_written_where_that_is_wanted(reader: Bench) -> None:
     """Those that equal their rows count as changed."""
-    bench.write(0, ("a", 1, "c"), ("b", 2, "c"))
-    files = bench.files()
-    assert bench.read(1, ("a", 1), ("b", 2), ("c", 3), rewrite=True) == Found(2, 0)
-    assert bench.rows() == [("a", 1), ("b", 2), ("c", 3)]
-    assert bench.files() != files
+    reader.write(0, ("a", 1, "c"), ("b", 2, "c"))
+    files = reader.files()
+    assert reader.read(1, ("a", 1), ("b", 2), ("c", 3), rewrite=True) == Found(2, 0)
+    assert reader.rows() == [("a", 1), ("b", 2), ("c", 3)]
+    assert reader.files() != files
 
 
-def test_nulls_and_what_is_rescued_are_compared(bench: Bench) -> None:
+def test_nulls_and_what_is_rescued_are_compared(reader: Bench) -> None:
     """A null is no value, and a row that somebody has altered by hand differs, in our columns only."""
-    bench.write(0, ("a", None, "c"), ("b", 2, "c"), ("c", 3, "c"), ("d", 4, "c"))
-    name = f"delta.`{bench.path}`"
-    bench.spark.sql(f"UPDATE {name} SET _rescued_data = '{{}}' WHERE _key = 'b'")
-    bench.spark.sql(f"UPDATE {name} SET _cluster_time = 99, _op = 'u' WHERE _key = 'c'")
-    bench.spark.sql(f"ALTER TABLE {name} ADD COLUMNS (theirs STRING)")
-    bench.spark.sql(f"UPDATE {name} SET theirs = 'x' WHERE _key = 'd'")
+    reader.write(0, ("a", None, "c"), ("b", 2, "c"), ("c", 3, "c"), ("d", 4, "c"))
+    name = f"delta.`{reader.path}`"
+    reader.spark.sql(f"UPDATE {name} SET _rescued_data = '{{}}' WHERE _key = 'b'")
+    reader.spark.sql(f"UPDATE {name} SET _cluster_time = 99, _op = 'u' WHERE _key = 'c'")
+    reader.spark.sql(f"ALTER TABLE {name} ADD COLUMNS (theirs STRING)")
+    reader.spark.sql(f"UPDATE {name} SET theirs = 'x' WHERE _key = 'd'")
     reads: list[tuple[str, int | None]] = [("a", None), ("b", 2), ("c", 3), ("d", 4)]
-    assert bench.read(1, *reads, theirs=True) == Found(1, 3)
-    assert bench.read(2, ("a", 1), ("b", None), theirs=True) == Found(2, 0)
+    assert reader.read(1, *reads, theirs=True) == Found(1, 3)
+    assert reader.read(2, ("a", 1), ("b", None), theirs=True) == Found(2, 0)
 
 
-def test_a_key_that_has_several_rows_equals_none_of_them(bench: Bench) -> None:
+def test_a_key_that_has_several_rows_equals_none_of_them(reader: Bench) -> None:
     """As after two engines: it is written, so that it can be left with one row."""
-    bench.write(0, ("a", 1, "c"), ("b", 2, "c"), how="append")
-    bench.write(1, ("a", 1, "c"), how="append")
-    assert bench.read(2, ("a", 1), ("b", 2)) == Found(1, 1)
+    reader.write(0, ("a", 1, "c"), ("b", 2, "c"), how="append")
+    reader.write(1, ("a", 1, "c"), how="append")
+    assert reader.read(2, ("a", 1), ("b", 2)) == Found(1, 1)
 
 
 # The differences

@@ -43,6 +43,17 @@ def test_a_history_lands_as_the_rule_says(
     follow(landings, history)
 
 
+@pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
+def test_a_history_lands_as_the_rule_says_where_reads_are_files(
+    spark: SparkSession, tmp_path: Path, rng: random.Random, first_load: bool
+) -> None:
+    """The same of READs that lie in the table's folder. Files that no commit has named go with their windows."""
+    history = generate(rng, keys=150, batches=4, events=120)
+    landings = Landings(spark, tmp_path / "table", first_load=first_load, files=True)
+    follow(landings, history)
+    assert landings.left_over() == set()
+
+
 @pytest.mark.parametrize("first_load", [False, thorough(True)], ids=["over_rows", "first_load"])
 def test_a_large_batch_is_divided_by_key(
     spark: SparkSession, tmp_path: Path, rng: random.Random, first_load: bool

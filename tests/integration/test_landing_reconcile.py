@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target
+from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import Window, WindowId, WindowState
 from streaming.decode.dead_letters import DeadLetter, Where
 from streaming.keys.keys import key_of_document
@@ -36,18 +37,24 @@ def document(number: int, version: int) -> Document:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "drops", [pytest.param(0.0, marks=pytest.mark.thorough, id="kept"), pytest.param(0.02, id="dropped")]
+    ("drops", "files"),
+    [
+        pytest.param(0.0, False, marks=pytest.mark.thorough, id="kept"),
+        pytest.param(0.02, False, id="dropped"),
+        pytest.param(0.0, True, id="files"),
+        pytest.param(0.02, True, marks=pytest.mark.thorough, id="dropped, files"),
+    ],
 )
 def test_rows_that_are_gone_go_as_the_rule_says(
-    spark: SparkSession, tmp_path: Path, rng: random.Random, drops: float
+    spark: SparkSession, tmp_path: Path, rng: random.Random, drops: float, files: bool
 ) -> None:
     """Over a table that another checkpoint left, with rows of ids that are there, are not, come and go: every version
     is what the plain rule makes of it, windows count what they deleted, and in the end the table is the collection.
-    Also of a collection that is dropped meanwhile."""
+    Also of a collection that is dropped meanwhile, and where READs lie in files of the table's folder."""
     history = generate(rng, keys=120, batches=4, events=40, drops=drops)
     while drops and min(history.truncated, default=0) != 3:  # an earlier drop leaves nothing to reconcile
         history = generate(rng, keys=120, batches=4, events=40, drops=drops)
-    landings = Landings(spark, tmp_path / "table", first_load=False, reconcile=True)
+    landings = Landings(spark, tmp_path / "table", first_load=False, reconcile=True, files=files)
     stale = [key for key in history.ids if rng.random() < 0.7]
     landings.hold({key: {**bson.decode(history.ids[key]), "v": -n} for n, key in enumerate(stale)})
     follow(landings, history)
@@ -115,6 +122,26 @@ def test_only_what_the_window_was_to_read_goes(spark: SparkSession, tmp_path: Pa
     version = landings.opened.table.version()
     assert not landings.land(history, 2).wrote
     assert landings.opened.table.version() == version
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["rows", "files"])
+def test_a_read_gives_way_only_to_what_came_behind_its_low_watermark(
+    spark: SparkSession, tmp_path: Path, files: bool
+) -> None:
+    """One whose key has streamed before it (4) takes the place of that row, others (2, 3) equal theirs. Where they lie
+    in a file of which so little is to be seen, the table gets another, and this one goes with its window."""
+    history = one_window(KeyRange(None, None), [2, 3, 4, 5, 7], [put(4, 9), put(5, 12)])
+    landings = Landings(spark, tmp_path / "table", first_load=False, files=files)
+    landings.hold({KEYS[n]: document(n, 100) for n in (2, 3)})
+    landings.land(history, 0)
+    landings.open(history.windows)
+    landings.land(history, 1)
+    (outcome,) = landings.land(history, 2).outcomes.values()
+    assert outcome == Outcome(kept=4, superseded=1, changed=1, unchanged=2)
+    assert {key: v for key, (v, _) in landings.rows().items()} == {
+        KEYS[n]: v for n, v in ((2, 100), (3, 100), (4, 100), (5, 12), (7, 100))
+    }
+    assert landings.left_over() == set()
 
 
 def test_a_window_that_found_nothing_deletes_without_reads(spark: SparkSession, tmp_path: Path) -> None:

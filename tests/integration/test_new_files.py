@@ -13,7 +13,6 @@ import bson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -28,82 +27,16 @@ from streaming.delta.new_files import (
     read_files,
     rows_of,
 )
-from streaming.delta.row_writer import Known
-from streaming.delta.state_table import StateTable
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.transaction import Transaction
-from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, Struct, TablePlan
-from streaming.namespaces import Namespace
 from tests.support import tables
 from tests.support.bson_documents import batches
-from tests.support.state_tables import columns_table, state_schema
+from tests.support.new_files import PLAN, TIME, Made, made, some, written
+from tests.support.state_tables import state_schema
 
-ORDERS = Namespace("shop", "orders")
-PLAN = TablePlan((Column("n", Scalar("long")),))
-TIME = (1_700_000_000 << 32) + 5
-ODD = "ord [e]rs {x} é"
-
-
-def written(folder: Path, rows: dict[str, int], number: int = 1) -> NewFile:
-    """A file of these rows, in two pieces."""
-    writer = FileWriter(
-        TableFolder.on_disk(str(folder)), COLUMNS.arrow_schema(PLAN), job_name(), number, TIME
-    )
-    pairs = sorted(rows.items())
-    for some in (pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]):
-        columns = [[key for key, _ in some], [n for _, n in some], [None] * len(some)]
-        schema = COLUMNS.arrow_schema(PLAN)
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    file = writer.close(pairs[0][0], pairs[-1][0])
-    assert file is not None
-    return file
-
-
-def some(first: int, count: int) -> dict[str, int]:
-    return {f"k{n:04}": n for n in range(first, first + count)}
-
-
-class Made:
-    """A table whose folder has an odd name, and what is landed in it."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.path, self.folder = spark, folder, TableFolder.on_disk(str(folder))
-        self.table = self.opened()
-        self.table.create(PLAN)
-
-    def opened(self) -> StateTable:
-        return columns_table(self.spark, str(self.path), ORDERS, "e")
-
-    def append(self, batch: int, new: Sequence[NewFile]) -> Any:
-        ranges = [(file.low, file.high) for file in new]
-        return self.table.land(None, batch_id=batch, metadata={}, how="append", key_ranges=ranges, new=new)
-
-    def merge(self, batch: int, changes: dict[str, tuple[int | None, str]], new: Sequence[NewFile]) -> Any:
-        rows = [(key, n, None, TIME + batch, None, op) for key, (n, op) in changes.items()]
-        source = self.spark.createDataFrame(rows, state_schema(PLAN)).coalesce(1)
-        known = Known(len(rows), True, True, sum(op == "d" for _, op in changes.values()))
-        ranges = key_ranges(changes)
-        given = {"metadata": {}, "how": "merge", "key_ranges": ranges, "known": known, "new": new}
-        return self.table.land(source, batch_id=batch, **given)
-
-    def rows(self) -> dict[str, int]:
-        """As Spark and delta-rs see them; they agree."""
-        found = self.spark.read.format("delta").load(str(self.path)).select("_key", "n").collect()
-        by_spark = {row[0]: row[1] for row in found}
-        assert len(by_spark) == len(found)
-        assert {row["_key"]: row["n"] for row in tables.rows(self.path, "_key, n")} == by_spark
-        return by_spark
-
-    def last(self) -> dict[str, Any]:
-        return dict(DeltaTable(str(self.path)).history(1)[0])
-
-
-@pytest.fixture
-def made(spark: SparkSession, tmp_path: Path) -> Made:
-    return Made(spark, tmp_path / ODD)
+__all__ = ["made"]
 
 
 def test_a_file_is_seen_once_a_commit_names_it(made: Made) -> None:

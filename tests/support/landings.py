@@ -20,6 +20,9 @@ from snapshotter.landing.targets.state_rows import land_table
 from snapshotter.landing.targets.target import CollectionContents, Identity, LandedCollection
 from snapshotter.reading.read_buffer import Buffer, Trailer
 from streaming.delta.further_columns import FurtherColumns
+from streaming.delta.local_checkpoints import held
+from streaming.delta.new_files import FileWriter, job_name
+from streaming.delta.table_folder import TableFolder
 from streaming.layouts.columns.decoder import Decoder
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -68,9 +71,14 @@ def split_rows(spark: SparkSession, changes: Sequence[Change], splits: int) -> D
 
 
 def buffer_of(
-    spark: SparkSession, plan: TablePlan, planned: Sequence[PlannedWindow], shard_key: Sequence[str] = ()
+    spark: SparkSession,
+    plan: TablePlan,
+    planned: Sequence[PlannedWindow],
+    shard_key: Sequence[str] = (),
+    folder: TableFolder | None = None,
 ) -> Buffer:
-    """The READs of windows that one job has read under ``plan``, one partition's trailer each."""
+    """The READs of windows that one job has read under ``plan``, one partition's trailer each; in files of the
+    ``folder``, if there is one."""
     parts, trailers = [], []
     for window in planned:
         number = window.window.id.number
@@ -80,6 +88,12 @@ def buffer_of(
         part = pa.Table.from_batches([decoded.batch]).append_column("_window", numbers)
         parts.append(part.append_column("_trailer", pa.nulls(decoded.batch.num_rows, pa.string())))
         keys = sorted(window.found)
+        file = None
+        if folder is not None:
+            columns = COLUMNS.arrow_schema(plan)
+            writer = FileWriter(folder, columns, job_name(), number, window.window.low.to_int())
+            writer.add(decoded.batch)
+            file = writer.close(keys[0] if keys else None, keys[-1] if keys else None)
         trailers.append(
             Trailer(
                 number=number,
@@ -91,15 +105,20 @@ def buffer_of(
                 unique=decoded.keys_sorted,
                 unknown=decoded.unknown,
                 signed=None,
+                file=file,
             )
         )
+    if folder is not None:
+        frame = held(spark.createDataFrame([], "_key string, _window int, _trailer string"))
+        return Buffer(frame, COLUMNS, plan, tuple(trailers), folder)
     rows = pa.concat_tables(parts).combine_chunks()  # PySpark drops rows behind an empty chunk
     return Buffer(spark.createDataFrame(rows), COLUMNS, plan, tuple(trailers))
 
 
 class Landings:
     """One table, landed batch after batch, as an engine does it. Where it is no first load, as a large one is.
-    ``size_bytes``: each batch is taken for one of so many. ``soft``: the rows of deleted documents stay."""
+    ``size_bytes``: each batch is taken for one of so many. ``soft``: the rows of deleted documents stay. ``files``:
+    READs lie in files of the table's folder."""
 
     def __init__(
         self,
@@ -113,8 +132,10 @@ class Landings:
         shard_key: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         soft: bool = False,
+        files: bool = False,
     ) -> None:
         self.spark = spark
+        self.folder = TableFolder.on_disk(str(path)) if files else None
         self.soft = soft
         self.reconcile = reconcile
         self.shard_key = shard_key
@@ -146,8 +167,11 @@ class Landings:
     def open(self, planned: Sequence[PlannedWindow]) -> None:
         """The windows are read now, by one job, under the table's plan of now."""
         if planned:
-            buffer = buffer_of(self.spark, self.opened.grow(TablePlan()), planned, self.shard_key)
+            plan = self.opened.grow(TablePlan())
+            buffer = buffer_of(self.spark, plan, planned, self.shard_key, self.folder)
             self.buffers |= {window.window.id: buffer for window in planned}
+            for window in planned:
+                buffer.hold(window.window.id)
 
     def land(self, history: History, batch: int) -> LandedCollection:
         closing = history.closing_in(batch)
@@ -180,6 +204,8 @@ class Landings:
             Identity(batch, {"batch": batch}),
         )
         self.keys.keep(COLLECTION, batch, history.ends[batch], landed.keys)
+        for planned in closing if self.folder is not None else ():
+            self.buffers[planned.window.id].release(planned.window.id)
         waiting = [p.window.floor for p in history.windows if p.opens <= batch < p.closes]
         self.keys.forget({COLLECTION: min(waiting)} if waiting else {})
         return landed
@@ -198,6 +224,11 @@ class Landings:
             return changes
         ahead = [p.window for p in history.windows if p.opens >= batch]
         return [c for c in changes if not any(window.target.holds(c.key) for window in ahead)]
+
+    def left_over(self) -> set[str]:
+        """Files of READs that no version has named."""
+        log = "".join(commit.read_text() for commit in (self.path / "_delta_log").glob("*.json"))
+        return {file.name for file in self.path.glob("reads-*") if file.name not in log}
 
     def rows(self) -> Rows:
         """The live ones."""

@@ -1,4 +1,4 @@
-"""A table, and one of the three ways to write rows by key into it: what conformance tests of them work with."""
+"""A table, and one of the ways to write rows by key into it: what conformance tests of them work with."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streaming.delta import state_merge
-from streaming.delta.comparison import Found, Reads
+from streaming.delta.comparison import Found, ReadFiles, Reads
 from streaming.delta.delta_log import Commit, TableLog, active
 from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.further_values import Further, SoftDeletes, with_fields
+from streaming.delta.new_files import FileWriter, NewFile, discard_files, job_name
 from streaming.delta.row_writer import Batch, Known, RowWriter, Source
 from streaming.delta.state_merge import DeltaMerge
 from streaming.delta.state_upsert import Upsert
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_guard import TableGuard
-from streaming.keys.ranges import Range, key_ranges
+from streaming.keys.ranges import Range, cover, key_ranges
+from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
 from tests.support import tables
@@ -37,11 +41,21 @@ def _upsert(session: SparkSession, path: str, soft: SoftDeletes | None) -> Upser
     return Upsert(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
 
 
+def _of_files(session: SparkSession, path: str, soft: SoftDeletes | None) -> Upsert:
+    return OfFiles(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
+
+
+class OfFiles(Upsert):
+    """The same writer, whose READs lie in files of the table's folder."""
+
+
 WRITERS: dict[str, Make] = {
     "merge, old rows marked": lambda session, path, soft: DeltaMerge(session, path, True, soft=soft),
     "merge, files rewritten": lambda session, path, soft: DeltaMerge(session, path, False, soft=soft),
     "upsert": _upsert,
 }
+READERS: dict[str, Make] = {**WRITERS, "upsert, READs are files": _of_files}
+"""For what is said of READs."""
 
 
 @dataclass
@@ -97,14 +111,38 @@ class Bench:
         """Merge READs, and other rows ``beside`` them. ``theirs``: the table has a column that is not ours."""
         changes: list[Change] = [(key, n, "r") for key, n in reads]
         whole = self.source([*changes, *beside])
-        read, rows = self.frame(changes), self.frame(beside) if beside else None
-        if theirs:
-            read = read.withColumn("theirs", F.lit(None).cast("string"))
+        rows = self.frame(beside) if beside else None
         known = replace(whole.known, deletes=sum(op == "d" for _, _, op in beside))
-        source = Source(rows, whole.ranges, known, Reads(read, SCHEMA, rewrite))
+        held: Reads | ReadFiles
+        ranges = whole.ranges
+        if isinstance(self.writer, OfFiles):
+            file = self.file(reads)
+            held = ReadFiles([file], COLUMNS.arrow_schema(PLAN), SCHEMA, rewrite)
+            ranges = cover([*(ranges or ()), (file.low, file.high)])
+        else:
+            read = self.frame(changes)
+            read = read.withColumn("theirs", F.lit(None).cast("string")) if theirs else read
+            held = Reads(read, SCHEMA, rewrite)
+        source = Source(rows, ranges, known, held)
         mark = Batch("e", batch, f'{{"batch": {batch}}}')
         with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
-            return self.writer.merge(source, mark)
+            found = self.writer.merge(source, mark)
+        if isinstance(self.writer, OfFiles):  # as whoever has read it does
+            unnamed = {file.name} - (self.writer.named or set())
+            discard_files(TableFolder.on_disk(str(self.path)), unnamed)
+        return found
+
+    def file(self, reads: Sequence[tuple[str, int | None]]) -> NewFile:
+        """READs, in a file of the table's folder."""
+        keys, numbers = zip(*sorted(reads), strict=True)
+        schema = COLUMNS.arrow_schema(PLAN)
+        columns = (keys, numbers, [None] * len(keys))
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        writer = FileWriter(TableFolder.on_disk(str(self.path)), schema, job_name(), 1, self.now)
+        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        made = writer.close(keys[0], keys[-1])
+        assert made is not None
+        return made
 
     def files(self) -> set[str]:
         """The data files on the disk, those of deletion vectors too."""

@@ -1,7 +1,8 @@
 """READs that lie in the table's folder as files already: which of them a landing may add as they are.
 
-Their keys are proven new, so a READ gives way only where its key has streamed since its window was registered. Such
-rows are marked, by a look at the keys of those files that may hold one of them (`streaming.delta.new_files.hide`).
+A READ gives way where its key has streamed: since its window was registered, where its keys are proven new; elsewhere
+behind its window's low watermark. Such rows are marked, by a look at the keys of those files that may hold one of them
+(`streaming.delta.new_files.hide`). Where keys are not proven new, the landing holds what is left against the table.
 
 A file was written under the plan that its table had when it was read. Where the table has grown since, it is added as
 it is only if nothing in it was rescued for the columns that came, and none of its own has changed.
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from snapshotter.core.values.window import WindowId
 from snapshotter.landing.tables import OpenTable
@@ -20,34 +22,37 @@ from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.landing.targets.target import CollectionContents
 from snapshotter.reading.read_buffer import Buffer, Trailer, distinct
 from streaming.delta.new_files import MARKED_MAX, NewFile, hide, size_in
-from streaming.delta.row_writer import By
 from streaming.layout import TablePlan
 
 
 def files_to_add(
-    opened: OpenTable, batch: CollectionContents, streamed: pa.Table
+    opened: OpenTable, batch: CollectionContents, streamed: pa.Table, *, appends: bool
 ) -> dict[WindowId, Sequence[NewFile]] | None:
-    """The files of each window that closes in ``batch``, with the rows marked whose key is among those ``streamed``.
+    """The files of each window that closes in ``batch``, with the rows marked that an event of their key among those
+    ``streamed`` supersedes. ``appends``: their keys are proven new.
 
     None where they have to be read instead, for the ``opened`` table does not take them as they are.
     """
-    standing = [closing.window.id for closing in batch.closings if not closing.superseded]
-    if not standing or any(batch.buffers[window].folder is None for window in standing):
+    lows = {closing.window.id: closing.low.to_int() for closing in batch.closings if not closing.superseded}
+    if not lows or any(batch.buffers[window].folder is None for window in lows):
         return None
-    plan, keys = opened.known_plan(), streamed["_key"].combine_chunks()
-    if not opened.table.takes_files():
+    plan, marks = opened.known_plan(), opened.table.marks_rows()
+    if batch.truncated is not None or not (marks or appends) or not opened.table.takes_files():
         return None
     found: dict[WindowId, Sequence[NewFile]] = {}
-    for window in standing:
+    for window in lows:
         buffer = batch.buffers[window]
         parts = buffer.trailers_of(window)
         if not all(_fits(opened, buffer.plan, part, plan) for part in parts):
             return None
         found[window] = [part.file for part in parts if part.file is not None]
     marked: dict[WindowId, Sequence[NewFile]] = {
-        window: _without(batch.buffers[window], files, keys) for window, files in found.items()
+        window: _without(batch.buffers[window], files, _newer(streamed, lows[window]))
+        for window, files in found.items()
     }
-    at_most = MARKED_MAX if opened.table.marks_rows() else 0
+    if not appends:
+        return marked
+    at_most = MARKED_MAX if marks else 0
     several = any(len(file.gone) > at_most for files in marked.values() for file in files)
     return None if several else marked
 
@@ -67,12 +72,17 @@ def offer(batch: CollectionContents, files: Sequence[NewFile]) -> None:
 
 
 def withdraw(opened: OpenTable, batch: CollectionContents, files: Sequence[NewFile]) -> None:
-    """Where the landing of ``batch`` in the ``opened`` table has read these ``files`` instead of adding them, they go
-    with their buffers."""
-    written = opened.table.written_by
-    if written is not None and written.by is By.MERGE:
+    """Those of ``files`` that the landing of ``batch`` in the ``opened`` table has not added, for it has read them or
+    nothing of them is to be seen, go with their buffers."""
+    named = opened.table.named
+    if named is not None:
         for buffer in distinct(batch.buffers[closing.window.id] for closing in batch.closings):
-            buffer.withdraw(files)
+            buffer.withdraw(file for file in files if file.name not in named)
+
+
+def _newer(streamed: pa.Table, low: int) -> pa.Array:
+    """The keys that have streamed behind this time."""
+    return streamed.filter(pc.greater(streamed["_cluster_time"], low))["_key"].combine_chunks()
 
 
 def _is_there(buffer: Buffer, window: WindowId) -> bool:

@@ -8,9 +8,10 @@ key, the latest streamed event that lands something, else the READ of the window
     MERGE (rows ∪ reads)
 
 A READ that equals the row which the table has is left out of the MERGE, and counted (`streaming.delta.comparison`),
-unless its request asks for every row to be written. Where the READs' ranges are proven new, their keys are held against
-all that streamed since the windows were registered, and the reads are inserted beside a merge of the rows: in the same
-commit, or (where the table takes no deletion vectors) in one behind it.
+unless its request asks for every row to be written. READs that lie in files stay there, where the table takes files:
+the commit adds these (`snapshotter.landing.targets.read_files`). Where the READs' ranges are proven new, their keys are
+held against all that streamed since the windows were registered, and the reads are inserted beside a merge of the rows:
+in the same commit, or (where the table takes no deletion vectors) in one behind it.
 
 Where the batch truncated the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
 has not: still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows
@@ -115,11 +116,11 @@ def _land(
     streamed = pa.concat_tables([*batch.streamed, _always_newer(keys)])
     if appends:
         streamed = _always_newer(streamed)
-    files = files_to_add(opened, batch, streamed) if appends else None
-    if files is not None:
+    files = files_to_add(opened, batch, streamed, appends=appends)
+    if files is not None and appends:
         return _add(opened, batch, identity, None if rows is None else _table_rows(rows), files, landed)
-    reads = _reads(spark, opened, batch, streamed)
-    if reads is None and rows is None and batch.truncated is None:
+    reads = None if files is not None else _reads(spark, opened, batch, streamed)
+    if reads is None and files is None and rows is None and batch.truncated is None:
         landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
         return landed
     missing: MissingRows | None = None
@@ -130,7 +131,7 @@ def _land(
     written = None if rows is None else _table_rows(rows)
     if reads is not None and appends:
         return _append(opened, batch, identity, written, reads, landed)
-    return _commit(opened, batch, identity, written, reads, missing, landed)
+    return _commit(opened, batch, identity, written, reads if files is None else files, missing, landed)
 
 
 def events_to_land(batch: CollectionContents) -> DataFrame | None:
@@ -191,14 +192,17 @@ def _commit(
     batch: CollectionContents,
     identity: Identity,
     events: DataFrame | None,
-    reads: DataFrame | None,
+    reads: DataFrame | Mapping[WindowId, Sequence[NewFile]] | None,
     missing: MissingRows | None,
     landed: LandedCollection,
 ) -> LandedCollection:
-    """Merge all of it in one commit. READs that equal their rows are not written, unless one of the windows wants all
-    to be; where the batch truncates the collection, no row is left for them to equal."""
-    compared = reads if batch.truncated is None else None
-    source = [frame for frame in (events, None if compared is not None else reads) if frame is not None]
+    """Merge all of it in one commit. READs (rows, or files of each window) that equal their rows are not written,
+    unless one of the windows wants all to be; where the batch truncates the collection, no row is left for them to
+    equal."""
+    files, seen = (None, None) if isinstance(reads, DataFrame) or reads is None else _whole(reads)
+    rows = reads if isinstance(reads, DataFrame) else None
+    compared = rows if batch.truncated is None else None
+    source = [frame for frame in (events, None if compared is not None else rows) if frame is not None]
     trailers, spans = _trailers(batch), _spans_read(batch)
     added, beside = sum(c.window.rows for c in batch.closings), landed.events
     deleted: Mapping[WindowId, int] = {}
@@ -209,9 +213,13 @@ def _commit(
         beside += missing.total
         deleted = missing.counts
     known = _known(landed, added, trailers, missing=missing.total if missing is not None else 0)
-    said = said_of(batch.closings, deleted, beside)
-    done = _merge(opened, batch, identity, source, spans, known, landed, said, reads=compared)
-    return _noting(batch, landed, done, beside, deleted)
+    said = said_of(batch.closings, deleted, beside, seen)
+    offer(batch, files or ())
+    read = compared if files is None else files
+    done = _merge(opened, batch, identity, source, spans, known, landed, said, reads=read)
+    if done.wrote:
+        withdraw(opened, batch, files or ())
+    return _noting(batch, landed, done, beside, deleted, seen)
 
 
 def _append(
@@ -255,12 +263,18 @@ def _add(
     landed: LandedCollection,
 ) -> LandedCollection:
     """As `_append`, of READs that lie in the table's folder as ``files``. How many of each window are seen is known."""
-    whole = [file for some in files.values() for file in some if file.visible]
-    seen = {window: sum(file.visible for file in some) for window, some in files.items()}
+    whole, seen = _whole(files)
     offer(batch, whole)
     landed = _append(opened, batch, identity, events, whole, landed, seen)
-    withdraw(opened, batch, whole)
+    if landed.wrote:
+        withdraw(opened, batch, whole)
     return landed
+
+
+def _whole(files: Mapping[WindowId, Sequence[NewFile]]) -> tuple[list[NewFile], dict[WindowId, int]]:
+    """The files of which rows are seen, and how many rows of each window are."""
+    whole = [file for some in files.values() for file in some if file.visible]
+    return whole, {window: sum(file.visible for file in some) for window, some in files.items()}
 
 
 def _files(rows: int, cores: int) -> int:
@@ -298,7 +312,7 @@ def _merge(
     *,
     added: DataFrame | None = None,
     new: Sequence[NewFile] | None = None,
-    reads: DataFrame | None = None,
+    reads: DataFrame | Sequence[NewFile] | None = None,
 ) -> Landed:
     """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
     their rows. ``said``: of the READs; None where they follow in a commit of their own, which names their windows."""
