@@ -36,6 +36,7 @@ from snapshotter.reporting.status_texts import (
     error_text,
     gap_texts,
     health_text,
+    next_text,
     oplog_texts,
     stream_text,
     suspended_texts,
@@ -131,8 +132,8 @@ def _head(status: Status, width: int, now: datetime, *, lives: bool) -> Iterable
         yield from _wrapped(f"next: {_start_again(status)}", width)
     if error := error_text(status):
         yield from _wrapped(error, width, "red" if status.error else "yellow")
-        if (shown := status.error or status.last_error) and shown.next_step:
-            yield from _wrapped(f"next: {shown.next_step}", width)
+        if step := next_text(status):
+            yield from _wrapped(step, width)
     for text in oplog_texts(status):
         yield from _wrapped(text, width, "dim")
 
