@@ -69,7 +69,7 @@ docs: .venv/.installed ## build the documents as a site, in build/docs; what lea
 dist: .venv/.installed ## build wheel and sdist, in dist
 	@.venv/bin/python -m build --outdir dist .
 
-screens: .venv/.installed ## take the pictures of the page in docs/images anew, by a real browser
+screens: .venv/.installed ## take the pictures in docs/images anew: the terminal's, and the page's by a real browser
 	@.venv/bin/python -m scripts.screens
 
 clean: ## remove the environment and everything that was built

@@ -9,12 +9,17 @@ is fetched, neither by the build nor by the site.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from posixpath import dirname, join, normpath
 
-from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from scripts.diagrams import shown
 
 project = "snapshotter"
 extensions = ["myst_nb"]
@@ -58,7 +63,14 @@ def _with_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{lines}\n```\n"
 
 
+def _with_pictures(_app: Sphinx, page: str, source: list[str]) -> None:
+    try:
+        source[0] = shown(source[0])
+    except FileNotFoundError as error:
+        raise ExtensionError(f"{page}: {error}") from error
+
+
 def setup(app: Sphinx) -> None:
-    """What Sphinx calls. Diagrams are shown as they are written: drawing them takes a script from elsewhere."""
-    app.add_lexer("mermaid", TextLexer)
+    """What Sphinx calls. Diagrams are pictures here, for drawing them takes a script from elsewhere."""
     app.connect("source-read", _with_navigation)
+    app.connect("source-read", _with_pictures)

@@ -1,4 +1,4 @@
-"""What the three notebooks share: a MongoDB, a shop's orders, people who keep changing them, and one look of all plots.
+"""What the notebooks share: a MongoDB, a shop's orders, people who keep changing them, and one look of all plots.
 
 Orders are made from their number, so every run has the same ones; their ids are whole numbers, which are easy to name.
 """

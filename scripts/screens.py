@@ -1,4 +1,6 @@
-"""`make screens`: the pictures of the page in `docs/images`, taken by a real browser from the scenes of its tests.
+"""`make screens`: the pictures in `docs/images`. Those of the page are taken by a real browser from the scenes of its
+tests; the terminal's (`scripts.terminal_screens`) are drawn without one, and diagrams (`scripts.diagrams`) where their
+text has changed.
 
 They are taken anew where the page looks different; the moments in them are those of the taking.
 """
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from scripts import diagrams, terminal_screens
 from snapshotter.reporting.answers import CollectionEstimate, DryRun, write_answer
 from tests.support.chromium import DESK, PHONE, Browser, chromium
 from tests.support.pages import ORDERS, TOKEN, Stage, backfill, moment, staged, trouble
@@ -22,6 +25,8 @@ _COLOURS = 200
 
 def main() -> None:
     """Take them all."""
+    terminal_screens.main()
+    diagrams.main()
     FOLDER.mkdir(parents=True, exist_ok=True)
     stage = Stage(lives=True)
     lived(stage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -38,6 +39,7 @@ LogFileBefore = Annotated[
     Path | None,
     typer.Option("--log-file", help=_LOG_FILE, metavar="FILE", envvar="SNAPSHOTTER_LOG_FILE"),
 ]
+_QUIET_SECONDS = 2.0
 LEVELS = ("debug", "info", "warning", "error")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -112,9 +114,22 @@ def open_state(settings: Settings) -> Storage:
 
 
 def read_status(storage: Storage) -> Status | None:
-    """What the engine last said; None where it has never run."""
+    """What the engine last said, and whether its process is gone; None where it has never run."""
     text = storage.read_text(STATUS_FILE)
-    return None if text is None else Status.from_json(text)
+    if text is None:
+        return None
+    status = Status.from_json(text)
+    return status.model_copy(update={"gone": True}) if _is_gone(storage, status) else status
+
+
+def _is_gone(storage: Storage, status: Status) -> bool:
+    """Looked for only where the engine has missed its second word: it writes once a second."""
+    if status.updated_at is None or (datetime.now(UTC) - status.updated_at).total_seconds() < _QUIET_SECONDS:
+        return False
+    from snapshotter.state.lock import EngineLock
+    from snapshotter.state.process import this_process
+
+    return EngineLock(storage, status.name, this_process(), lambda: 0).abandoned
 
 
 def require_status(storage: Storage, settings: Settings) -> Status:
@@ -123,6 +138,6 @@ def require_status(storage: Storage, settings: Settings) -> Status:
     if status is None:
         raise DefiniteError(
             f"no engine named {settings.name!r} has run with its state in {settings.state_location()}",
-            "start it with snapshotter run, or check name and delta.warehouse",
+            "start it: `snapshotter run -c FILE`; or check name and delta.warehouse",
         )
     return status

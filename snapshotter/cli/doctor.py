@@ -13,6 +13,8 @@ import typer
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, set_up_quietly
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from snapshotter.doctor.finding import Finding
 
 WIDTH_MAX = 120
@@ -37,14 +39,15 @@ def doctor(ctx: typer.Context, config: ConfigFile, as_json: AsJson = False) -> N
     raise typer.Exit(report.exit_code(findings))
 
 
-def show(findings: Sequence[Finding], file: str) -> None:
-    """Print findings, how many there are, and what to enter next for the configuration in ``file``."""
+def show(findings: Sequence[Finding], file: str, console: Console | None = None) -> None:
+    """Print findings, how many there are, and what to enter next for the configuration in ``file``: to standard output,
+    unless another ``console`` is given."""
     from rich.console import Console
     from rich.text import Text
 
     from snapshotter.doctor import report
 
-    console = Console(file=sys.stdout, highlight=False)
+    console = console or Console(file=sys.stdout, highlight=False)
     for line, severity in report.lines(findings, min(console.width, WIDTH_MAX)):
         text = Text(line, style="bold" if severity is None else "")
         if severity is not None:

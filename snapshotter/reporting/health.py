@@ -48,13 +48,15 @@ class Check(IntEnum):
 
 
 def silent_seconds(found: Status, now: datetime) -> float | None:
-    """For how long an engine that says it runs has said nothing, if that is too long: then it is lost. ``found`` is
-    what it last said."""
+    """For how long an engine that says it runs has said nothing, if that is too long, or its process is gone: then it
+    is lost. ``found`` is what it last said."""
     waits = found.restarts is not None and found.restarts.next_at is not None
     lives = waits or found.state in (EngineState.STARTING, EngineState.RUNNING, EngineState.STOPPING)
     if not lives or found.updated_at is None:
         return None
-    age = (now - found.updated_at).total_seconds()
+    age = max(0.0, (now - found.updated_at).total_seconds())
+    if found.gone:
+        return age
     return age if age > (_STARTS_SECONDS if found.state is EngineState.STARTING else STALE_SECONDS) else None
 
 

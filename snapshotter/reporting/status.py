@@ -326,7 +326,8 @@ class Status(_Report):
     in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
     measure it, also in an earlier life. ``commands``: the newest ones that this process has carried out.
     ``dead_letters``: None without any. ``warnings`` are about what is captured, each with what to do. ``topics``: None
-    where there are none. ``metrics`` are the figures that Prometheus is shown.
+    where there are none. ``metrics`` are the figures that Prometheus is shown. ``gone`` is for whoever reads the file
+    to find out, and is not in it: the process that wrote it is dead for certain.
     """
 
     name: str
@@ -361,6 +362,7 @@ class Status(_Report):
     notifications: tuple[NotificationReport, ...] = ()
     topics: TopicsReport | None = None
     metrics: Metrics = Field(default_factory=dict)
+    gone: bool = Field(default=False, exclude=True)
 
     def request(self, request_id: str) -> RequestReport | None:
         """The request of this id, if the engine knows it; else its newest rejection."""

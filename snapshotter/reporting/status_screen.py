@@ -36,6 +36,7 @@ from snapshotter.reporting.status_texts import (
     error_text,
     gap_texts,
     health_text,
+    next_text,
     oplog_texts,
     stream_text,
     suspended_texts,
@@ -106,7 +107,7 @@ def state_line(status: Status, now: datetime) -> str:
     """Whether the engine lives, in one line: for one that does not, since when."""
     at = f"{moment(status.updated_at)} UTC"
     if (silent := silent_seconds(status, now)) is not None:
-        where = f"process {status.pid} on {status.host}"
+        where = f"process {status.pid} on {status.host}{', which is gone' if status.gone else ''}"
         return (
             f"{status.name} lost: last heard of {ago(silent)} ago, at {at} ({where}); it said {status.state}"
         )
@@ -127,12 +128,23 @@ def _head(status: Status, width: int, now: datetime, *, lives: bool) -> Iterable
             first, width, "bold yellow" if status.state is EngineState.STOPPED else "bold red"
         )
         yield from _wrapped(f"it said last: {stream}", width, "dim")
+    if silent_seconds(status, now) is not None:
+        yield from _wrapped(f"next: {_start_again(status)}", width)
     if error := error_text(status):
         yield from _wrapped(error, width, "red" if status.error else "yellow")
-        if (shown := status.error or status.last_error) and shown.next_step:
-            yield from _wrapped(f"next: {shown.next_step}", width)
+        if step := next_text(status):
+            yield from _wrapped(step, width)
     for text in oplog_texts(status):
         yield from _wrapped(text, width, "dim")
+
+
+def _start_again(status: Status) -> str:
+    if status.gone:
+        return "start it again: `snapshotter run -c FILE` goes on behind what has landed"
+    return (
+        f"look whether process {status.pid} on {status.host} hangs, and end it if it does; then "
+        "`snapshotter run -c FILE` goes on behind what has landed"
+    )
 
 
 def _beside(status: Status, width: int) -> Iterable[Line]:

@@ -14,6 +14,7 @@ __all__ = [
     "health_text",
     "stream_text",
     "error_text",
+    "next_text",
     "oplog_texts",
     "channel_texts",
     "suspended_texts",
@@ -62,6 +63,20 @@ def error_text(status: Status) -> str | None:
         :_LAST_ERROR_CHARACTERS
     ]  # shown for as long as the engine runs
     return f"the engine goes on after an error{since}: {_class_of(last)}{last.kind}: {first}"
+
+
+def next_text(status: Status) -> str | None:
+    """What to do about what `error_text` says. An engine that runs tries again by itself; what is over needs nobody,
+    unless it comes back."""
+    if status.error is None:
+        last = status.last_error
+        return f"if it comes back: {last.next_step}" if last is not None and last.next_step else None
+    if not (step := status.error.next_step):
+        return None
+    if status.state is EngineState.RUNNING:
+        plain = step.removesuffix(", and start again").removesuffix("; then start again")
+        return f"next: {plain}; the engine tries again by itself"
+    return f"next: {step}"
 
 
 def _class_of(error: ErrorReport) -> str:

@@ -125,6 +125,13 @@ class EngineLock:
                 self._storage.delete(self._file(old))
         return token
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether whoever has it is dead for certain, and never gave it back."""
+        newest = self._newest()
+        holding = None if newest is None else self._read(newest)
+        return holding is not None and not holding.released and is_known_dead(holding.owner, self._owner)
+
     def renew(self) -> None:
         """Say that this engine lives. Raises `LockLostError` when another one took over."""
         token = self.check()

@@ -3,9 +3,6 @@ environment that has nothing else."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -14,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packaged import DEPLOY
+from tests.support.distribution import SOURCES, build, run
 from tests.support.sources import PACKAGES, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]  # pip builds and installs, from the package registry
-SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "constraints.txt")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-_SECONDS = 600
 _ALL_MODULES = """
 import importlib, pkgutil
 import signals, snapshotter, streaming
@@ -36,29 +31,10 @@ _CONFIGURATION = """
 """
 
 
-def run(*command: str | Path, folder: Path) -> str:
-    """Whatever it prints; without anything of this environment's on Python's path."""
-    mine = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(
-        command, cwd=folder, env=mine, capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of both, made of a copy of the sources as `make dist` makes them: the wheel out of the sdist."""
-    folder = tmp_path_factory.mktemp("distribution")
-    source = folder / "source"
-    source.mkdir()
-    for name in SOURCES:
-        shutil.copy(ROOT / name, source)
-    left_out = shutil.ignore_patterns("__pycache__")
-    for place in (*(ROOT / package for package in PACKAGES), DEPLOY):
-        shutil.copytree(place, source / place.name, ignore=left_out)
-    run(sys.executable, "-m", "build", "--outdir", folder / "dist", source, folder=folder)
-    return folder / "dist"
+    """The folder of both."""
+    return build(tmp_path_factory.mktemp("distribution"))
 
 
 @pytest.fixture(scope="module")

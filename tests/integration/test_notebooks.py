@@ -57,3 +57,13 @@ def test_inside_a_window(executed: list[NotebookNode]) -> None:
     """Three of eight orders change inside the window: their READs are superseded, five land, and one order is new."""
     found = result(executed[2])
     assert found == {"equal": True, "landed": 5, "dropped": 3, "reads": [101, 104, 105, 106, 108]}
+
+
+def test_from_a_debezium_configuration(executed: list[NotebookNode]) -> None:
+    """A connector's file as it is: what has no effect is named, the first load and a snapshot under changes land, older
+    versions of the table are read, and it is equal."""
+    found = result(executed[3])
+    assert (found["equal"], found["named"]) == (True, 4)
+    assert found["landed"] + found["superseded"] > 4_000
+    assert found["superseded"] > 0
+    assert found["versions"] >= 2

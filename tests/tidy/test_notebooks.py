@@ -35,9 +35,10 @@ def readable(path: Path) -> str:
     return json.dumps(notebook, ensure_ascii=False)
 
 
-def test_there_are_three() -> None:
-    """A backfill, a repair, and a window."""
-    names = ["1_first_backfill", "2_repair_a_table", "3_inside_a_window"]
+def test_there_are_four() -> None:
+    """A backfill, a repair, a window, and a connector of Debezium's in ten cells."""
+    names = ["1_first_backfill", "2_repair_a_table", "3_inside_a_window", "4_from_debezium"]
+    assert len(cells(NOTEBOOKS[-1], "code")) == 10
     assert [path.stem for path in NOTEBOOKS] == names
 
 

@@ -49,6 +49,13 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
         assert _STYLES_ELSEWHERE.findall(style.read_text()) == [], style
 
 
+def test_diagrams_are_pictures(site: Path) -> None:
+    """None is shown as the text that it is drawn from."""
+    page = (site / "docs" / "PROTOCOL.html").read_text()
+    assert "stateDiagram-v2\n" not in page
+    assert page.count('alt="stateDiagram-v2"') == 2
+
+
 def test_messages_are_shown_as_they_are_written(site: Path) -> None:
     """Whoever looks for one finds it: no quote and no hyphen has become another character."""
     page = (site / "docs" / "troubleshooting.html").read_text()

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,8 @@ from snapshotter.reporting.status import (
     RestartReport,
     Status,
 )
+from snapshotter.state.lock import EngineLock
+from snapshotter.state.process import this_process
 from snapshotter.state.storage import LocalStorage
 from tests.support.shop_engine import config, invoke, report, state
 
@@ -251,6 +254,25 @@ def test_a_silent_engine_is_doubted(config: Path, state: LocalStorage) -> None:
     assert first.startswith("shop lost: last heard of 9")
     assert "it has said nothing for 9" in (beside := invoke("status", "-c", config, "--json").stderr)
     assert "(process 5 on h)" in beside
+
+
+def test_an_engine_whose_process_is_gone_is_lost_at_once(config: Path, state: LocalStorage) -> None:
+    """Nobody waits for thirty seconds to hear of what this machine knows, and what to do is said. Of a process
+    elsewhere it knows nothing, and one that has given its name back has ended."""
+    mine, now = this_process(), datetime.now(UTC)
+    killed = EngineLock(state, "shop", replace(mine, started="1"), lambda: 0)
+    report(state, updated_at=now - timedelta(seconds=3), pid=mine.pid, host=mine.host, health="Active")
+    assert invoke("status", "-c", config, "--check").exit_code == 0
+    killed.acquire()
+    shown = invoke("status", "-c", config)
+    assert shown.stdout.startswith("shop lost: last heard of")
+    assert "next: start it again: `snapshotter run -c FILE`" in shown.stdout
+    assert invoke("status", "-c", config, "--check").exit_code == 3
+    assert "gone" not in json.loads(invoke("status", "-c", config, "--json").stdout)
+    killed.release()
+    assert invoke("status", "-c", config, "--check").exit_code == 0
+    EngineLock(state, "shop", replace(mine, place="elsewhere"), lambda: 0).acquire()
+    assert invoke("status", "-c", config, "--check").exit_code == 0
 
 
 def test_an_error_says_its_class(config: Path, state: LocalStorage) -> None:

@@ -158,7 +158,10 @@ def test_an_error_that_is_over_is_shown_still() -> None:
     shown = "goes on after an error at 2026-11-23 14:05:01 UTC: SourceUnavailable: no primary"
     assert shown in line(going_on)
     assert shown in drawn(going_on)
-    assert "next: look at MongoDB" in drawn(going_on)
+    assert "if it comes back: look at MongoDB" in drawn(going_on)
+    assert "next:" not in drawn(going_on), "that is for what is wrong now"
+    now = RUNNING.model_copy(update={"error": last.model_copy(update={"next_step": "look, and start again"})})
+    assert "next: look; the engine tries again by itself" in drawn(now)
     long = last.model_copy(update={"message": "x" * 300 + "\nTraceback"})
     going_on = RUNNING.model_copy(update={"last_error": long})
     assert line(going_on).endswith(f"SourceUnavailable: {'x' * 200}"), "it is said in every line"

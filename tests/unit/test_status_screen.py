@@ -203,7 +203,17 @@ next: make room""",
         """\
 shop lost: last heard of 3 min ago, at 2026-11-27 14:07:30 UTC (process 42 on
   db-7); it said running
-it said last: lag=1.3s events/s=100 events=1000 windows=1""",
+it said last: lag=1.3s events/s=100 events=1000 windows=1
+next: look whether process 42 on db-7 hangs, and end it if it does; then
+  `snapshotter run -c FILE` goes on behind what has landed""",
+    ),
+    "gone": (
+        {"health": "Active", "gone": True},
+        """\
+shop lost: last heard of 3 min ago, at 2026-11-27 14:07:30 UTC (process 42 on
+  db-7, which is gone); it said running
+it said last: lag=1.3s events/s=100 events=1000 windows=1
+next: start it again: `snapshotter run -c FILE` goes on behind what has landed""",
     ),
 }
 
