@@ -334,6 +334,11 @@ class Snapshotter:
             refused = dict(self.engine.signal_outcomes.refused).get(request_id)
             if refused is not None and request is None:
                 raise DefiniteError(refused)
+            if request is None and self.engine.journal.forgotten(request_id, self.engine.store.newest):
+                raise DefiniteError(
+                    f"request {request_id} has ended, and the engine no longer knows how: it remembers the newest ones",
+                    "look for it in the status collection, or in the notifications that were sent",
+                )
             # Saved, and announced: a batch has noted that it has ended.
             if request is None or request.ended_in is None or self.engine.announcer.pending(request_id):
                 return None

@@ -47,6 +47,11 @@ class ClusterTime:
         """The largest cluster time before this one."""
         return ClusterTime.from_int(self.to_int() - 1)
 
+    @property
+    def seconds(self) -> float:
+        """Since the epoch, for people: the increment counts as microseconds, so that those of one second differ."""
+        return self.t + min(self.i, 999_999) / 1_000_000
+
     def to_json(self) -> dict[str, int]:
         return {"t": self.t, "i": self.i}
 

@@ -11,6 +11,7 @@ Files are reached through a port of four methods, so that the folder may lie whe
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -59,7 +60,7 @@ class InboxChannel:
     """The inbox in ``folder`` under the root of ``files``. Many may send; one engine polls.
 
     The files lie in the engine's own state, so errors of that storage pass through. ``now_ms`` (milliseconds since the
-    epoch) stamps what is sent; `poll` orders signals by these stamps.
+    epoch) stamps what is sent; `poll` orders signals by these stamps. Of what one channel sends no two have the same.
     """
 
     name = NAME
@@ -70,16 +71,23 @@ class InboxChannel:
         self._files = files
         self._folder = folder
         self._now_ms = now_ms
+        self._newest = 0
+        self._stamping = threading.Lock()
 
     def send(self, action: Action) -> str:
         """Put the signal in the inbox and return its id. Raises DuplicateSignal where one of this id waits
         there.
         """
-        content = json.loads(to_json(action)) | {"sent_at_ms": self._now_ms()}
+        content = json.loads(to_json(action)) | {"sent_at_ms": self._stamp()}
         text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
         if not self._files.create_text(self._path(file_name(action.id)), text):
             raise DuplicateSignal(f"a signal with the id {action.id!r} waits already; give it another id")
         return action.id
+
+    def _stamp(self) -> int:
+        with self._stamping:
+            self._newest = max(self._now_ms(), self._newest + 1)
+            return self._newest
 
     def poll(self) -> list[Received]:
         """What waits, oldest first. A file stays until ``ack``; one that can't be read comes with its

@@ -133,10 +133,10 @@ def replay(
         for request in requests:
             typer.echo(request)
     if wait:
-        from snapshotter.cli.waiting import Answers, wait_for
+        from snapshotter.cli.waiting import Answers, in_history, wait_for
 
         for request in requests:
-            wait_for(open_state(settings), Answers(request), timeout)
+            wait_for(open_state(settings), Answers(request), timeout, in_history(settings))
 
 
 def _to_tell(settings: Settings, able: Sequence[Letter]) -> frozenset[str]:

@@ -35,6 +35,7 @@ from snapshotter.cli.waiting import (
     all_ended,
     at_once,
     called,
+    in_history,
     wait_for,
 )
 
@@ -134,7 +135,7 @@ def execute_snapshot(
         say(f"{called('the request', request_id)} is in {send(settings, state, action)}")
     typer.echo(action.id)
     if wait:
-        wait_for(state, answers, timeout)
+        wait_for(state, answers, timeout, in_history(settings))
 
 
 def _ask(

@@ -16,9 +16,11 @@ from snapshotter.reporting.health import silent_seconds
 from snapshotter.reporting.status import CommandReport, EngineState, RequestReport, RequestState, Status
 
 if TYPE_CHECKING:
+    from snapshotter.configuration.settings import Settings
     from snapshotter.state.storage import Storage
 
 POLL_SECONDS = 0.5
+_HISTORY_MS = 10_000
 _SHOWN = 10
 _ABOUT_REQUESTS = ("stop-snapshot", "pause-snapshot", "resume-snapshot")
 
@@ -58,7 +60,7 @@ class Answers:
     def request(self, status: Status | None) -> RequestReport | None:
         """Its rejection, or else the request."""
         told = status.requests if status is not None else ()
-        found = [r for r in told if r.id == self.signal_id and r not in self.earlier]
+        found = [r for r in told if r.id == self.signal_id and not any(_same(r, e) for e in self.earlier)]
         rejected = [r for r in found if r.state is RequestState.REJECTED]
         return next(reversed(rejected or found), None)
 
@@ -68,6 +70,13 @@ class Answers:
         if found is not None and found.state is RequestState.REJECTED:
             why = found.error or "the engine gives no reason"
             raise DefiniteError(f"{name} was rejected: {why}", found.next_step)
+
+
+def _same(one: RequestReport, other: RequestReport) -> bool:
+    """Whether two reports are of the same rejection: an engine that starts anew may reject a signal once more."""
+    if one.asked_at is not None and one.state is other.state:
+        return (one.asked_at, one.error) == (other.asked_at, other.error)
+    return one == other
 
 
 def looks(
@@ -94,8 +103,11 @@ def looks(
         time.sleep(POLL_SECONDS)
 
 
-def wait_for(state: Storage, answers: Answers, timeout: float | None) -> None:
-    """Show the request's progress until it has ended. Raises DefiniteError where it failed or time is up."""
+def wait_for(
+    state: Storage, answers: Answers, timeout: float | None, history: Callable[[str], RequestReport | None]
+) -> None:
+    """Show the request's progress until it has ended. One that the engine has forgotten is looked for in the
+    ``history``. Raises DefiniteError where it failed, nobody knows how it ended, or time is up."""
     from snapshotter.reporting.views import open_view
 
     request, name = None, f"request {answers.signal_id}"
@@ -106,8 +118,17 @@ def wait_for(state: Storage, answers: Answers, timeout: float | None) -> None:
                 view.update(only(status, request))
                 if request.state.ended:
                     break
-    assert request is not None
+            elif _is_forgotten(state, answers.signal_id):
+                request = history(answers.signal_id)
+                break
+    if request is None:
+        raise DefiniteError(
+            f"{name} has ended, and the engine no longer knows how: it remembers the newest ones",
+            "look for it in the notifications that were sent; asked for under another --id it is read again",
+        )
     match request.state:
+        case RequestState.COMPLETED:
+            say(f"{name} is completed")
         case RequestState.STOPPED:
             raise DefiniteError(f"{name} was stopped", "what has landed stays; ask for it again")
         case RequestState.FAILED:
@@ -115,6 +136,40 @@ def wait_for(state: Storage, answers: Answers, timeout: float | None) -> None:
             raise DefiniteError(f"{name} failed: {why}", request.next_step)
         case RequestState.REJECTED:
             answers.raise_rejection(status, name)
+
+
+def _is_forgotten(state: Storage, request_id: str) -> bool:
+    from snapshotter.state.journal import Journal
+    from snapshotter.state.progress_store import ProgressStore
+
+    return Journal(state).forgotten(request_id, ProgressStore(state).newest)
+
+
+def in_history(settings: Settings) -> Callable[[str], RequestReport | None]:
+    """How requests ended, by the status collection; None for one that it does not know, or where it can't be asked."""
+
+    def ended(request_id: str) -> RequestReport | None:
+        from pymongo.errors import PyMongoError
+
+        from signals.client.client import SnapshotClient
+        from signals.errors import SignalError
+        from streaming.mongo.deployment import new_client
+
+        if not settings.signal_collection or not settings.engine.status_collection:
+            return None
+        with new_client(settings.connection_uri(), serverSelectionTimeoutMS=_HISTORY_MS) as client:
+            try:
+                told = SnapshotClient(client, settings.signal_collection).status(request_id, settings.name)
+            except (PyMongoError, SignalError) as error:
+                say(f"the status collection cannot be asked: {error}")
+                return None
+        if told is None or not told.ended:
+            return None
+        return RequestReport(
+            id=told.id, state=RequestState(told.state), error=told.error, next_step=told.next_step
+        )
+
+    return ended
 
 
 def wait_for_command(

@@ -146,10 +146,12 @@ _HELD = {"_op": Holds.OP}
 
 _ELSEWHERE = {
     "transaction": "an event's transaction has id, total_order and data_collection_order",
-    "updateDescription": "name its fields one by one: removedFields, updatedFields, truncatedArrays, each behind"
-    " updateDescription.",
-    "before": "a row is a document as it is now",
-    "after": "it is a column already, if the document has it",
+    "updateDescription": "Debezium's transform finds none either; name its fields one by one: removedFields,"
+    " updatedFields, truncatedArrays, each behind updateDescription.",
+    "before": "a row is a document as it is now, and Debezium's transform, to which before is one text, finds none"
+    " either; a changelog table has it",
+    "after": "it is a column already, if the document has it, and Debezium's transform, to which after is one text,"
+    " finds none either",
 }
 
 
@@ -159,7 +161,7 @@ def _struct_of(field: str) -> str:
         return ""
     if field in _OF_TRANSACTIONS:
         return "transaction"
-    return "updateDescription" if field == "updateDescription" else "source"
+    return field if field in ("updateDescription", "before", "after") else "source"
 
 
 def _why_not(struct: str, field: str) -> str:

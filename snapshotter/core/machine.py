@@ -29,7 +29,6 @@ from dataclasses import replace
 
 from snapshotter.core.rules import announcements, batches, proofs, queue
 from snapshotter.core.rules.in_flight import InFlight
-from snapshotter.core.rules.scan import Planned
 from snapshotter.core.scheduler import Scheduler
 from snapshotter.core.values import inputs
 from snapshotter.core.values.chunks import KeyList, end_of
@@ -197,7 +196,7 @@ class Machine:
         try:
             window = self.windows[window.id] = window.chunk_read(happened.ended, happened.rows)
         except WindowError as error:
-            return self._fail_window(window, str(error), self.limits.attempts)
+            return self._fail_window(window, str(error))
         scan = self.scheduler.scans.get((window.request_id or "", window.namespace))
         if scan is not None and window.request_id is not None:
             if happened.rows >= scan.docs // 2:  # a small one shows overhead, not pace
@@ -221,27 +220,21 @@ class Machine:
         try:
             window = self.windows[window.id] = window.high_written(happened.time)
         except WindowError as error:
-            return self._fail_window(window, str(error), self.limits.attempts)
+            return self._fail_window(window, str(error))
         # The batch that showed the high watermark may be over already, or no write moved the stream at all.
         return [MakeBatch()] if window.high_seen is not None else []
 
     def _window_failed(self, happened: inputs.WindowFailed) -> list[Effect]:
         window = self.windows.get(happened.window)
-        limit = self.limits.attempts_at(definite=happened.definite, passing=happened.passing)
-        return [] if window is None else self._fail_window(window, happened.error, limit)
+        if window is None:
+            return []
+        return self._fail_window(window, happened.error, definite=happened.definite, passing=happened.passing)
 
-    def _fail_window(self, window: Window, error: str, attempts: int) -> list[Effect]:
-        effects = self.scheduler.drop(window, error)
-        if window.request_id is None:
-            # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must
-            # not spin.
-            self.scheduler.rereads_rest.add(window.namespace)
-        elif window.attempt >= attempts:
-            effects += self.scheduler.fail_task(window.request_id, window.namespace, error)
-        else:
-            scan = self.scheduler.scans[window.request_id, window.namespace]
-            scan.retry(Planned(window.order, window.target, window.attempt + 1))
-        return effects
+    def _fail_window(
+        self, window: Window, error: str, *, definite: bool = False, passing: bool = False
+    ) -> list[Effect]:
+        tries = None if definite else window.tries.failing(passing=passing)
+        return self.scheduler.fail_window(window, error, tries)
 
     # Batches
 
@@ -260,7 +253,7 @@ class Machine:
         self.in_flight.windows, failed = batches.observe(self.windows, happened.observations, happened.end)
         effects: list[Effect] = []
         for window, error, definite in (failure for failure in failed if failure.window.id in self.windows):
-            effects += self._fail_window(window, error, self.limits.attempts_at(definite=definite))
+            effects += self._fail_window(window, error, definite=definite)
         unreached = self._unreached()
         effects += self._leave_to_first_loads(unreached)
         landing = self.scheduler.landing = batches.plan_landing(
@@ -330,7 +323,7 @@ class Machine:
         for lost in sorted(happened.windows):
             if (window := self.windows.get(lost)) is not None:
                 error = "its READ buffer was recomputed after its high watermark"
-                effects += self._fail_window(window, error, self.limits.attempts)
+                effects += self._fail_window(window, error)
         return [*effects, self.landing]
 
     def _collection_suspended(self, happened: inputs.CollectionSuspended) -> list[Effect]:

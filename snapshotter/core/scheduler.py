@@ -45,6 +45,7 @@ from snapshotter.core.values.outcome import Uncounted
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest
 from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.tries import Tries
 from snapshotter.core.values.window import Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -177,8 +178,8 @@ class Scheduler:
         for window in [w for w in self.windows.values() if w.namespace == namespace]:
             scan = self.scans.get((window.request_id or "", namespace))
             if scan is not None:
-                # Attempt 2 at least: events of its range have landed since, so its range may hold rows.
-                scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
+                # Not the first any more: events of its range have landed since, so its range may hold rows.
+                scan.retry(Planned(window.order, window.target, window.tries.again()))
             effects += self.drop(window)
         return effects
 
@@ -225,6 +226,20 @@ class Scheduler:
             scan.document_bytes = scan.document_bytes or happened.document_bytes
         return []
 
+    def fail_window(self, window: Window, error: str, tries: Tries | None) -> list[Effect]:
+        """Drop a window because of ``error``. Its chunk gets another one behind so many ``tries``, as long as these are
+        not used up; None: it is not worth one."""
+        effects = self.drop(window, error)
+        if window.request_id is None:
+            # Its ids are still in progress.rereads. The next batch is soon enough: an error that stays must not spin.
+            self.rereads_rest.add(window.namespace)
+            return effects
+        if tries is None or self.limits.used_up(tries):
+            return effects + self.fail_task(window.request_id, window.namespace, error)
+        scan = self.scans[window.request_id, window.namespace]
+        scan.retry(Planned(window.order, window.target, tries))
+        return effects
+
     def drop(self, window: Window, why: str = "") -> list[Effect]:
         """Take a window out of flight; ``why``, if the machine itself found something wrong with it. The buffer of one
         that is being landed stays until that is over."""
@@ -266,7 +281,7 @@ class Scheduler:
         for key, scan in self.scans.items():
             for window in self.in_flight.of_task(*key) if key not in turns else ():
                 if scan.behind_a_gap(window.order) and not self._lands(window):
-                    scan.retry(Planned(window.order, window.target, max(2, window.attempt)))
+                    scan.retry(Planned(window.order, window.target, window.tries.again()))
                     effects += self.drop(window)
         return effects
 

@@ -35,7 +35,7 @@ from snapshotter.engine.engine_status import status_writer
 from snapshotter.engine.first_load import NAME, FirstLoad
 from snapshotter.engine.fitting_state import fitting, told_by_tables
 from snapshotter.engine.hints import scratch_hints
-from snapshotter.engine.idling import Idling, signals_taken, tell_pause
+from snapshotter.engine.idling import Idling, tell_pause
 from snapshotter.engine.kept_lock import RENEW_SECONDS, KeptLock
 from snapshotter.engine.lost_positions import SourceWatch, gap_of, tell
 from snapshotter.engine.mode_hooks import tell_end
@@ -137,10 +137,11 @@ class Engine:
         captured = partial(captured_collections, self.client, config.captures_data)
         known = self.client, config, self.journal, self.storage, self.status.speed
         self._signals = SignalHandler(*known, self.signal_outcomes, captured)
-        self._taking = SignalTaking(self._signals, lambda: self.ledger, config.signals)
+        self._taking = SignalTaking(
+            self._signals, lambda: self.ledger, config.signals, self.status.times.asked
+        )
         self.run_state: Run | None = None
-        self.endpoint = endpoint_of(self)
-        self._hints = scratch_hints(self)
+        self.endpoint, self._hints = endpoint_of(self), scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept = KeptLock(self._lock)
         self.tables: Tables
@@ -301,8 +302,7 @@ class Engine:
         """Run nothing until the stream is resumed. What is inserted into the signal collection meanwhile is taken."""
         position = self.store.position()
         tell_pause(position, once=once)
-        every = self.config.poll_ms / 1000
-        with signals_taken(self.client, self.config.signals, position, self._taking.documents, every=every):
+        with self._taking.meanwhile(self.client, position, self.config.poll_ms / 1000):
             self.rests = True
             self.readiness.reached()
             self._idling.rest(lambda: self._signals.stream_paused, partial(self._report, EngineState.RUNNING))

@@ -255,6 +255,7 @@ class StatusWriter:
                 state=RequestState.REJECTED,
                 error=one.why,
                 next_step=AFTER_REFUSAL,
+                asked_at=one.sent,
                 completed_at=one.at,
             )
             for one in refused

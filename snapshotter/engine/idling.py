@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
-from pymongo import MongoClient
 
 from snapshotter.errors import DefiniteError
 from snapshotter.failures import classify
-from snapshotter.intake.signals_ahead import SignalsAhead
 from snapshotter.log import warn_of
-from streaming.namespaces import Namespace
-from streaming.positions import ORIGIN, ClusterTime
+from streaming.positions import ClusterTime
 
 _log = structlog.get_logger("snapshotter.engine")
 
@@ -68,36 +63,4 @@ def tell_pause(position: ClusterTime, *, once: bool) -> None:
     (``once``)."""
     if once:
         raise DefiniteError("the stream is paused, so there is no end to wait for", condition="stream-paused")
-    _log.warning("the stream is paused: the oplog has to reach back to its position", position=str(position))
-
-
-@dataclass(slots=True)
-class StandingStream:
-    """A stream that is paused, as those who look for signals ahead of it see it: it stands at its ``position``, and is
-    waited for."""
-
-    position: ClusterTime
-    known_head: ClusterTime = ORIGIN
-    holding: bool = True
-
-
-@contextmanager
-def signals_taken(
-    client: MongoClient[Any],
-    signals: Namespace | None,
-    position: ClusterTime,
-    take: Callable[[Sequence[bytes]], None],
-    *,
-    every: float,
-) -> Iterator[None]:
-    """While the block runs, take what is inserted into the collection ``signals`` (None: there is none) behind
-    ``position``. ``take`` gets it as BSON, at most ``every`` so many seconds."""
-    if signals is None:
-        yield
-        return
-    ahead = SignalsAhead(client, signals, StandingStream(position), take, every=every)
-    ahead.start()
-    try:
-        yield
-    finally:
-        ahead.close()
+    _log.warning("the stream is paused: nothing lands until it is resumed", position=str(position))

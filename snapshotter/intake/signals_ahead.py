@@ -25,6 +25,7 @@ from pymongo import MongoClient
 from pymongo.change_stream import CollectionChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
 
+from signals.channels.source_channel import id_of
 from snapshotter.core.values.watermark_ids import is_watermark
 from snapshotter.log import warn_of
 from streaming.bson.raw_fields import text_id
@@ -66,7 +67,7 @@ class Stream(Protocol):
 class SignalsAhead:
     """Looks at the collection ``signals`` from ``start`` to ``close``, ``every`` so many seconds, once ``stream`` has
     been late. ``take`` gets documents as BSON, on a thread of its own; their outcome must be durable when it returns:
-    the stream leaves them out then."""
+    the stream leaves them out then. ``asked`` is told before that when each signal was sent."""
 
     def __init__(
         self,
@@ -76,7 +77,9 @@ class SignalsAhead:
         take: Callable[[Sequence[bytes]], None],
         *,
         every: float,
+        asked: Callable[[str, float], object] = lambda _id, _seconds: None,
     ) -> None:
+        self._asked = asked
         self._collection = client[signals.database].get_collection(signals.collection, codec_options=_RAW)
         self._stream, self._take, self._every = stream, take, every
         self._changes: Changes | None = None
@@ -135,16 +138,18 @@ class SignalsAhead:
             )
         found: list[bytes] = []
         while len(found) < _AT_ONCE and len(self._taken) < _TAKEN_MAX:
-            document = self._next(self._changes)
-            if document is None:
+            change = self._next(self._changes)
+            if change is None:
                 break
-            raw = bytes(document.raw)
+            raw = bytes(change["fullDocument"].raw)
             if not is_watermark(text_id(raw)) and raw not in self._taken:
                 found.append(raw)
+                at: Timestamp = change["clusterTime"]
+                self._asked(id_of(raw), ClusterTime(at.time, at.inc).seconds)
         return found
 
     def _next(self, changes: Changes) -> RawBSONDocument | None:
-        """The next document; None if there is none now, or the collection was dropped: that ends a change stream, and
+        """The next insert; None if there is none now, or the collection was dropped: that ends a change stream, and
         the next one begins where the engine's stream is then."""
         try:
             change = changes.try_next()
@@ -156,7 +161,7 @@ class SignalsAhead:
         if over:
             self._over = self._from  # opened here again, it would meet the same drop
             self._end()
-        return None if change is None else change["fullDocument"]
+        return change
 
     def _end(self) -> None:
         changes, self._changes = self._changes, None

@@ -66,7 +66,7 @@ class BatchContents:
     streams: bool
     scope: StreamScope
     dead: DataFrame | None = None
-    asked: Mapping[str, int] = field(default_factory=dict)
+    asked: Mapping[str, float] = field(default_factory=dict)
 
     def stays(self, row: Row) -> bool:
         """Whether an event is one of a table, and no drop follows it in the batch."""
@@ -158,7 +158,7 @@ def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
 
 def _signalled(
     rows: Sequence[Row], scope: StreamScope
-) -> tuple[tuple[WatermarkObservation, ...], tuple[bytes, ...], dict[str, int]]:
+) -> tuple[tuple[WatermarkObservation, ...], tuple[bytes, ...], dict[str, float]]:
     """Watermarks of this engine, and documents that are none, in their order, with their seconds by their ids."""
     observations, signals, asked = [], [], {}
     for row in rows:
@@ -171,7 +171,7 @@ def _signalled(
             observations.append(WatermarkObservation(window, edge, ClusterTime.from_int(row["cluster_time"])))
         elif row["op"] == "c" and not is_watermark(document_id):
             signals.append(bytes(row["document"]))
-            asked[id_of(signals[-1])] = ClusterTime.from_int(row["cluster_time"]).t
+            asked[id_of(signals[-1])] = ClusterTime.from_int(row["cluster_time"]).seconds
     return tuple(observations), tuple(signals), asked
 
 

@@ -122,7 +122,6 @@ class Tables:
         self._cleared: set[Namespace] = set()
         self._out_of_reach: set[Namespace] = set()
         self._tried: set[tuple[ObjectStore, str]] = set()
-        self._registered: set[Namespace] = set()
 
     def there(self) -> list[Namespace]:
         """The collections that have a folder for their table, by name. Other folders, and files, are not ours."""
@@ -181,8 +180,7 @@ class Tables:
             return opened
 
     def _register(self, namespace: Namespace, path: str) -> None:
-        if self._registration is not None and namespace not in self._registered:
-            self._registered.add(namespace)
+        if self._registration is not None:
             self._registration.register(namespace, path)
 
     def forget(self, namespace: Namespace) -> None:

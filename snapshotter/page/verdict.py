@@ -77,10 +77,8 @@ def _of_an_error(status: Status) -> Verdict | None:
 
 
 def _of_the_work(status: Status) -> Verdict:
-    if status.stream_paused:
-        hours = None if status.oplog is None else status.oplog.runway_hours
-        holds = "" if hours is None else f"; the oplog holds the position for {hours:.1f} h more"
-        return Verdict(WARN, f"The stream is paused: nothing lands{holds}", "resume the stream")
+    if status.stream_paused:  # for how long it may be is among the warnings
+        return Verdict(WARN, "The stream is paused: nothing lands", "resume the stream")
     if (note := next(notes_of(status), None)) is not None and note.tone == BAD:
         return note
     reading = {c.name for r in status.requests for c in r.collections if c.state is RequestState.RUNNING} or {

@@ -48,12 +48,11 @@ def _report(oplog: Oplog, position: ClusterTime | None, left: float | None) -> O
 def _warnings(status: Status, left: float | None, least_hours: float) -> Iterator[str]:
     if left is None:
         return
-    if status.stream_paused and (standing := while_paused(left)):
-        yield standing
+    standing = while_paused(left) if status.stream_paused else None
+    if said := standing or warning(left, least_hours):  # of a paused stream both would say the same
+        yield said
     if not least_hours:
         return
-    if short := warning(left, least_hours):
-        yield short
     for request in status.requests:
         seconds = None if request.state.ended else _seconds_left(request, status.snapshot_speed)
         if seconds is not None and (longer := outlasted(request.id, seconds, left)):

@@ -20,12 +20,13 @@ class Refusal:
 
 
 class Refused(NamedTuple):
-    """A signal's id, why it was refused, and when that was last so: its sender may have corrected it, and sent it again
-    under its id."""
+    """A signal's id, why it was refused, when that was last so, and when it was sent (None: not known): its sender may
+    have corrected it, and sent it again under its id."""
 
     id: str
     why: str
     at: datetime
+    sent: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

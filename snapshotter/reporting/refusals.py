@@ -1,5 +1,8 @@
 """Signals that were refused: the newest of them, each once, in bounded memory. They may come from several threads.
 
+A batch that is repeated shows its signals again, and that is no news: whoever has sent a signal anew under its id would
+take the old rejection for the answer. The time at which a signal was sent tells the two apart.
+
 Ids and reasons come from outside and may be huge, so both are cut to a length that a person reads.
 """
 
@@ -23,14 +26,17 @@ class Refusals:
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._guard = threading.Lock()
-        self._newest: OrderedDict[tuple[str, str], datetime] = OrderedDict()
+        self._newest: OrderedDict[tuple[str, str], tuple[datetime, datetime | None]] = OrderedDict()
 
-    def add(self, signal_id: str, why: str) -> tuple[str, str]:
-        """Returns the two as they are reported: the reason names the signal."""
+    def add(self, signal_id: str, why: str, sent: datetime | None = None) -> tuple[str, str]:
+        """A signal, by its ``signal_id``, is refused, and ``why``. Returns the two as they are reported: the reason
+        names the signal. What was ``sent`` no later than what is known of the same is that very signal."""
         found = reported(signal_id, why)
         with self._guard:
-            self._newest[found] = self._clock()
-            self._newest.move_to_end(found)
+            _, known = self._newest.get(found, (None, None))
+            if sent is None or known is None or known < sent:
+                self._newest[found] = self._clock(), sent
+                self._newest.move_to_end(found)
             if len(self._newest) > KEPT:
                 self._newest.popitem(last=False)
         return found
@@ -44,7 +50,7 @@ class Refusals:
     def newest(self) -> list[Refused]:
         """The one that was refused last is at the end."""
         with self._guard:
-            return [Refused(*found, at) for found, at in self._newest.items()]
+            return [Refused(*found, *times) for found, times in self._newest.items()]
 
 
 def reported(signal_id: str, why: str) -> tuple[str, str]:

@@ -55,13 +55,20 @@ class RequestTimes:
             self._times = {**known, **self._times}
 
     def asked(self, signal_id: str, seconds: float) -> None:
-        """A signal that was sent ``seconds`` after the epoch has come; 0 where that is not known."""
-        if seconds <= 0:
-            return
+        """A signal that was sent ``seconds`` after the epoch has come; 0 where that is not known. One that was refused
+        may be sent again under its id: the newest time counts."""
         with self._guard:
-            self._asked.setdefault(signal_id, datetime.fromtimestamp(seconds, UTC))
+            self._asked.pop(signal_id, None)
+            if seconds <= 0:
+                return
+            self._asked[signal_id] = datetime.fromtimestamp(seconds, UTC)
             while len(self._asked) > _WAITING_MAX:
                 del self._asked[next(iter(self._asked))]
+
+    def asked_at(self, signal_id: str) -> datetime | None:
+        """When a signal was sent of which nothing has become yet."""
+        with self._guard:
+            return self._asked.get(signal_id)
 
     def sent(self, signal_id: str) -> datetime | None:
         """When a signal that is no request was sent; nobody asks twice."""

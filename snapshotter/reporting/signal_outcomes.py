@@ -40,7 +40,7 @@ class SignalOutcomes:
     def refuse(self, signal_id: str, why: str) -> None:
         """Say that a signal is not carried out."""
         known = reported(signal_id, why) in self._refusals  # a batch that is repeated shows it again
-        signal_id, why = self._refusals.add(signal_id, why)
+        signal_id, why = self._refusals.add(signal_id, why, self._collection.times.asked_at(signal_id))
         if not known:
             _log.error("signal rejected", id=signal_id, why=why)
         self._collection.refused(signal_id, why)

@@ -62,6 +62,14 @@ class Journal:
         known = self._ended.get(signal_id) if request is None else request.digest
         return self._controls.taken.get(signal_id) if known is None else known
 
+    def forgotten(self, request_id: str, newest: Callable[[], Progress | None]) -> bool:
+        """Whether a request has ended, and is no longer in the ``newest`` progress: nobody but those who were told of
+        its end can say how that was."""
+        if request_id not in self._ended or request_id in self._requests:
+            return False
+        progress = newest()  # behind the journal: what the one has as ended the other has had
+        return progress is None or progress.request(request_id) is None
+
     def moment(self) -> Moment:
         """Now, and for how long ids are remembered."""
         return Moment(int(self._clock()), self._seconds)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 REMEMBERS = "delta.deletedFileRetentionDuration"
 GOES_BACK = "delta.logRetentionDuration"
+SET_BY_US = "snapshotter.retention"
+"""What an engine has set the two to, so that it is not taken for somebody else's word."""
 INTERVAL = "delta.checkpointInterval"
 COMMITS, COMMITS_MAX = 10, 100
 """Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
@@ -131,23 +133,28 @@ class StateUpkeep:
     def retain(self, hours: int) -> None:
         """See to it that the table remembers its removed files for so many ``hours`` at least, for else they would be
         taken for such that never were the table's; and that its log goes back as far, or a week, and no further: older
-        versions have lost their files, and Delta would keep a month of commits. Raises `RetentionContradicted`, and
-        what `TableGuard.admit` does."""
+        versions have lost their files, and Delta would keep a month of commits. What somebody has set is not overruled;
+        what an engine has follows the option. Raises `RetentionContradicted`, and what `TableGuard.admit` does."""
         with active(self._session):
             table = self._log.newest()
             if table is None:
                 return
             self._guard.admit(table)
-            said = table.table_property(REMEMBERS)
-            if said is not None and table.remembers_ms != hours * _HOUR_MS:
+            said, ours = table.table_property(REMEMBERS), table.table_property(SET_BY_US)
+            if said not in (None, ours) and table.remembers_ms != hours * _HOUR_MS:
                 raise RetentionContradicted(
                     f"the table at {self._path} says {REMEMBERS} = {said!r}, and delta.retention.hours is {hours}: "
                     "let the two say the same"
                 )
-            wanted = {REMEMBERS: _interval(hours)} if said is None and hours > SAFE_HOURS else {}
-            # What somebody has set is not overruled; ours grows where files are to stay for longer.
-            if table.table_property(GOES_BACK) in (None, _interval(SAFE_HOURS)):
-                wanted[GOES_BACK] = _interval(max(hours, SAFE_HOURS))
+            now = _interval(max(hours, SAFE_HOURS))
+            wanted = {}
+            if said == ours if said is not None else hours > SAFE_HOURS:
+                wanted[REMEMBERS] = now
+            # A week was set by engines that did not note what they set.
+            if table.table_property(GOES_BACK) in (None, ours, _interval(SAFE_HOURS)):
+                wanted[GOES_BACK] = now
+            if wanted:
+                wanted[SET_BY_US] = now
             if any(table.table_property(name) != value for name, value in wanted.items()):
                 self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
 

@@ -1,5 +1,5 @@
 """Tables and state in an object store (`s3a://`): one that asks for fewer requests, answers that are lost, two
-engines at once, a kill in a backfill under writes, and upkeep there."""
+engines at once, a kill in a backfill under writes, and upkeep there, of what is old as well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.support.object_store import (
     Refusing,
     keys_under,
     object_store,
+    put,
     s3_jars,
     spark_options,
     text_of,
@@ -199,15 +201,45 @@ def test_a_killed_backfill_under_writes_goes_on_in_one_of_two_engines(
         assert _left(port, path) == []
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_what_is_old_goes_there_too(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+) -> None:
+    """Of a table that is as old as files and log are to become: upkeep removes a file that no version has, writes a
+    checkpoint, and lets go of the log before it. Whoever reads the table, and the next start, miss nothing."""
+    orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
+    log, nobodys = f"{path}/_delta_log", f"{path}/part-of-nobody.parquet"
+    orders.insert_many([{"_id": number, "n": 0} for number in range(3)])
+    with object_store(tmp_path, "tables") as (proxy, port):
+        engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port))
+        assert engine.start("--once").wait(SECONDS) == EXIT_OK
+        put(port, f"/tables/{nobodys}", b"x")
+        proxy.age(path, timedelta(days=40))
+        engine.start("--log-format", "json")
+        orders.insert_one({"_id": 3, "n": 0})  # what is being written then would seem as old
+        engine.until("the file to go", lambda: nobodys not in keys_under(port, "tables", path), SECONDS)
+        with _writing(orders, most=4):
+            first = f"{log}/{0:020}.json"
+            engine.until(
+                "the log to begin later", lambda: first not in keys_under(port, "tables", log), SECONDS
+            )
+        assert [key for key in keys_under(port, "tables", log) if ".checkpoint" in key]
+        assert engine.terminate(SECONDS) == EXIT_OK
+        assert engine.start("--once").wait(SECONDS) == EXIT_OK
+        landed = {int(row["_id"]): int(row["n"]) for row in rows(port, path, "_id, n")}
+        assert landed == {order["_id"]: order["n"] for order in orders.find()}
+
+
 @contextmanager
-def _writing(orders: Any) -> Iterator[None]:
+def _writing(orders: Any, most: int = DOCUMENTS) -> Iterator[None]:
     """Documents are updated meanwhile, one after the other."""
     over = threading.Event()
 
     def write() -> None:
         number = 0
         while not over.wait(0.02):
-            orders.update_one({"_id": number * 37 % DOCUMENTS}, {"$inc": {"n": 1}})
+            orders.update_one({"_id": number * 37 % most}, {"$inc": {"n": 1}})
             number += 1
 
     writer = threading.Thread(target=write, name="writer", daemon=True)

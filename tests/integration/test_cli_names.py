@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from signals.actions import StopSnapshot
+from signals.actions import ExecuteSnapshot, StopSnapshot
 from signals.channels.inbox_channel import InboxChannel
 from snapshotter.cli.app import app
+from snapshotter.core.values.progress import Progress, RequestProgress
+from snapshotter.core.values.requests import SnapshotRequest, Wanted
+from snapshotter.reading.catalogue import digest_of
 from snapshotter.reporting.status import (
     STATUS_FILE,
     CollectionReport,
@@ -21,8 +25,10 @@ from snapshotter.reporting.status import (
     RequestState,
     Status,
 )
+from snapshotter.state.journal import Journal
 from snapshotter.state.storage import LocalStorage
 from snapshotter.testing.processes import free_port
+from streaming.namespaces import Namespace
 
 
 @pytest.fixture
@@ -125,3 +131,33 @@ def test_a_shell_completes_captured_collections(
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
     shown = CliRunner().invoke(app, [], prog_name="snapshotter")
     assert shown.stdout.split() == [f"{shop.name}.orders"]
+
+
+@pytest.mark.parametrize(
+    ("told", "exit_code", "said"),
+    [
+        ({"state": "completed"}, 0, "request q1 is completed"),
+        ({"state": "failed", "reason": "no such index"}, 3, "request q1 failed: no such index"),
+        ({"state": "running"}, 3, "request q1 has ended, and the engine no longer knows how"),
+        (None, 3, "request q1 has ended, and the engine no longer knows how"),
+    ],
+)
+def test_how_a_forgotten_request_ended(
+    tmp_path: Path, mongo_uri: str, shop: Any, told: dict[str, str] | None, exit_code: int, said: str
+) -> None:
+    """What the engine remembers no longer is in the status collection: what is waited for is looked for there."""
+    shop["signals"].insert_one({"_id": "other"})
+    if told is not None:
+        shop["signals_status"].insert_one(
+            {"_id": {"id": "q1", "engine": "shop"}, "id": "q1", "engine": "shop", **told}
+        )
+    ask = ExecuteSnapshot("q1", (f"{shop.name}.orders",))
+    journal = Journal(LocalStorage(tmp_path / "lake" / "_snapshotter" / "shop"))
+    request = SnapshotRequest("q1", (Wanted(Namespace(shop.name, "orders")),), digest=digest_of(ask))
+    journal.add(request)
+    over = RequestProgress.accepted(request)
+    journal.forget(Progress(3, requests=(replace(over.with_task(over.tasks[0].stopped()), ended_in=3),)))
+    words = f"execute-snapshot {shop.name}.orders --id q1 --wait --timeout 30"
+    result = invoke(tmp_path, mongo_uri, shop, words, signal__data__collection=f"{shop.name}.signals")
+    assert (result.exit_code, result.stdout) == (exit_code, "q1\n"), result.output
+    assert said in result.stderr

@@ -23,6 +23,7 @@ from snapshotter.cli.app import app
 from snapshotter.core.values.progress import Progress
 from snapshotter.engine.dead_letters import NEXT_STEP
 from snapshotter.errors import describe
+from snapshotter.landing.buried import BuriedLetters
 from snapshotter.reading.document_errors import DocumentError
 from snapshotter.state.progress_store import ProgressStore
 from tests.support.commands import run, share
@@ -308,6 +309,28 @@ def test_a_batch_that_is_repeated_buries_nothing_twice(lab: Lab, monkeypatch: py
     report = lab.status().dead_letters
     assert report is not None
     assert (report.total, report.waiting, report.collection) == (1, 1, lab.name("people"))
+
+
+def test_an_event_behind_a_position_that_was_set_back_has_one_letter(lab: Lab, spark: SparkSession) -> None:
+    """While that waits. Once it was replayed the event gets another: what came before it has landed anew."""
+    renaming(lab, "skip")
+    people = lab.collection("people")
+    people.insert_one(sound(0))
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        before = engine.catch_up(SECONDS)
+        people.insert_many([bad(1), bad(2), sound(3)])
+        engine.catch_up(SECONDS)
+    first, _ = letters(lab)
+    for new, replayed in ((9, []), (10, [first["id"]])):
+        BuriedLetters(spark, str(lab.state / "dead_letters")).mark(replayed, "r", 1)
+        assert run(lab, "position reset", "--to", str(before)).exit_code == 0
+        with lab.running() as engine:
+            engine.catch_up(SECONDS)
+            people.insert_one(bad(new))  # what is new is not hidden
+            engine.catch_up(SECONDS)
+    ids = [letter["_id"] for letter in letters(lab)]
+    assert [ids.count(f'{{"$numberInt": "{n}"}}') for n in (1, 2, 9, 10)] == [2, 1, 1, 1], ids
 
 
 def test_ids_that_are_read_again_stop_the_engine_too(lab: Lab) -> None:

@@ -69,7 +69,6 @@ def one_window(target: Target, found: list[int], changes: list[Change]) -> Histo
         target=target,
         filter=None,
         order=0,
-        attempt=1,
         floor=ClusterTime(1_000, 5),
         in_stream=True,
         state=WindowState.CLOSING,

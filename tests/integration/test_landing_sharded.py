@@ -53,7 +53,6 @@ def test_documents_of_one_id_are_rows_of_their_own(
         target=target,
         filter=None,
         order=0,
-        attempt=1,
         floor=ClusterTime(1_000, 5),
         in_stream=True,
         state=WindowState.CLOSING,

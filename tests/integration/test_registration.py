@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from snapshotter.landing.registration import Registration
 from snapshotter.landing.tables import Tables
+from snapshotter.testing.processes import wait_until
 from streaming.delta.catalog_names import CatalogTemplate
 from streaming.delta.table_properties import TableForm
 from streaming.layouts.columns.layout import COLUMNS
@@ -23,6 +26,20 @@ PLAN = TablePlan((Column("n", Scalar("long")),))
 ORDERS, ALIKE = Namespace("reg-shop", "orders.new"), Namespace("reg_shop", "orders_new")
 PEOPLE = Namespace("reg_shop", "people")
 NAME = "reg_shop.orders_new"
+
+
+class Away(Registration):
+    """In a catalogue that is not ``back`` yet."""
+
+    def __init__(self, *of: Any, **more: Any) -> None:
+        super().__init__(*of, **more)
+        self.tries, self.back = 0, threading.Event()
+
+    def _register(self, parts: tuple[str, ...], path: str) -> str | None:
+        self.tries += 1
+        if not self.back.is_set():
+            raise ConnectionError("no metastore")
+        return super()._register(parts, path)
 
 
 @pytest.fixture
@@ -89,3 +106,21 @@ def test_a_catalogue_that_is_not_there_keeps_nothing_from_landing(
     (warned,) = [line for line in logged if line["log_level"] == "warning"]
     assert warned["name"] == "nowhere.reg_shop.orders_new"
     assert "nowhere" in warned["why"]
+
+
+def test_a_catalogue_that_comes_back_gets_the_tables(catalogue: SparkSession, tmp_path: Path) -> None:
+    """What it would not take is tried again after a while, and was said once."""
+    catalogue.sql("CREATE SCHEMA reg_shop")
+    form = TableForm(catalog=CatalogTemplate("{db}.{collection}"))
+    opened = Tables(catalogue, str(tmp_path), lambda: "snapshotter:e:1", COLUMNS, lambda _: PLAN, form=form)
+    away = Away(catalogue, CatalogTemplate("{db}.{collection}"), again=0.05)
+    opened._registration = away
+    with capture_logs() as logged:
+        opened.plan(ORDERS)
+        wait_until(lambda: away.tries >= 3, what="it to be tried again")
+        assert not catalogue.catalog.tableExists(NAME)
+        away.back.set()
+        wait_until(lambda: catalogue.catalog.tableExists(NAME), what="the table in the catalogue")
+    warned = [line for line in logged if line["log_level"] == "warning"]
+    assert [line["event"] for line in warned] == ["a table is not in the catalogue"]
+    assert "tried again every 0.05 s" in warned[0]["next"]

@@ -359,8 +359,8 @@ def test_old_files_go_and_those_in_flight_stay(kept: Kept) -> None:
 
 
 def test_the_table_and_the_option_say_the_same_of_retention(kept: Kept) -> None:
-    """A longer one than Delta's own is set, for else removed files would be forgotten earlier; what somebody has set
-    otherwise is not overruled."""
+    """A longer one than Delta's own is set, for else removed files would be forgotten earlier, and follows the option;
+    what somebody has set otherwise is not overruled."""
     kept.land(some(0, 10))
     kept.table.upkeep.retain(168)
     assert kept.table._existing().table_property(REMEMBERS) is None
@@ -369,8 +369,15 @@ def test_the_table_and_the_option_say_the_same_of_retention(kept: Kept) -> None:
     assert kept.table.version() == version, "nothing was committed"
     kept.table.upkeep.retain(720)
     assert kept.table._existing().table_property(REMEMBERS) == "interval 720 hours"
+    version = kept.table.version()
     kept.table.upkeep.retain(720)
-    with pytest.raises(RetentionContradicted, match="720 hours"):
+    assert kept.table.version() == version, "nothing was committed"
+    for hours, wanted in ((800, 800), (168, 168), (720, 720)):
+        kept.table.upkeep.retain(hours)
+        assert kept.table._existing().table_property(REMEMBERS) == f"interval {wanted} hours"
+        assert kept.table._existing().table_property(GOES_BACK) == f"interval {wanted} hours"
+    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES ('{REMEMBERS}' = 'interval 30 hours')")
+    with pytest.raises(RetentionContradicted, match="30 hours"):
         kept.table.upkeep.retain(168)
     kept.land(some(10, 10))
     kept.check()

@@ -385,10 +385,10 @@ def a_chunk_that_failed_waits_while_draining(patch: pytest.MonkeyPatch) -> None:
 def ids_to_read_again_are_forgotten_when_their_window_fails(patch: pytest.MonkeyPatch) -> None:
     original = Machine._fail_window
 
-    def fail(self: Machine, window: Window, error: str, attempts: int) -> list[eff.Effect]:
+    def fail(self: Machine, window: Window, error: str, **kind: bool) -> list[eff.Effect]:
         if isinstance(window.target, KeyList):
             keys = frozenset(b.key for b in window.target.ids)
             self.scheduler.progress = self.progress.without_rereads(window.namespace, keys)
-        return original(self, window, error, attempts)
+        return original(self, window, error, **kind)
 
     patch.setattr(Machine, "_fail_window", fail)

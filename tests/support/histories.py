@@ -183,7 +183,6 @@ def _windows(
             target=target,
             filter=None,
             order=number,
-            attempt=1,
             floor=floor,
             in_stream=True,
             state=WindowState.CLOSING,

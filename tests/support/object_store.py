@@ -15,11 +15,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from snapshotter.spark_session import ivy_folder
 from snapshotter.testing.kafka_jars import gather
@@ -40,6 +42,7 @@ _DENIED = (
 )
 # Of a request that reads an object moto only asks whether it is signed, not by whom.
 _SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=tester/20260101/us-east-1/s3/aws4_request"}
+Answer = tuple[int, list[tuple[str, str]], bytes]
 _HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 
 
@@ -78,7 +81,7 @@ def _module(hadoop: str) -> str:
 class Refusing:
     """A proxy that hands requests on to a ``store``. It refuses as many as it is told to, as S3 does where there are
     too many (503, SlowDown), and what a client would write that is ``forbidden`` to (403; by its User-Agent). Others it
-    carries out and gives no answer, as where a network fails at that moment."""
+    carries out and gives no answer, as where a network fails at that moment. Objects may seem older than they are."""
 
     def __init__(self, store: int) -> None:
         self._store = store
@@ -88,6 +91,7 @@ class Refusing:
         self.refused = 0
         self.lost: list[str] = []
         self.forbidden: str | None = None
+        self._aged: tuple[str, timedelta] | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -106,6 +110,27 @@ class Refusing:
         """That to the next file that is put under a path in which ``pattern`` is found; ``lost`` has it then."""
         with self._lock:
             self._lost = pattern
+
+    def age(self, prefix: str, by: timedelta) -> None:
+        """Objects whose keys begin so seem to be so much older."""
+        self._aged = prefix, by
+
+    def _older(self, path: str, answer: Answer) -> Answer:
+        if self._aged is None or self._aged[0] not in unquote(path):
+            return answer
+        status, headers, content = answer
+
+        def listed(found: re.Match[bytes]) -> bytes:
+            at = datetime.fromisoformat(found[1].decode()) - self._aged[1] if self._aged else None
+            return b"<LastModified>" + f"{at:%Y-%m-%dT%H:%M:%S.000Z}".encode() + b"</LastModified>"
+
+        def told(name: str, value: str) -> str:
+            if name.lower() != "last-modified" or self._aged is None:
+                return value
+            return format_datetime(parsedate_to_datetime(value) - self._aged[1], usegmt=True)
+
+        content = re.sub(rb"<LastModified>([^<]*)</LastModified>", listed, content)
+        return status, [(name, told(name, value)) for name, value in headers], content
 
     def close(self) -> None:
         self._server.shutdown()
@@ -144,7 +169,9 @@ class Refusing:
                 puts, key = self.command == "PUT", self.path.partition("?")[0]
                 given = {k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"content-length"}}
                 try:
-                    answer = _asked(proxy._store, self.command, self.path, body, given)
+                    answer = proxy._older(
+                        self.path, _asked(proxy._store, self.command, self.path, body, given)
+                    )
                 except OSError:  # the store has ended
                     self.close_connection = True
                     return
@@ -240,7 +267,7 @@ def keys_under(port: int, bucket: str, prefix: str) -> list[str]:
 
 def _asked(
     port: int, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
-) -> tuple[int, list[tuple[str, str]], bytes]:
+) -> Answer:
     """Status, headers and content of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:

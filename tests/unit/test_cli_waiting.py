@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +17,12 @@ from snapshotter.cli import waiting
 from snapshotter.cli.waiting import all_ended
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.memory import LONG_AGO
+from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.reading.catalogue import digest_of
 from snapshotter.reporting.status import CommandReport, EngineState, RequestReport, RequestState, Status
 from snapshotter.state.journal import Journal
+from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import LocalStorage
 from streaming.namespaces import Namespace
 from tests.support.shop_engine import config, invoke, report, state
@@ -74,6 +77,41 @@ def test_a_rejection_that_was_there_before_is_no_answer(
     assert told.exit_code == 3, told.output
     assert "x was rejected: no such thing" in told.stderr
     assert list(looks) == [], "it has waited for the new one"
+
+
+def test_a_rejection_that_is_repeated_is_no_answer(config: Path, engine: Callable[..., None]) -> None:
+    """An engine that starts anew comes past the same signal once more: sent when it was, and refused just now."""
+    old, new = (rejected("no such thing", at).model_copy(update={"asked_at": NOW}) for at in (0, 3))
+    other = rejected("no such thing", 5).model_copy(update={"asked_at": NOW + timedelta(seconds=4)})
+    looks = iter([(old,), (new,), (new, other)])
+    engine(looks)
+    assert invoke(ASK[0], "-c", config, *ASK[1:]).exit_code == 3
+    assert list(looks) == [], "it has waited for the answer to its own"
+
+
+def test_a_request_that_is_no_longer_known(
+    config: Path, state: LocalStorage, engine: Callable[..., None]
+) -> None:
+    """It ended, and so many others since that nobody knows how: that is the answer, and not a wait without end."""
+    ask = ExecuteSnapshot("x", ("a.b",))
+    known(state, ask)
+    (request_,) = Journal(state).requests
+    over = RequestProgress.accepted(request_)
+    over = replace(over.with_task(over.tasks[0].stopped()), ended_in=3)
+    Journal(state).forget(Progress(3, requests=(over,)))
+    ProgressStore(state).save(Progress(4, requests=(over,)))
+    looks = iter([(), ()])
+
+    def one_look_later(_seconds: float) -> None:
+        report(state, requests=next(looks))
+        ProgressStore(state).save(Progress(5))
+
+    engine(iter([()]))
+    waiting.time.sleep = one_look_later  # type: ignore[assignment] # this test's own, see `engine`
+    told = invoke(ASK[0], "-c", config, *ASK[1:])
+    assert (told.exit_code, told.stdout) == (3, "x\n"), told.output
+    assert "request x has ended, and the engine no longer knows how" in told.stderr
+    assert list(looks) == [()], "as long as progress has it, its status is waited for"
 
 
 def test_a_command_that_is_rejected(config: Path, engine: Callable[..., None]) -> None:

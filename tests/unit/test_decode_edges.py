@@ -18,7 +18,7 @@ from streaming.canonical.documents import canonical_document
 from streaming.layouts.columns.canonical_rows import canonical_rows
 from streaming.layouts.columns.decimals import DECIMALS
 from streaming.layouts.columns.decoder import Decoder
-from streaming.layouts.columns.plan import SPARK_TYPES, Array, Column, Scalar, Struct, TablePlan
+from streaming.layouts.columns.plan import LEAVES_MAX, SPARK_TYPES, Array, Column, Scalar, Struct, TablePlan
 from tests.support.bson_documents import Value, array, decimal, document, text
 
 ID = (b"_id", (0x10, b"\1\0\0\0"))
@@ -197,3 +197,17 @@ def test_a_field_that_no_column_takes_gives_none(count: int) -> None:
     raw = document([ID, (b"other", other), (b"plain", plain), (b"nothing", (0x0A, b""))])
     unknown = Decoder(TablePlan()).decode(raw * count).unknown
     assert set(unknown.columns) == {Column("_id", Scalar("long")), Column("plain", Scalar("binary"))}
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+def test_what_a_table_refuses_takes_no_room(count: int) -> None:
+    """A plan that is without five hundred fields still grows by a new one behind them, also inside a document."""
+    value = (0x10, b"\1\0\0\0")
+    refused = [f"r{number}" for number in range(LEAVES_MAX)]
+    inside = document([(name.encode(), value) for name in [*refused, "new"]])
+    raw = document([ID, *((name.encode(), value) for name in [*refused, "new"]), (b"in", (0x03, inside))])
+    long = Scalar("long")
+    paths = [*((name,) for name in refused), *(("in", name) for name in refused)]
+    plan = TablePlan((Column("_id", long),)).refuse(paths)
+    grown = plan.merge(Decoder(plan).decode(raw * count).unknown)
+    assert grown.columns[1:] == (Column("new", long), Column("in", Struct((Column("new", long),))))

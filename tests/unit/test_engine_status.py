@@ -95,7 +95,7 @@ def test_progress_lag_speed_and_what_is_left(clock: Clock) -> None:
     storage = MemoryStorage()
     writer = StatusWriter("shop", OWNER, storage)
     window = Window(
-        WindowId("a1", 3), "r1", ORDERS, KeyRange(None, None), None, 0, 1, ClusterTime(1, 0), True, rows=7
+        WindowId("a1", 3), "r1", ORDERS, KeyRange(None, None), None, 0, ClusterTime(1, 0), True, rows=7
     )
     for rows, events in ((90, 5), (290, 55)):
         progress = Progress(4, ClusterTime(100, 2), (half_done(rows),))

@@ -80,3 +80,12 @@ def test_the_time_of_a_signal_that_is_no_request_is_asked_for_once(times: Reques
     times.asked("p", BEGIN.timestamp())
     times.asked("x", 0)
     assert (times.sent("p"), times.sent("p"), times.sent("x")) == (second(0), None, None)
+
+
+def test_a_signal_that_is_sent_again_has_its_newest_time(times: RequestTimes) -> None:
+    """It was refused, and nothing became of it; where nobody knows the new time, the old one is none."""
+    times.asked("r", BEGIN.timestamp())
+    times.asked("r", BEGIN.timestamp() + 5)
+    assert times.asked_at("r") == times.asked_at("r") == second(5)
+    times.asked("r", 0)
+    assert times.asked_at("r") is None

@@ -148,8 +148,16 @@ def test_a_field_that_a_table_has_already_is_no_column_more() -> None:
     ("field", "why"),
     [
         ("transaction.status", "an event's transaction has id, total_order and data_collection_order"),
-        ("updateDescription", "name its fields one by one: removedFields, updatedFields, truncatedArrays"),
-        ("before.v", "a row is a document as it is now"),
+        (
+            "updateDescription",
+            "Debezium's transform finds none either; name its fields one by one: removedFields,",
+        ),
+        (
+            "before.v",
+            "a row is a document as it is now, and Debezium's transform, to which before is one text",
+        ),
+        ("before", "a row is a document as it is now"),
+        ("after", "it is a column already, if the document has it"),
         ("snapshot", "_op is r in a row that was read"),
         ("rs", "no row of a table says it"),
         ("op:a b", "__a b is the name of another, or of none"),

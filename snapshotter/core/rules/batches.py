@@ -160,7 +160,7 @@ def plan_landing(
 def _proven_new(window: Window, landed_upto: str | None) -> bool:
     """In a first load neither events beyond the registered windows land, nor single READs. So a chunk that is read at
     the first attempt meets an empty range, unless an earlier run had reached further (``landed_upto``)."""
-    if window.attempt > 1 or not isinstance(window.target, KeyRange):
+    if not window.tries.first or not isinstance(window.target, KeyRange):
         return False
     after = window.target.after
     return landed_upto is None or (after is not None and landed_upto <= after.key)

@@ -20,15 +20,16 @@ from dataclasses import dataclass, field
 
 from snapshotter.core.values.chunks import Bound, KeyList, KeyRange, Target, end_of
 from snapshotter.core.values.tasks import TaskProgress
+from snapshotter.core.values.tries import FIRST, Tries
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A chunk that waits for a window: its place in the scan, its range or ids, and which attempt this is."""
+    """A chunk that waits for a window: its place in the scan, its range or ids, and what became of those before."""
 
     order: int
     target: Target
-    attempt: int = 1
+    tries: Tries = FIRST
 
 
 @dataclass(slots=True)

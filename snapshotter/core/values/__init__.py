@@ -18,6 +18,7 @@ __all__ = [
     "sharding",
     "suspension",
     "tasks",
+    "tries",
     "watermark_ids",
     "window",
 ]

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from snapshotter.core.values.tries import Tries
+
 _GROWTH_MAX = 4.0
 _GROWTH_MIN = 0.25
 
@@ -21,11 +23,11 @@ class Limits:
     Reading makes way for a batch that has changes and spans ``yield_seconds`` of the source's time (None: never).
     Beside changes fewer READs are in flight where otherwise a change is seen later than ``target_lag_seconds``.
     ``file_docs_min``: READs of chunks of a set size are written as files if that is not below it.
-    ``attempts`` at a chunk end its task, or ``attempts_away`` where the last one failed because the source is away:
-    with the pauses between them (`reading.request_lane`) that takes six minutes. ``readers``: how many chunks are read
-    at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids whose document the stream could not
-    give are read in up to ``reread_windows`` windows of a collection, of ``reread_ids`` each; where they are more than
-    ``rereads_max``, the whole collection is read instead."""
+    A chunk's task ends after ``attempts`` that failed, or ``attempts_away`` in one outage of the source
+    (`core.values.tries`): with the pauses between them (`reading.request_lane`) that takes six minutes. ``readers``:
+    how many chunks are read at the same time. ``bytes_in_flight``: READs that may be held at a time. Ids whose document
+    the stream could not give are read in up to ``reread_windows`` windows of a collection, of ``reread_ids`` each;
+    where they are more than ``rereads_max``, the whole collection is read instead."""
 
     chunk_docs: int | None = None
     chunk_docs_start: int = 50_000
@@ -55,9 +57,9 @@ class Limits:
         if self.windows_in_flight < 1 or self.attempts < 1 or self.tasks_ahead < 1:
             raise ValueError("windows in flight, attempts and tasks ahead are at least 1")
 
-    def attempts_at(self, *, definite: bool, passing: bool = False) -> int:
-        """How many attempts a chunk is worth that fails so: none where that is ``definite``."""
-        return 0 if definite else self.attempts_away if passing else self.attempts
+    def used_up(self, tries: Tries) -> bool:
+        """Whether a chunk that has failed so often is not worth another attempt."""
+        return tries.failed >= self.attempts or tries.away >= self.attempts_away
 
     def first_docs(self) -> int:
         return self.chunk_docs if self.chunk_docs is not None else self.chunk_docs_start

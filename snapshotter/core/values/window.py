@@ -32,6 +32,7 @@ from enum import StrEnum
 
 from snapshotter.core.values.chunks import Target
 from snapshotter.core.values.states import Steps
+from snapshotter.core.values.tries import FIRST, Tries
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -99,7 +100,7 @@ class WatermarkHidden(WindowError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One chunk in flight. ``order`` is its place in the scan of its task; ``attempt`` counts from 1. The cluster
+    """One chunk in flight. ``order`` is its place in the scan of its task; ``tries`` are those before it. The cluster
     time of each watermark is noted twice: as its write was acknowledged, and as a batch showed it (``low_seen``,
     ``high_seen``); unless it is ``in_stream`` the two are one. ``ended`` is the latest cluster time of a reader."""
 
@@ -109,9 +110,9 @@ class Window:
     target: Target
     filter: str | None
     order: int
-    attempt: int
     floor: ClusterTime
     in_stream: bool
+    tries: Tries = FIRST
     state: WindowState = WindowState.REGISTERED
     low_acknowledged: ClusterTime | None = None
     high_acknowledged: ClusterTime | None = None
@@ -133,7 +134,7 @@ class Window:
         state = self._after("chunk read")
         if self.exact and ended != self.low:
             raise WindowError(f"window {self.id}: read as of {ended}, not of {self.low} as it was asked to")
-        return replace(self, state=state, ended=ended, rows=rows)
+        return replace(self, state=state, ended=ended, rows=rows, tries=self.tries.reached())
 
     def high_written(self, time: ClusterTime) -> Window:
         state = self._after("high watermark written")

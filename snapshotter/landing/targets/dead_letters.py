@@ -10,8 +10,10 @@ READ of the key lands, and no READ is superseded by it. That a document was ther
 row is not missing at source.
 
 The table is written behind the state tables, for only then it is known what could not be decoded, and before progress
-is saved; in one commit a batch, which names the batch, so a batch that is repeated writes nothing twice. READs come at
-least once: after a crash in between, their chunk is read again.
+is saved; in one commit a batch, which names the batch, so a batch that is repeated writes nothing twice. An event that
+comes again in another batch, behind a position that was set back, has the letter that waits already; where that was
+replayed it gets another, for events before it have landed anew. READs come at least once: after a crash in between,
+their chunk is read again.
 
 `engine.other_targets` makes it. Whatever targets there are, it is there; it is made by the first dead letter.
 """
@@ -34,7 +36,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from snapshotter.core.values.effects import Closing, LandBatch
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.buried import BEHIND_RENAMES, TOLD
+from snapshotter.landing.buried import BEHIND_RENAMES, TOLD, BuriedLetters
 from snapshotter.landing.contents import BatchContents
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Landed
@@ -92,6 +94,8 @@ _MADE = pa.schema(
 )
 """What all are brought to, before they become rows of the table: either ``letter``, as who met it wrote it, or
 ``stage`` and ``error`` are there."""
+_EVENT = ("collection", "_key", "operation", "_cluster_time")
+"""By which an event is known in another batch."""
 SHOWN = 20
 _TOO_LARGE = (
     "the event is above 16 MB, so it is not told; its document is read by its key for the state table"
@@ -170,9 +174,20 @@ class DeadLetterTable:
             rows = held(made.mapInArrow(whole, from_arrow_schema(SCHEMA)))
             frees.callback(free_checkpoint, rows)
             said = json.dumps(dict(metadata))
-            append(self._path, rows.coalesce(1), app_id, batch.batch_id, said, grows=True)
+            append(self._path, self._new(rows).coalesce(1), app_id, batch.batch_id, said, grows=True)
             counts = {row[0]: row[1] for row in rows.groupBy("stage").count().collect()}
             self._tell(Buried(batch.batch_id, counts, rows.drop("bytes").limit(SHOWN).collect()))
+
+    def _new(self, rows: DataFrame) -> DataFrame:
+        """Without those of events that have a letter which waits. All events of a moment come in one batch, so what
+        several of them have in common hides none."""
+        there = BuriedLetters(self._spark, self._path).rows()
+        if there is None:
+            return rows
+        waiting = there.where(F.col("replayed_at").isNull() & F.col("window").isNull()).alias("there")
+        same = [F.col(f"new.{name}").eqNullSafe(F.col(f"there.{name}")) for name in _EVENT]
+        again = F.col("new.window").isNull() & reduce(lambda one, other: one & other, same)
+        return rows.alias("new").join(waiting, again, "left_anti")
 
     def _of_stream(self, batch: BatchContents) -> Iterator[DataFrame]:
         if batch.dead is not None:

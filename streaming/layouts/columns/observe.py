@@ -28,7 +28,7 @@ from streaming.bson.elements import (
     elements,
     starts_of,
 )
-from streaming.column_names import can_be_column, can_be_nested, fold
+from streaming.column_names import Path, can_be_column, can_be_nested, fold
 from streaming.layouts.columns.decimals import SCALES, kind_for
 from streaming.layouts.columns.plan import Array, Column, ColumnType, Scalar, Struct, TablePlan, plan_of
 
@@ -134,9 +134,9 @@ class Observation:
             kind = kind_for(self._digits, kinds[kind])
         return Struct(fields) if kind == _STRUCT else Scalar(kind)
 
-    def plan(self) -> TablePlan:
-        """The plan for the documents seen at this place, their top level."""
-        return plan_of(self._columns(top=True))
+    def plan(self, without: Iterable[Path] = ()) -> TablePlan:
+        """The plan for the documents seen at this place, their top level; ``without`` these fields."""
+        return plan_of(self._columns(top=True), without)
 
     def _columns(self, top: bool) -> tuple[Column, ...]:
         columns: dict[str, Column] = {}

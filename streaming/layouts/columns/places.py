@@ -113,7 +113,9 @@ class Leftovers:
         if self._full or not allowed(name):
             return None
         above = place.observation(self._seen)
-        return above.field(name) if above.knows(name) or above.breadth < LEAVES_MAX else None
+        # What the table has refused gets no column, so it must not take the room of what may get one.
+        most = LEAVES_MAX + len(self._plan.refused)
+        return above.field(name) if above.knows(name) or above.breadth < most else None
 
     def _observe(self, seen: Observation, cells: Cells) -> None:
         for tag in np.unique(cells.tags).tolist():
@@ -132,7 +134,7 @@ class Leftovers:
 
     def unknown(self) -> TablePlan:
         """What the plan could gain; empty when merging it would change nothing."""
-        seen = self._seen.plan()
+        seen = self._seen.plan(without=self._plan.refused)
         return TablePlan() if self._plan.merge(seen) is self._plan else seen
 
     def entries(self, odd: set[int]) -> dict[int, list[str]]:

@@ -221,9 +221,10 @@ class TablePlan:
         return cls(tuple(_column_from_json(column) for column in value["columns"]), refused)
 
 
-def plan_of(columns: Iterable[Column]) -> TablePlan:
-    """A plan of those of ``columns`` that the rules on top-level names, depth and number allow."""
-    return TablePlan(_merge_fields((), tuple(columns), _Growth(LEAVES_MAX, frozenset()), ()))
+def plan_of(columns: Iterable[Column], without: Iterable[Path] = ()) -> TablePlan:
+    """A plan of those of ``columns`` that the rules on top-level names, depth and number allow. Fields that it is to be
+    ``without`` take none of the room."""
+    return TablePlan(_merge_fields((), tuple(columns), _Growth(LEAVES_MAX, frozenset(without)), ()))
 
 
 def additions(old: TablePlan, new: TablePlan) -> tuple[Addition, ...]:

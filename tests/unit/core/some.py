@@ -45,7 +45,6 @@ def window(number: int = 1, target: KeyRange | KeyList | None = None, **fields: 
         "target": target or chunk(None, "k2"),
         "filter": None,
         "order": number - 1,
-        "attempt": 1,
         "floor": at(10),
         "in_stream": True,
     }

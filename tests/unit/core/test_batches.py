@@ -10,6 +10,7 @@ from snapshotter.core.values.chunks import Bound, KeyList, KeyRange
 from snapshotter.core.values.effects import Unreached
 from snapshotter.core.values.limits import Limits
 from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.core.values.tries import FIRST
 from snapshotter.core.values.window import Edge, WatermarkObservation, Window, WindowId, WindowState
 from streaming.namespaces import Namespace
 
@@ -125,7 +126,7 @@ def test_what_is_proven_new() -> None:
     later = done(1, chunk("k4", "k6"))
     assert proven(later)
     assert not proven(later, loading=False)
-    assert not proven(replace(later, attempt=2))
+    assert not proven(replace(later, tries=FIRST.again()))
     assert not proven(done(1, ids("k4")))
     assert [proven(later, upto=key) for key in ("k3", "k4", "k5")] == [True, True, False]
     assert not proven(done(1, chunk(None, "k2")), upto="k1")

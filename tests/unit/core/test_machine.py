@@ -19,6 +19,7 @@ from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.core.values.tasks import TaskState
+from snapshotter.core.values.tries import FIRST
 from snapshotter.core.values.window import WindowId, WindowMisuse, WindowState
 from tests.support.taken import taken
 
@@ -38,6 +39,15 @@ def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **
     it.step(inp.BatchLanded(1))
     it.step(inp.ChunksPlanned("q1", ORDERS, tuple(map(bound, ends)), exhausted=False))
     return it
+
+
+def failing(it: Machine, window: WindowId | None, times: int, *, passing: bool = False) -> WindowId | None:
+    """The chunk of this window fails so many times; the window that it has then, None if it has none."""
+    for _ in range(times):
+        assert window is not None
+        asked = only(eff.WriteLow, it.step(inp.WindowFailed(window, "gone", passing=passing)))
+        window = asked[0].window if asked else None
+    return window
 
 
 def state(it: Machine) -> dict[str, Any]:
@@ -204,18 +214,33 @@ def test_attempts_are_counted_and_then_the_task_fails() -> None:
 
 
 def test_a_source_that_is_away_is_waited_for_longer() -> None:
-    """As often as the stream tries to reach it; what else fails meanwhile counts as it always does."""
+    """As often as the stream tries to reach it."""
     it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
-    window = W1
-    for _ in range(3):
-        said = it.step(inp.WindowFailed(window, "gone", passing=True))
-        (asked,) = only(eff.WriteLow, said)
-        window = asked.window
-    it.step(inp.WindowFailed(window, "gone", passing=True))
+    window = failing(it, W1, 3, passing=True)
+    assert failing(it, window, 1, passing=True) is None
     assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
+
+
+def test_an_outage_is_not_held_against_a_chunk() -> None:
+    """What else fails, in its midst or after it, is counted by itself."""
     it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
-    (asked,) = only(eff.WriteLow, it.step(inp.WindowFailed(W1, "gone", passing=True)))
-    it.step(inp.WindowFailed(asked.window, "reset"))
+    window = failing(it, W1, 3, passing=True)
+    window = failing(it, window, 1)
+    assert it.progress.requests[0].tasks[0].state is TaskState.RUNNING
+    assert failing(it, window, 1) is None
+    assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
+
+
+def test_an_outage_is_over_once_the_chunk_has_been_read() -> None:
+    """The next one is waited for as long again; failures of the chunk's own stay counted."""
+    it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
+    window = failing(it, failing(it, W1, 1), 3, passing=True)
+    for outage in range(2):
+        it.step(inp.LowWritten(window, at(12)))
+        it.step(inp.ChunkRead(window, at(13), 2))
+        window = failing(it, window, 3, passing=True)
+        assert it.progress.requests[0].tasks[0].state is TaskState.RUNNING, f"outage {outage}"
+    assert failing(it, window, 1) is None
     assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
 
 
@@ -398,7 +423,9 @@ def test_a_pause_leaves_nothing_waiting_in_flight() -> None:
     assert it.quiet
     said = it.step(taken(it, Resume("r1")))
     again = [it.windows[e.window] for e in only(eff.WriteLow, said)]
-    assert [(w.target, w.attempt) for w in again] == [(chunk(None, "k2"), 2), (chunk("k2", "k4"), 2)]
+    assert [(w.target, w.tries) for w in again] == [
+        (chunk(None, "k2"), FIRST.failing()), (chunk("k2", "k4"), FIRST.again()),
+    ]  # fmt: skip
 
 
 def test_what_reconciles_says_so_when_it_closes() -> None:

@@ -9,8 +9,11 @@ from snapshotter.core.values.chunks import KeyRange, end_of
 from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.requests import Wanted
 from snapshotter.core.values.tasks import TaskProgress
+from snapshotter.core.values.tries import FIRST
 
 from .some import ORDERS, bound, chunk, ids
+
+FAILED = FIRST.failing()
 
 
 def scan(tail: str | None = None, last: str = "k9", *, ordered: bool = True) -> Scan:
@@ -101,11 +104,11 @@ def test_failed_chunks_come_first_in_order() -> None:
     one, two = it.take(), it.take()
     assert one is not None
     assert two is not None
-    it.retry(Planned(two.order, two.target, 2))
-    it.retry(Planned(one.order, one.target, 2))
+    it.retry(Planned(two.order, two.target, FAILED))
+    it.retry(Planned(one.order, one.target, FAILED))
     assert it.reached == bound("k4")
-    assert [p and (p.order, p.attempt) for p in (it.take(), it.take(), it.take(), it.take())] == [
-        (0, 2), (1, 2), (2, 1), None,
+    assert [p and (p.order, p.tries) for p in (it.take(), it.take(), it.take(), it.take())] == [
+        (0, FAILED), (1, FAILED), (2, FIRST), None,
     ]  # fmt: skip
 
 

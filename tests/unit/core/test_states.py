@@ -96,7 +96,7 @@ def test_a_task_takes_the_steps_of_its_state_and_no_other(state: TaskState) -> N
 def test_only_a_window_that_closes_lands(state: WindowState) -> None:
     """Any may be given up."""
     one = window.Window(
-        *(window.WindowId("a", 1), "q", ORDERS, RUNNING.range, None, 0, 1, at(1)),  # type: ignore[arg-type]
+        *(window.WindowId("a", 1), "q", ORDERS, RUNNING.range, None, 0, at(1)),  # type: ignore[arg-type]
         in_stream=True,
         state=state,
     )
