@@ -149,7 +149,7 @@ def _driver_rows(frame: DataFrame, signals: Namespace | None) -> list[Row]:
     what is dead or was too large."""
     # Documents stay behind, but for those of the signal collection: a driver must not hold those of a whole batch.
     ours = F.lit(False) if signals is None else events_of(signals) & F.expr("document_key IS NOT NULL")
-    plain = F.expr(f"op IS NULL OR operation_type = '{OVERSIZED_EVENT}'")
+    plain = F.expr("op IS NULL") | (F.col("operation_type") == OVERSIZED_EVENT)
     wanted = plain | ours | bare() | moves()
     document = F.when(ours, F.col("document")).alias("document")
     rows = frame.where(wanted).select(*_DRIVER_COLUMNS, document, moves().alias("moves")).collect()

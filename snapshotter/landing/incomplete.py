@@ -19,7 +19,6 @@ from snapshotter.core.values.chunks import Bound
 from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.landing.frames import frame_of
 from streaming.bson.raw_fields import document_of
-from streaming.column_names import literal
 from streaming.keys.keys import id_of, is_sharded, whole_id
 from streaming.namespaces import Namespace
 
@@ -77,7 +76,4 @@ def after_truncation(truncated: Truncation) -> Column:
 
 def events_of(namespace: Namespace) -> Column:
     """Events of this collection."""
-    database, collection = literal(namespace.database), literal(namespace.collection)
-    if database and collection:  # one call into the JVM instead of nine
-        return F.expr(f"db = {database} AND collection = {collection}")
     return (F.col("db") == namespace.database) & (F.col("collection") == namespace.collection)
