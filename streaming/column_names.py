@@ -26,6 +26,8 @@ CLUSTER_TIME = "_cluster_time"
 SOURCE_TS = "_source_ts"
 OP = "_op"
 DELETED = "_deleted"
+ORDER = "_order"
+"""Of an event in a changelog: its place among those of its time."""
 
 OUR_COLUMNS = (KEY, RESCUED_DATA, CLUSTER_TIME, SOURCE_TS, OP, DELETED)
 """The columns that the product adds to a table, beside those of the documents."""

@@ -53,7 +53,7 @@ from snapshotter.engine.starting import Starts
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.tables_ahead import made_ahead
 from snapshotter.engine.topics import Topics
-from snapshotter.engine.upkeep import TableUpkeep
+from snapshotter.engine.upkeep import upkeep_of
 from snapshotter.engine.web import endpoint_of
 from snapshotter.engine.winding_up import all_of
 from snapshotter.errors import describe
@@ -141,12 +141,12 @@ class Engine:
             self._signals, lambda: self.ledger, config.signals, self.status.times.asked
         )
         self.run_state: Run | None = None
-        self.endpoint, self._hints = endpoint_of(self), scratch_hints(self)
+        self.endpoint = endpoint_of(self)
+        self._hints = scratch_hints(self)
         self._lock = EngineLock(self.storage, config.name, this_process(), lambda: int(time.time() * 1000))
         self._kept = KeptLock(self._lock)
         self.tables: Tables
-        moment = lambda: self.spark, lambda: self.tables
-        self._upkeep = TableUpkeep(config, *moment, self._kept.check, self.tally)
+        self._upkeep = upkeep_of(self, self._kept.check)
         told += [self._upkeep.told, self.signal_outcomes.told]
         self.first_load = FirstLoad(config, self.journal, captured, lambda: self.tables, self._skipped)
         self._catalogue, self._suspects = CatalogueWatch(self.client, config), Suspects()

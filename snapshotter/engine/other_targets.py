@@ -89,7 +89,9 @@ def event_targets(context: RunContext, blame: Blame) -> Sequence[EventTarget]:
     targets: list[EventTarget] = []
     if config.envelope is not None and config.changelog:
         known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
-        targets.append(changelogs.Changelogs(*known, blame, config.landers, count=count))
+        told = changelogs.Changelogs(*known, blame, config.landers, count=count)
+        tables.changelogs = told.tables
+        targets.append(told)
     if config.envelope is not None and outbox is not None and config.topics is not None:
         targets.append(OutboxTarget(outbox, config.topics, config.envelope, tables.application_id))
     return targets

@@ -1,8 +1,10 @@
-"""The upkeep of an engine's state tables: one step at a time, of one table at a time, between its landings.
+"""The upkeep of an engine's state tables and changelog tables: one step at a time, of one table at a time, between its
+landings.
 
 A thread of its own looks at each table that the engine has opened twice a minute, and does what is due
 (`streaming.delta.upkeep_plan`) under that table's lock, so a landing of it waits for one step at most. A step takes
-some seconds, and nine times as long nothing is done. Old files are removed without the lock: no commit is made.
+some seconds, and nine times as long nothing is done. Old files are removed without the lock, for no commit is made, and
+not while a window is open that may have files as old: READs lie in files of the table before a commit adds them.
 
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
@@ -14,11 +16,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import structlog
 from pyspark.sql import SparkSession
@@ -26,20 +29,27 @@ from pyspark.sql import SparkSession
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.engine.recurring_look import RecurringLook
 from snapshotter.errors import cause_of
-from snapshotter.landing.tables import OpenTable, Tables
+from snapshotter.landing.tables import KeptInOrder, Tables
 from snapshotter.log import warn_of
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
+from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.state_upkeep import COMMITS, RetentionContradicted, TableLook
 from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, due
 from streaming.namespaces import Namespace
+
+if TYPE_CHECKING:
+    from snapshotter.engine.engine import Engine
 
 _log = structlog.get_logger("snapshotter.upkeep")
 SECONDS = 1.0
 LOOK_SECONDS = 30.0
 """A table is looked at as often as this; what a look finds to be sound costs some calls into the JVM."""
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
+STATE, CHANGELOG = "state", "changelog"
+_Name = tuple[Namespace, str]
+"""Whose table, and which of its tables."""
 
 
 @dataclass(slots=True)
@@ -62,8 +72,8 @@ class _Kept:
 
 class TableUpkeep(RecurringLook):
     """Of the tables of the engine of this ``config``. ``spark`` and ``tables`` give the session and the tables of the
-    moment; ``check`` raises where the engine has lost its lock; what is done is counted in ``tally``. It wakes
-    ``every`` so many seconds."""
+    moment; ``check`` raises where the engine has lost its lock; what is done is counted in ``tally``. ``in_flight``:
+    windows whose READs may lie in files that no commit has added yet. It wakes ``every`` so many seconds."""
 
     def __init__(
         self,
@@ -72,20 +82,22 @@ class TableUpkeep(RecurringLook):
         tables: Callable[[], Tables],
         check: Callable[[], object],
         tally: Tally,
+        in_flight: Callable[[], Sequence[OpenWindow]] = tuple,
         every: float = SECONDS,
     ) -> None:
         super().__init__("upkeep", every)
         self._enabled, self._limits = config.upkeep is not None, config.upkeep or Thresholds()
         self._spark, self._tables, self._check, self._tally = spark, tables, check, tally
+        self._in_flight = in_flight
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
         self._pace = Pace()
         self._rests = 0.0
-        self._kept: dict[Namespace, _Kept] = {}
+        self._kept: dict[_Name, _Kept] = {}
 
     def told(self, status: Status) -> Status:
         """The status with what is known of each table's files."""
         kept = sorted(dict(self._kept).items())
-        return status.model_copy(update={"upkeep": tuple(self._report(name, one) for name, one in kept)})
+        return status.model_copy(update={"upkeep": tuple(self._report(*name, one) for name, one in kept)})
 
     def _look(self) -> None:
         """Nothing at the start, which has more urgent things to do."""
@@ -95,10 +107,10 @@ class TableUpkeep(RecurringLook):
             return False
         if time.monotonic() < self._rests:
             return True
-        for namespace, opened in self._in_turn():
+        for name, opened in self._in_turn():
             if self._stopped.is_set():
                 return False
-            if self._kept_in_order(namespace, opened):
+            if self._kept_in_order(name, opened):
                 break
         return True
 
@@ -111,50 +123,52 @@ class TableUpkeep(RecurringLook):
                 self._spark().sparkContext.cancelJobGroup(self._group)
         super().__exit__(kind, error, trace)
 
-    def _in_turn(self) -> Iterator[tuple[Namespace, OpenTable]]:
+    def _in_turn(self) -> Iterator[tuple[_Name, KeptInOrder]]:
         """Tables that may be looked at now: that first which has waited longest."""
-        opened = self._tables().opened()
+        tables = self._tables()
+        opened: dict[_Name, KeptInOrder] = {(n, STATE): one for n, one in tables.opened().items()}
+        opened |= {(n, CHANGELOG): one for n, one in dict(tables.changelogs).items()}
         self._kept = {n: kept for n, kept in self._kept.items() if n in opened}
         now = time.monotonic()
-        for namespace in opened:
-            self._kept.setdefault(namespace, _Kept(next=now + LOOK_SECONDS))
-        for namespace in sorted(opened, key=lambda n: (self._kept[n].next, n)):
-            if self._kept[namespace].next <= now:
-                yield namespace, opened[namespace]
+        for name in opened:
+            self._kept.setdefault(name, _Kept(next=now + LOOK_SECONDS))
+        for name in sorted(opened, key=lambda n: (self._kept[n].next, n)):
+            if self._kept[name].next <= now:
+                yield name, opened[name]
 
-    def _kept_in_order(self, namespace: Namespace, opened: OpenTable) -> bool:
+    def _kept_in_order(self, name: _Name, opened: KeptInOrder) -> bool:
         """Look at a table, and do what is due; whether anything was. Raises nothing."""
-        kept, now = self._kept[namespace], time.monotonic()
+        kept, now = self._kept[name], time.monotonic()
         kept.next = now + LOOK_SECONDS
         try:
             self._check()
             context = self._spark().sparkContext
             context.setJobGroup(self._group, "upkeep of tables", interruptOnCancel=True)
             context.setLocalProperty("spark.scheduler.pool", "upkeep")
-            step = self._step(kept, opened)
+            step = self._step(name, opened)
         except Exception as error:  # noqa: BLE001 - a table is landed all the same, and this is tried again
             if not self._stopped.is_set():
-                self._failed(namespace, kept, error)
+                self._failed(name, kept, error)
             return False
         kept.failures, kept.error = 0, None
         if step is not None:
-            _log.info("upkeep of a table", collection=str(namespace), done=step.kind.value, why=step.reason)
+            _log.info("upkeep of a table", **_said(name), done=step.kind.value, why=step.reason)
         return step is not None
 
-    def _failed(self, namespace: Namespace, kept: _Kept, error: Exception) -> None:
+    def _failed(self, name: _Name, kept: _Kept, error: Exception) -> None:
         kept.failures += 1
         wait = min(_RETRY_SECONDS * 2 ** (kept.failures - 1), _RETRY_SECONDS_MAX)
         kept.next, kept.error = time.monotonic() + wait, cause_of(error)
         self._tally.add("upkeep", part="failed")
         if isinstance(error, CONFLICTS):
-            _log.info("another writer was quicker than the upkeep of a table", collection=str(namespace))
+            _log.info("another writer was quicker than the upkeep of a table", **_said(name))
             return
-        named = {"collection": str(namespace), "again_in_seconds": wait}
+        named = {**_said(name), "again_in_seconds": wait}
         warn_of(_log, "the upkeep of a table failed, and is tried again", error, **named)
 
-    def _step(self, kept: _Kept, opened: OpenTable) -> Step | None:
+    def _step(self, name: _Name, opened: KeptInOrder) -> Step | None:
         """What was done; None for nothing."""
-        upkeep, limits, done = opened.table.upkeep, self._limits, None
+        upkeep, limits, done, kept = opened.upkeep, self._limits, None, self._kept[name]
         with opened.lock:
             upkeep.own_checkpoints()
             kept.look = found = upkeep.look(limits)
@@ -172,11 +186,11 @@ class TableUpkeep(RecurringLook):
             # Where the log is long it takes seconds, for it is listed.
             self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
             self._tally.add("upkeep", part="checkpoint")
-        return self._vacuum(kept, opened, step) if step is not None and step.kind is Kind.VACUUM else done
+        return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
-    def _rewrite(self, kept: _Kept, opened: OpenTable, step: Step) -> Step | None:
+    def _rewrite(self, kept: _Kept, opened: KeptInOrder, step: Step) -> Step | None:
         began = time.monotonic()
-        done = opened.table.upkeep.rewrite(step)
+        done = opened.upkeep.rewrite(step)
         if done is None:
             return None
         self._pace = self._pace.after(done.size_bytes, time.monotonic() - began)
@@ -186,10 +200,18 @@ class TableUpkeep(RecurringLook):
         kept.next = time.monotonic()  # there may be more to do
         return step
 
-    def _vacuum(self, kept: _Kept, opened: OpenTable, step: Step) -> Step | None:
+    def _vacuum(self, name: _Name, opened: KeptInOrder, step: Step) -> Step | None:
+        kept = self._kept[name]
         # Whatever becomes of it, it is not tried again before it is due again: nothing depends on it.
         kept.vacuumed, kept.due, kept.refused = time.monotonic(), None, None
-        upkeep, hours = opened.table.upkeep, self._limits.retention_hours
+        upkeep, hours = opened.upkeep, self._limits.retention_hours
+        before = datetime.now(UTC) - timedelta(hours=hours)
+        if any(window.low_at <= before for window in self._in_flight()):
+            # Its files are as old as what goes, and nobody else knows that they are to stay.
+            _log.info(
+                "old files of a table stay while a window is open for longer than they would", **_said(name)
+            )
+            return None
         try:
             with opened.lock:
                 upkeep.retain(hours)
@@ -207,13 +229,14 @@ class TableUpkeep(RecurringLook):
         kept.due, kept.done_at = None, datetime.now(UTC)
         self._tally.add("upkeep", part=step.kind.value)
 
-    def _report(self, namespace: Namespace, kept: _Kept) -> UpkeepReport:
+    def _report(self, namespace: Namespace, table: str, kept: _Kept) -> UpkeepReport:
         look = kept.look
         known = (
             {} if look is None else {"files": look.count, "size_bytes": look.size_bytes, "log": look.commits}
         )
         return UpkeepReport(
             collection=str(namespace),
+            table=table,
             **known,
             small_files=kept.small,
             marked_rows=None if look is None else look.marked,
@@ -226,6 +249,21 @@ class TableUpkeep(RecurringLook):
             lacks=None if look is None else look.lacks,
             error=kept.error or kept.refused,
         )
+
+
+def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
+    """Of the tables of this ``engine``; ``check`` as of `TableUpkeep`."""
+
+    def in_flight() -> Sequence[OpenWindow]:
+        run = engine.run_state
+        return () if run is None else engine.windows.in_flight(run.id)
+
+    tables = lambda: engine.spark, lambda: engine.tables
+    return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
+
+
+def _said(name: _Name) -> dict[str, str]:
+    return {"collection": str(name[0]), "table": name[1]}
 
 
 def _date(at: float) -> datetime:

@@ -7,12 +7,12 @@ is first set by whoever makes the table, and then changes under the table's lock
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import structlog
 from pyspark.sql import SparkSession
@@ -26,6 +26,7 @@ from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.object_store import ObjectStore, OutOfReach
 from streaming.delta.row_writer import Choice
 from streaming.delta.state_table import StateTable
+from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_identity import Owner, TableMark
 from streaming.delta.table_paths import STATE, parse_state_path, state_path, under
@@ -47,6 +48,10 @@ class OpenTable:
     made: Callable[[], object] = lambda: None
     lock: threading.Lock = field(default_factory=threading.Lock)
     _making: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def upkeep(self) -> StateUpkeep:
+        return self.table.upkeep
 
     def make(self, sample: Callable[[], TablePlan]) -> TablePlan:
         """The plan; the table is made first if there is none, with the columns that ``sample`` finds. Not under the
@@ -85,6 +90,16 @@ class OpenTable:
                 _log.warning("a field has no column: it is kept in _rescued_data", **named, reason=reason)
 
 
+class KeptInOrder(Protocol):
+    """A table whose files are kept in order, by its ``upkeep``. Whoever commits to it holds its ``lock``."""
+
+    @property
+    def upkeep(self) -> StateUpkeep: ...
+
+    @property
+    def lock(self) -> threading.Lock: ...
+
+
 class Tables:
     """The tables under ``warehouse`` (a folder or a URI), each opened when it is first asked for. What is wrong with
     one of them alone is raised as TableUnusable.
@@ -92,7 +107,8 @@ class Tables:
     ``layout`` is that of all of them. ``sample`` looks at a collection, to plan the columns of a table that does not
     exist yet. ``app_id`` names the checkpoint that batches are counted by, once a batch has begun. ``owner`` gives the
     engine that they are for; where it gives None, ownership is not checked. ``further``: columns of all of them beside
-    the plan's. ``form``: how those are made that are not there.
+    the plan's. ``form``: how those are made that are not there. ``changelogs``: changelog tables that the present run
+    has opened, which are kept in order as well.
     """
 
     def __init__(
@@ -115,6 +131,7 @@ class Tables:
         self._further = further
         self._form = form
         self._registration = None if form.catalog is None else Registration(spark, form.catalog)
+        self.changelogs: Mapping[Namespace, KeptInOrder] = {}
         self._lock = threading.Lock()
         self._opening: dict[Namespace, threading.Lock] = {}
         self._open: dict[Namespace, OpenTable] = {}

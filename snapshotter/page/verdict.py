@@ -121,7 +121,7 @@ def notes_of(status: Status) -> Iterator[Verdict]:
             yield Verdict(WARN, f"Notifications by {n.name} are not taken: {n.trouble}")
     for u in status.upkeep:
         if u.error:
-            yield Verdict(WARN, f"Files of {u.collection} are not kept in order: {u.error}")
+            yield Verdict(WARN, f"Files of {u.named} are not kept in order: {u.error}")
     for s in status.suspended:
         if s.restored_by is not None:
             yield Verdict(BUSY, f"{s.collection} is being restored by request {s.restored_by}")

@@ -230,14 +230,15 @@ class TableReport(_Report):
 
 
 class UpkeepReport(_Report):
-    """The files of a collection's table: how many, of how many bytes, how many are small, how many rows are marked as
-    gone, and how many commits there are in the ``log`` behind its newest checkpoint; None where that is not known. What
-    was done in this life of the engine: how many ``rewrites``, when the newest step was ``done_at``, when old files
-    were removed (``vacuumed_at``), and the oldest version that could be read then. ``due``: what is to be done next,
-    not before ``next_at``, when it is looked at again. ``lacks``: why its files are left as they are. ``error``: what
-    went wrong."""
+    """The files of a collection's ``table``, state or changelog: how many, of how many bytes, how many are small, how
+    many rows are marked as gone, and how many commits there are in the ``log`` behind its newest checkpoint; None where
+    that is not known. What was done in this life of the engine: how many ``rewrites``, when the newest step was
+    ``done_at``, when old files were removed (``vacuumed_at``), and the oldest version that could be read then. ``due``:
+    what is to be done next, not before ``next_at``, when it is looked at again. ``lacks``: why its files are left as
+    they are. ``error``: what went wrong."""
 
     collection: str
+    table: str = "state"
     files: int | None = None
     size_bytes: int | None = None
     small_files: int | None = None
@@ -251,6 +252,11 @@ class UpkeepReport(_Report):
     next_at: datetime | None = None
     lacks: str | None = None
     error: str | None = None
+
+    @property
+    def named(self) -> str:
+        """The table, for people."""
+        return self.collection if self.table == "state" else f"the {self.table} of {self.collection}"
 
 
 class ChangelogReport(_Report):

@@ -149,7 +149,7 @@ def table_texts(status: Status) -> list[str]:
 
 def upkeep_texts(status: Status) -> list[str]:
     """Tables whose files are not kept in order, because of an error."""
-    return [f"files of {u.collection} are not kept in order: {u.error}" for u in status.upkeep if u.error]
+    return [f"files of {u.named} are not kept in order: {u.error}" for u in status.upkeep if u.error]
 
 
 def changelog_texts(status: Status) -> list[str]:

@@ -6,7 +6,8 @@ the newest cluster time in the table counts, too (`newest`): whatever lies up to
 batch's events or none, and a batch all of a cluster time's or none. Rows may be deleted: only the newest are asked for.
 
 A table has one owner (`streaming.delta.table_guard`), asked in each attempt of each commit. Columns that somebody has
-added are kept, and null in new rows.
+added are kept, and null in new rows. Each commit adds a file, so its files are put together as those of state tables
+are (``upkeep``), in the order of the stream.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from streaming.column_names import CLUSTER_TIME, KEY
+from streaming.column_names import CLUSTER_TIME, KEY, ORDER
 from streaming.delta import state_merge
 from streaming.delta.attempts import attempts
 from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
+from streaming.delta.state_upkeep import StateUpkeep
+from streaming.delta.state_writing import Writing
 from streaming.delta.table_guard import NAMESPACE_PROPERTY, TableGuard
 from streaming.delta.table_identity import Owner
 from streaming.namespaces import Namespace
@@ -33,8 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _WRITES = ("WRITE",)
-_ORDER = "_order"
-_PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME},{_ORDER}"}
+_PROPERTIES = {"delta.dataSkippingStatsColumns": f"{KEY},{CLUSTER_TIME},{ORDER}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class ChangelogTable:
         self._session = state_merge.landing_session(spark, {})
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
+        writing = Writing(self._session, path, self._guard)
+        self.upkeep = StateUpkeep(self._session, path, self._log, self._guard, writing, (CLUSTER_TIME, ORDER))
 
     def admit(self) -> None:
         """Make sure that the table is this engine's, if there is one. Raises `TableOwned` where it is another's."""
@@ -136,7 +140,7 @@ class ChangelogTable:
         """How many rows that this commit has added are READs, which have no ``_order``; None where Delta keeps no
         statistics of that."""
         with active(self._session):
-            nulls = [file.get("nullCount", {}).get(_ORDER) for file in self._log.added(version)]
+            nulls = [file.get("nullCount", {}).get(ORDER) for file in self._log.added(version)]
         return None if None in nulls or not nulls else sum(nulls)
 
     def _made(self) -> Snapshot:

@@ -24,12 +24,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from streaming.column_names import CLUSTER_TIME, KEY
+from streaming.column_names import CLUSTER_TIME, KEY, ORDER
 from streaming.delta.upkeep_plan import FileFacts
 from streaming.json_text import from_text
 from streaming.keys.ranges import Range
 
 BLOCK = 128
+_INDEXED = {KEY, CLUSTER_TIME, ORDER}
 Run = tuple[int, int]
 """Places from the first, up to but not the second."""
 
@@ -51,7 +52,7 @@ class DataFile:
         """Of the action that added it, as it stands in the log."""
         statistics = from_text(add.get("stats") or "{}")
         low, high = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
-        rows = statistics.get("numRecords") if {*low, *high} <= {KEY, CLUSTER_TIME} else None
+        rows = statistics.get("numRecords") if {*low, *high} <= _INDEXED else None
         marked = (add.get("deletionVector") or {}).get("cardinality", 0)
         facts = FileFacts(add["path"], add.get("size", 0), rows or 0, marked, add.get("modificationTime", 0))
         return cls(facts, rows is not None, low.get(KEY), high.get(KEY))

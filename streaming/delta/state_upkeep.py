@@ -1,4 +1,4 @@
-"""Keeps the files of one state table in order, between its landings: `streaming.delta.upkeep_plan` says what is due.
+"""Keeps the files of one table in order, between its landings: `streaming.delta.upkeep_plan` says what is due.
 
 Small files and files of many marked rows are written anew by a transaction of our own. Delta's OPTIMIZE would write a
 clustered table whole for a few new rows.
@@ -12,12 +12,13 @@ next landing. Whoever calls `look`, `rewrite`, `retain` or `own_checkpoints` hol
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 
+from streaming.column_names import KEY
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
 from streaming.delta.file_index import DataFile
 from streaming.delta.state_merge import landing_session
@@ -79,11 +80,18 @@ class TableLook:
 
 class StateUpkeep:
     """Of the table at ``path``, in the ``session`` of its landings. ``log`` and ``guard`` are that table's, ``writing``
-    is how it is landed. Not for use by several threads at once."""
+    is how it is landed, and ``order`` how rows lie in its files. Not for use by several threads at once."""
 
     def __init__(
-        self, session: SparkSession, path: str, log: TableLog, guard: TableGuard, writing: Writing
+        self,
+        session: SparkSession,
+        path: str,
+        log: TableLog,
+        guard: TableGuard,
+        writing: Writing,
+        order: Sequence[str] = (KEY,),
     ) -> None:
+        self._order = order
         self._session = session
         self._path = path
         self._log = log
@@ -122,7 +130,7 @@ class StateUpkeep:
                 return None
             adds = [self._add_of(file.path) for file in step.files]
             text = metadata_text({**self._guard.mark(), "upkeep": step.kind.value})
-            done = transaction.rewrite(adds, step.outputs)
+            done = transaction.rewrite(adds, step.outputs, self._order)
             with configured(self._session, {USER_METADATA: text}):
                 transaction.commit_rewrite(done)
             self._writing.files = transaction.known

@@ -326,16 +326,16 @@ class Transaction:
         self._new += files
         return len(files), sum(file.visible for file in files)
 
-    def rewrite(self, files: Sequence[Any], outputs: int) -> Rewritten:
+    def rewrite(self, files: Sequence[Any], outputs: int, order: Sequence[str] = (KEY,)) -> Rewritten:
         """Write the rows of these files (Delta's ``AddFile`` objects), but for those that are marked, into so many
-        (``outputs``) others, sorted by key. To readers nothing changes.
+        (``outputs``) others, in this ``order`` of columns. To readers nothing changes.
 
         Raises RuntimeError where the files that were written have not as many rows."""
         whole = self._seq(files)
         self._transaction.trackFilesRead(whole)
         rows = self._rows(whole)
-        rows = rows.coalesce(1) if outputs == 1 else rows.repartitionByRange(outputs, KEY)
-        sorted_rows = rows.sortWithinPartitions(KEY)
+        rows = rows.coalesce(1) if outputs == 1 else rows.repartitionByRange(outputs, *order)
+        sorted_rows = rows.sortWithinPartitions(*order)
         written = self._transaction.writeFiles(sorted_rows._jdf, self._none, True, self._seq([]))
         made = [_without_change(written.apply(at)) for at in range(written.size())]
         left = sum(int(file.numLogicalRecords().get()) for file in files)

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import bson
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from structlog.testing import capture_logs
 
 from snapshotter.api import Snapshotter
 from snapshotter.engine import upkeep
-from snapshotter.engine.upkeep import TableUpkeep
+from snapshotter.engine.upkeep import CHANGELOG, STATE, TableUpkeep
 from snapshotter.landing.tables import OpenTable, Tables
+from snapshotter.landing.targets.changelogs import OpenChangelog
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
+from snapshotter.reporting.window_log import OpenWindow
 from snapshotter.state.lock import LockLostError
 from streaming.delta.attempts import attempts
+from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.state_merge import landing_session
 from streaming.delta.state_upkeep import REMEMBERS
 from streaming.delta.upkeep_plan import Pace, Thresholds
@@ -36,6 +44,14 @@ from tests.support.state_tables import state_schema
 __all__ = ["lab"]
 
 ORDERS, ITEMS = Namespace("shop", "orders"), Namespace("shop", "items")
+CHANGES = StructType(
+    [
+        StructField("_key", StringType()),
+        StructField("_cluster_time", LongType()),
+        StructField("_order", LongType()),
+        StructField("v", StringType()),
+    ]
+)
 PLAN = observe(bson.encode({"_id": 1, "v": 1}))
 
 
@@ -60,7 +76,9 @@ class Kept:
         self.locked = True
         wanted = Thresholds(files=3, retention_hours=options.pop("retention_hours", 0))
         config = replace(lab.engine().engine.config, upkeep=wanted, **options)
-        self.upkeep = TableUpkeep(config, lambda: spark, lambda: self.tables, self.check, self.tally)
+        self.open: list[OpenWindow] = []
+        moment = lambda: spark, lambda: self.tables
+        self.upkeep = TableUpkeep(config, *moment, self.check, self.tally, lambda: self.open)
 
     def check(self) -> None:
         if not self.locked:
@@ -84,9 +102,9 @@ class Kept:
         for _ in range(times):
             assert self.upkeep._look_again()
 
-    def report(self, namespace: Namespace) -> UpkeepReport:
+    def report(self, namespace: Namespace, table: str = STATE) -> UpkeepReport:
         told = self.upkeep.told(Status.model_construct(name="e"))
-        (found,) = (report for report in told.upkeep if report.collection == str(namespace))
+        (found,) = (r for r in told.upkeep if (r.collection, r.table) == (str(namespace), table))
         return found
 
     def counted(self) -> dict[str, Any]:
@@ -118,6 +136,44 @@ def test_each_table_in_its_turn_and_under_its_lock(spark: SparkSession, lab: Lab
     assert kept.keys(ORDERS) == ["k0", "k1", "k2", "k3", "k4"]
 
 
+def test_a_changelog_table_is_kept_in_order(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+    """Files of its commits are put together in the order of the stream, under its lock: whoever streams from the table
+    sees nothing of it, what it has told counts as told, and it goes on."""
+    kept = Kept(spark, lab, tmp_path)
+    path = tmp_path / "changelog"
+    table = ChangelogTable(spark, str(path), ORDERS, "snapshotter:test:1", CHANGES)
+    kept.tables.changelogs = {ORDERS: OpenChangelog(table, None)}
+
+    def append(batch: int) -> None:
+        rows = [(f"k{9 - batch}", 2 * batch + n, n, f"v{batch}") for n in (1, 0)]
+        table.append(spark.createDataFrame(rows, CHANGES).coalesce(1), batch_id=batch, metadata={})
+
+    for batch in range(4):
+        append(batch)
+    with kept.tables.changelogs[ORDERS].lock, ThreadPoolExecutor(1) as thread:
+        looking = thread.submit(kept.looks)
+        assert table.newest() == 7
+        assert not looking.done()
+        assert "OPTIMIZE" not in operations(path)
+        kept.tables.changelogs[ORDERS].lock.release()
+        looking.result(SECONDS)
+        kept.tables.changelogs[ORDERS].lock.acquire()
+    assert [operation for operation in operations(path) if operation == "OPTIMIZE"] == ["OPTIMIZE"]
+    (file,) = DeltaTable(str(path)).file_uris()
+    assert pq.read_table(file)["_cluster_time"].to_pylist() == list(range(8))
+    report = kept.report(ORDERS, CHANGELOG)
+    assert (report.files, report.rewrites, report.error) == (1, 1, None)
+    assert kept.counted() == {"compact": 1}
+    append(3)
+    append(4)
+    assert sorted(row["_cluster_time"] for row in delta_rs.rows(path)) == list(range(10))
+    commits = [
+        json.loads(line) for log in sorted((path / "_delta_log").glob("*.json")) for line in log.open()
+    ]
+    added = [action["add"]["dataChange"] for action in commits if "add" in action]
+    assert added == [True] * 4 + [False, True]
+
+
 def test_a_failure_is_logged_counted_and_tried_again(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,9 +197,9 @@ def test_a_failure_is_logged_counted_and_tried_again(
     kept.looks()
     assert kept.counted()["failed"] == 1, "not before the time"
     monkeypatch.setattr(upkeep, "_RETRY_SECONDS", 0.0)
-    kept.upkeep._kept[ORDERS].next = 0.0
+    kept.upkeep._kept[ORDERS, STATE].next = 0.0
     kept.looks(1)
-    assert kept.upkeep._kept[ORDERS].failures == 2
+    assert kept.upkeep._kept[ORDERS, STATE].failures == 2
     shutil.move(aside, file)
     kept.looks()
     assert (kept.report(ORDERS).error, kept.report(ORDERS).files) == (None, 1)
@@ -181,6 +237,27 @@ def test_old_files_are_removed_unless_the_table_says_otherwise(
     assert "let the two say the same" in (refused.error or "")
     assert sum("not removed" in line["event"] for line in logs) == 1
     assert kept.counted() == {"vacuum": 1}
+
+
+def test_no_file_of_a_window_in_flight_is_taken_for_an_old_one(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window that has been open for longer than files stay may have READs in a file as old as those that go, and no
+    commit has added it yet: nothing is removed before it has landed."""
+    kept = Kept(spark, lab, tmp_path, retention_hours=168)
+    kept.land(ORDERS, 0)
+    in_flight, began = kept.path(ORDERS) / "reads-0-1-a.parquet", datetime.now(UTC) - timedelta(hours=169)
+    in_flight.write_bytes(b"")
+    os.utime(in_flight, (began.timestamp(), began.timestamp()))
+    kept.open = [OpenWindow("run/1", 1, str(ORDERS), low_at=began - timedelta(seconds=1))]
+    kept.looks()
+    assert in_flight.exists()
+    assert kept.report(ORDERS).oldest_version is None
+    kept.open = [OpenWindow("run/2", 2, str(ORDERS), low_at=datetime.now(UTC))]
+    kept.upkeep._kept[ORDERS, STATE].vacuumed = None
+    kept.looks()
+    assert not in_flight.exists(), "it is of nobody"
+    assert kept.report(ORDERS).oldest_version == 0
 
 
 def insert(lab: Lab, engine: Snapshotter, first: int, count: int) -> None:

@@ -44,6 +44,7 @@ from snapshotter.log import warn_of
 from snapshotter.reading.read_buffer import DOCUMENT, distinct
 from streaming.delta.changelog_table import Appended, ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.table_identity import Owner
 from streaming.delta.table_paths import changelog_path, under
 from streaming.events.envelope import (
@@ -66,18 +67,25 @@ _FILE_BYTES = 16 << 20
 
 
 @dataclass(slots=True)
-class _Open:
-    """An open table; ``newest``: the greatest cluster time that it held when it was opened."""
+class OpenChangelog:
+    """An open table; ``newest``: the greatest cluster time that it held when it was opened. Whoever commits to it holds
+    its ``lock``."""
 
     table: ChangelogTable
     newest: int | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def upkeep(self) -> StateUpkeep:
+        return self.table.upkeep
 
 
 @dataclass(slots=True)
 class Changelogs:
     """Lands the batches of one query, in tables under ``warehouse``. ``app_id`` and ``owner`` as for state tables; so
     many ``threads`` tables at a time. ``clock``: nanoseconds since 1970. ``count`` is told, once for each commit, how
-    many events and how many READs it has given a collection's table."""
+    many events and how many READs it has given a collection's table. ``tables``: those that are open, for
+    whoever keeps them in order."""
 
     spark: SparkSession
     warehouse: str
@@ -88,7 +96,7 @@ class Changelogs:
     threads: int = 4
     clock: Callable[[], int] = time.time_ns
     count: Callable[[Namespace, int, int], None] | None = None
-    _tables: dict[Namespace, _Open] = field(default_factory=dict)
+    tables: dict[Namespace, OpenChangelog] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -143,7 +151,7 @@ class Changelogs:
             return landed
         rows = reduce(DataFrame.unionByName, told).coalesce(_files(batch))
         said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
-        with naming_lost_buffers(batch):
+        with opened.lock, naming_lost_buffers(batch):
             done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
         if done.wrote and self.count is not None:
@@ -186,14 +194,14 @@ class Changelogs:
             self.count(namespace, done.rows - reads, reads)
         return there.union(new)
 
-    def _opened(self, namespace: Namespace) -> _Open:
+    def _opened(self, namespace: Namespace) -> OpenChangelog:
         with self._lock:
-            opened = self._tables.get(namespace)
+            opened = self.tables.get(namespace)
         if opened is None:
             table = self._table(namespace)
-            opened = _Open(table, table.newest())
+            opened = OpenChangelog(table, table.newest())
             with self._lock:
-                self._tables[namespace] = opened
+                self.tables[namespace] = opened
         return opened
 
     def _table(self, namespace: Namespace, app_id: str | None = None) -> ChangelogTable:
@@ -201,7 +209,7 @@ class Changelogs:
         return ChangelogTable(self.spark, path, namespace, app_id or self.app_id(), SCHEMA, self.owner())
 
 
-def _nothing_new(opened: _Open, contents: Contents, batch: CollectionContents) -> bool:
+def _nothing_new(opened: OpenChangelog, contents: Contents, batch: CollectionContents) -> bool:
     """Whether no event of the batch is to be appended: the table holds all up to the batch's end, or the collection was
     dropped in it and nothing else."""
     position = contents.identity.metadata.get("position")
