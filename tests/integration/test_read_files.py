@@ -136,9 +136,12 @@ def test_columns_that_came_later_are_null_in_older_files(made: Made) -> None:
     assert made.rows() == grown(some(0, 20), 2)
 
 
-def test_someone_elses_update_is_a_conflict(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of rows that our commit leaves as they are, for they were equal: all is looked at again, and the file that
-    was written for it goes."""
+@pytest.mark.parametrize("changes", [{"k0042": 1}, {}], ids=["some", "none"])
+def test_someone_elses_update_is_a_conflict(
+    made: Made, monkeypatch: pytest.MonkeyPatch, changes: dict[str, int]
+) -> None:
+    """Also of rows that our commit leaves as they are, for they were equal, were it all of them: everything is looked
+    at again, and the file that was written for it goes."""
     made.append(0, [written(made.path, some(0, 40)), written(made.path, some(40, 40), 2)])
     matched = state_upsert.match
 
@@ -149,9 +152,9 @@ def test_someone_elses_update_is_a_conflict(made: Made, monkeypatch: pytest.Monk
         return found
 
     monkeypatch.setattr(state_upsert, "match", while_it_looks)
-    new = written(made.path, some(0, 80) | {"k0042": 1}, 3)
-    assert made.read(1, [new]).found == Found(2, 78)
-    assert made.rows() == some(0, 80) | {"k0042": 1}
+    new = written(made.path, some(0, 80) | changes, 3)
+    assert made.read(1, [new]).found == Found(1 + len(changes), 79 - len(changes))
+    assert made.rows() == some(0, 80) | changes
     assert leftover(made) == {new.name}, "that one goes with its buffer"
 
 
