@@ -206,7 +206,9 @@ class TableUpkeep(RecurringLook):
         kept.vacuumed, kept.due, kept.refused = time.monotonic(), None, None
         upkeep, hours = opened.upkeep, self._limits.retention_hours
         before = datetime.now(UTC) - timedelta(hours=hours)
-        if any(window.low_at <= before for window in self._in_flight()):
+        # READs lie in the state table of their own collection alone.
+        mine = [w for w in self._in_flight() if name == (Namespace.parse(w.collection), STATE)]
+        if any(window.low_at <= before for window in mine):
             # Its files are as old as what goes, and nobody else knows that they are to stay.
             _log.info(
                 "old files of a table stay while a window is open for longer than they would", **_said(name)

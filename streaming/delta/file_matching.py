@@ -15,6 +15,8 @@ No row goes through the JVM. Files never change, so what is found holds for the 
 from __future__ import annotations
 
 import json
+import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -40,6 +42,7 @@ FILES_MAX = 400
 """Of the table, in one job: a worker has all of them open."""
 _TASK_ROWS = 20_000
 _WHOLE_BYTES = 8 << 20
+_KEYS_HELD = 2_000_000
 _REPORT = "what string, name string, rows binary"
 _OLD, _KEPT, _MADE, _FOUND, _GONE, _STRANGE = "old", "kept", "made", "found", "gone", "strange"
 
@@ -193,7 +196,7 @@ def _matched(job: Matching, task: Task) -> Iterator[Line]:
             same = times == 1
             if job.rewrite or not _compared(job.columns, reads, hits, same):
                 same[:] = False
-        except (ValueError, pa.ArrowException) as error:
+        except _UNREAD as error:
             yield _STRANGE, f"{type(error).__name__}: {error}", _NONE
             return
         yield _FOUND, "", np.array([np.count_nonzero((times > 0) & ~same), np.count_nonzero(same)])
@@ -205,6 +208,8 @@ def _matched(job: Matching, task: Task) -> Iterator[Line]:
 
 
 _NONE = np.empty(0, np.int64)
+# A file that others have written may be one that Spark reads, and Arrow or the look into a vector does not.
+_UNREAD = (ValueError, TypeError, IndexError, OSError, struct.error, pa.ArrowException)
 
 
 @dataclass(slots=True)
@@ -239,13 +244,17 @@ class _File:
     def whole(self, of: pa.Field) -> pa.Array:
         return pa.concat_arrays([self.column(group, of) for group in range(len(self.begins) - 1)])
 
-    def groups_of(self, low: str, high: str) -> Iterator[int]:
-        """The row groups that may hold a key between these."""
+    def groups_of(self, keys: Sequence[str]) -> Iterator[int]:
+        """The row groups that may hold one of these keys, which ascend."""
         columns = self.parquet.schema
         at = next(number for number in range(len(columns)) if columns.column(number).path == KEY)
         for group in range(len(self.begins) - 1):
             said = self.parquet.metadata.row_group(group).column(at).statistics
-            if said is None or not said.has_min_max or (said.min <= high and low <= said.max):
+            if said is None or not said.has_min_max:
+                yield group
+                continue
+            first = bisect_left(keys, said.min)
+            if first < len(keys) and keys[first] <= said.max:
                 yield group
 
 
@@ -283,35 +292,58 @@ class _Hit:
 
 
 def _hits(folder: TableFolder, task: Task, reads: _Reads, stack: ExitStack) -> list[_Hit]:
+    """However much of the table lies between the READs' keys, no more than some of its keys are held at a time."""
     if not len(reads.keys):
         return []
-    low, high = min(file.low for file in task.new), max(file.high for file in task.new)
-    opened: list[tuple[OldFile, _File]] = []
-    keys, rows = [], []
+    ordered = sorted(reads.keys.to_pylist())
+    hits: list[_Hit] = []
+    some: list[tuple[OldFile, _File, pa.Array, Numbers]] = []
+    held = 0
     for old in task.old:
         file = _File.opened(folder, old.name, stack)
-        groups = list(file.groups_of(low, high))
-        found = pa.concat_arrays([pa.array([], pa.string()), *(file.column(g, _KEY_FIELD) for g in groups)])
-        numbers = np.concatenate([_NONE, *(np.arange(file.begins[g], file.begins[g + 1]) for g in groups)])
+        gone = np.zeros(file.rows, np.bool_)
         if old.vector is not None:
-            gone = np.zeros(file.rows, np.bool_)
             gone[marked_rows(folder, old.vector)] = True
+        for group in file.groups_of(ordered):
+            numbers = np.arange(file.begins[group], file.begins[group + 1])
             live = ~gone[numbers]
-            found, numbers = _taken(found, np.flatnonzero(live)), numbers[live]
-        opened.append((old, file))
-        keys.append(found)
-        rows.append(numbers)
-    # Looked for all at once: each look makes a table of all keys of READs.
-    whole = pa.concat_arrays([pa.array([], pa.string()), *keys])
+            keys = _taken(file.column(group, _KEY_FIELD), np.flatnonzero(live))
+            some.append((old, file, keys, numbers[live]))
+            held += len(keys)
+            if held >= _KEYS_HELD:
+                hits += _met(some, reads)
+                some, held = [], 0
+    return _joined([*hits, *_met(some, reads)])
+
+
+def _met(groups: Sequence[tuple[OldFile, _File, pa.Array, Numbers]], reads: _Reads) -> Iterator[_Hit]:
+    """What row groups have of the READs' keys. They are looked for all at once: each look makes a table of all keys of
+    READs."""
+    whole = pa.concat_arrays([pa.array([], pa.string()), *(keys for _, _, keys, _ in groups)])
     places = pc.fill_null(pc.index_in(whole, value_set=reads.keys), -1).to_numpy().astype(np.int64)
-    hits, begin = [], 0
-    for (old, file), numbers in zip(opened, rows, strict=True):
-        of_file = places[begin : begin + len(numbers)]
+    begin = 0
+    for old, file, _, numbers in groups:
+        of_group = places[begin : begin + len(numbers)]
         begin += len(numbers)
-        met = of_file >= 0
+        met = of_group >= 0
         if met.any():
-            hits.append(_Hit(old.name, file, numbers[met], of_file[met]))
-    return hits
+            yield _Hit(old.name, file, numbers[met], of_group[met])
+
+
+def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
+    """One for each file; the row groups of a file come in their order."""
+    files: dict[str, list[_Hit]] = {}
+    for hit in hits:
+        files.setdefault(hit.name, []).append(hit)
+    return [
+        _Hit(
+            name,
+            parts[0].file,
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.reads for part in parts]),
+        )
+        for name, parts in files.items()
+    ]
 
 
 def _compared(columns: pa.Schema, reads: _Reads, hits: Sequence[_Hit], same: Flags) -> bool:

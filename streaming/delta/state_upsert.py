@@ -34,7 +34,7 @@ from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, ReadFiles, Reads, matched
-from streaming.delta.delta_log import CONFLICTS, USER_METADATA, configured
+from streaming.delta.delta_log import CONFLICTS, USER_METADATA, TableLog, configured
 from streaming.delta.file_matching import FILES_MAX, Matched, Matching, OldFile, Strange, match, tasks
 from streaming.delta.new_files import FileGone, discard_job
 from streaming.delta.row_writer import Batch, Source
@@ -141,7 +141,7 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
         figures = _figures(source, removed, (made, written), marked, soft=soft is not None)
         found = held.matched.found if held is not None else matches.found if matches else NOTHING_FOUND
         if held is not None:
-            held.asked = True
+            held.asked, held.lacks_batch = True, partial(_lacks_batch, upsert, batch)
         with configured(session, {USER_METADATA: batch.said(found)}):
             transaction.commit(batch.batch_id, figures)
         return found
@@ -174,17 +174,22 @@ def _figures(
 @dataclass(slots=True)
 class _Held:
     """What became of READs in files, which were held against the ``listed`` files of the table by a ``job``, if it took
-    one. ``asked``: a commit was asked to add what that has written."""
+    one. ``asked``: a commit was asked to add what that has written. ``lacks_batch`` asks the newest version whether it
+    is without the batch."""
 
     matched: Matched
     listed: Sequence[ListedFile]
     job: Matching | None = None
     asked: bool = False
+    lacks_batch: Callable[[], bool] = lambda: False
 
     def discarding(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Where an error says that nothing was committed, what was written anew goes."""
-        nothing = kind is not None and (not self.asked or issubclass(kind, (*CONFLICTS, FileGone)))
-        if nothing and self.job is not None:
+        """Where nothing was committed, what was written anew goes. A conflict alone does not say so: it may be one with
+        the very commit, whose answer was lost."""
+        if kind is None or self.job is None:
+            return
+        nothing = not self.asked or issubclass(kind, FileGone)
+        if nothing or (issubclass(kind, CONFLICTS) and self.lacks_batch()):
             discard_job(self.job.folder, self.job.name)
 
 
@@ -208,6 +213,13 @@ def _held(
         held.job = Matching(transaction.folder(), reads.columns, divided, reads.rewrite)
         held.matched = match(session, held.job)
     return held
+
+
+def _lacks_batch(upsert: Upsert, batch: Batch) -> bool:
+    """Whether the newest version of the table does not record the batch."""
+    newest = TableLog(upsert.session, upsert.path).newest()
+    recorded = None if newest is None else newest.recorded(batch.app_id)
+    return newest is not None and (recorded is None or recorded < batch.batch_id)
 
 
 def _inside(file: NewFile, ranges: Sequence[Range]) -> bool:

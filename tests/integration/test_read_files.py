@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from delta.exceptions import ConcurrentAppendException
 
 from streaming.delta import new_files, state_upsert
 from streaming.delta.attempts import Altered
@@ -21,6 +22,7 @@ from streaming.delta.new_files import FileGone, NewFile, hide
 from streaming.delta.row_writer import By, Known
 from streaming.delta.state_merge import OUTSIDE
 from streaming.delta.state_upsert import Upsert
+from streaming.delta.transaction import Transaction
 from streaming.jvm import packages, singleton
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from tests.support.new_files import PLAN, TIME, Made, made, some, written
@@ -248,6 +250,26 @@ def test_a_commit_whose_answer_is_lost_is_found(made: Made, monkeypatch: pytest.
     landed = made.read(1, [new])
     assert (landed.wrote, landed.found, made.table.named) == (True, Found(10, 0), None)
     assert made.rows() == grown(some(0, 10))
+
+
+def test_a_conflict_with_the_commit_itself_takes_nothing_away(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storage's answer is lost, and asked again it says that the version is there: Delta takes the very commit for
+    another writer's. What had been written anew is in the table, and stays."""
+    made.append(0, [written(made.path, some(0, 100))])
+    commit = Transaction.commit
+
+    def lost(transaction: Transaction, *given: Any) -> None:
+        monkeypatch.undo()
+        commit(transaction, *given)
+        raise ConcurrentAppendException("files were added by a concurrent update")
+
+    monkeypatch.setattr(Transaction, "commit", lost)
+    new = written(made.path, grown(some(0, 100), 10), 2)
+    made.read(1, [new])
+    assert made.rows() == grown(some(0, 100), 10)
+    assert made.table.recorded_batch() == 1
 
 
 PATTERNS: list[tuple[str, Sequence[int]]] = [

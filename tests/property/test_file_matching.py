@@ -110,7 +110,10 @@ def cut(rows: dict[str, Any], places: Sequence[int]) -> list[dict[str, Any]]:
 def test_what_is_done_is_what_the_rule_says(case: Case, cores: int, rewrite: bool) -> None:
     """A READ that did not give way takes the place of all rows of its key, unless there is one and it is equal; nothing
     else is taken out, or added. No file is added of which most is not to be seen."""
-    small = patch.multiple(new_files, GROUP_BYTES=1), patch.object(file_matching, "_TASK_ROWS", 1)
+    small = (
+        patch.multiple(new_files, GROUP_BYTES=1),
+        patch.multiple(file_matching, _TASK_ROWS=1, _KEYS_HELD=5),
+    )
     with tempfile.TemporaryDirectory() as path, small[0], small[1]:
         folder = TableFolder.on_disk(path)
         old = [write(folder, rows, 1) for rows in case.old]

@@ -18,7 +18,8 @@ _SECONDS = 600
 
 def run(*command: str | Path, folder: Path) -> str:
     """Whatever it prints; without anything of this environment's on Python's path."""
-    mine = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    mine = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         command, cwd=folder, env=mine, capture_output=True, text=True, timeout=_SECONDS, check=False
     )

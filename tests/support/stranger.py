@@ -79,7 +79,9 @@ class Stranger:
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        mine = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "VIRTUAL_ENV", URI_VARIABLE)}
+        # Where a test has started Spark, it has said which Python workers are to run.
+        ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", URI_VARIABLE)
+        mine = {n: v for n, v in os.environ.items() if n not in ours}
         self.environment = {
             **mine,
             "PATH": f"{self.programs}:{os.environ['PATH']}",

@@ -1,8 +1,8 @@
 """How often a chunk's windows have failed, and for how many times more it is worth another one.
 
 Failures are counted apart by what they tell. One that comes because the source is away tells nothing of the chunk: an
-outage is waited for as long as the stream itself waits, and is forgotten once the chunk has been read. Any other one
-counts for as long as the chunk has not landed, with outages between them or without.
+outage is waited for as long as the stream itself waits, and is forgotten once a window of the chunk is whole. Any other
+one counts for as long as the chunk has not landed, with outages between them or without.
 
 Pure: standard library only.
 """

@@ -134,7 +134,7 @@ class Window:
         state = self._after("chunk read")
         if self.exact and ended != self.low:
             raise WindowError(f"window {self.id}: read as of {ended}, not of {self.low} as it was asked to")
-        return replace(self, state=state, ended=ended, rows=rows, tries=self.tries.reached())
+        return replace(self, state=state, ended=ended, rows=rows)
 
     def high_written(self, time: ClusterTime) -> Window:
         state = self._after("high watermark written")
@@ -143,7 +143,7 @@ class Window:
                 f"window {self.id}: its high watermark {time} lies before a reader's end {self.ended}"
             )
         seen = self.high_seen if self.in_stream else time
-        return replace(self, state=state, high_acknowledged=time, high_seen=seen)
+        return replace(self, state=state, high_acknowledged=time, high_seen=seen, tries=self.tries.reached())
 
     def observed(self, observation: WatermarkObservation) -> Window:
         """Note a watermark that a batch showed."""

@@ -186,7 +186,8 @@ class Changelogs:
         wanted = frame_of(told.sparkSession, pa.table({"_mark": new}))
         rows = told.join(F.broadcast(wanted), F.col("source.sequence") == F.col("_mark"), "left_semi")
         said = {**identity.metadata, "windows": []}
-        done = table.append(rows.coalesce(1), batch_id=identity.batch_id, metadata=said)
+        with self._opened(namespace).lock:
+            done = table.append(rows.coalesce(1), batch_id=identity.batch_id, metadata=said)
         if not done.wrote:  # the batch comes again, and had replayed others: these wait for the next one
             return there
         if self.count is not None:

@@ -231,13 +231,14 @@ def test_an_outage_is_not_held_against_a_chunk() -> None:
     assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
 
 
-def test_an_outage_is_over_once_the_chunk_has_been_read() -> None:
+def test_an_outage_is_over_once_a_window_is_whole() -> None:
     """The next one is waited for as long again; failures of the chunk's own stay counted."""
     it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
     window = failing(it, failing(it, W1, 1), 3, passing=True)
     for outage in range(2):
         it.step(inp.LowWritten(window, at(12)))
         it.step(inp.ChunkRead(window, at(13), 2))
+        it.step(inp.HighWritten(window, at(14)))
         window = failing(it, window, 3, passing=True)
         assert it.progress.requests[0].tasks[0].state is TaskState.RUNNING, f"outage {outage}"
     assert failing(it, window, 1) is None
