@@ -233,7 +233,7 @@ def test_nothing_is_cut_at_80_columns(tmp_path: Path, mongo_uri: str, shop: Any)
     shown = doctor(config_file(tmp_path, options(tmp_path, mongo_uri, shop))).stdout
     assert f"{shop.name}.{name}" in shown
     words = [line.split() for line in shown.splitlines() if len(line) > 80]
-    assert all(any(len(word) > 60 for word in line) for line in words)
+    assert all(any(len(word) > 40 for word in line) for line in words)
 
 
 # Privileges
