@@ -18,7 +18,6 @@ from rich.console import Console
 
 from snapshotter.cli import doctor
 from snapshotter.demo import summary
-from snapshotter.demo.summary import Pace, Summary
 from snapshotter.doctor import rules_machine, rules_source
 from snapshotter.doctor.facts import Clock, CollectionFacts, Ids, Java, Package, Place
 from snapshotter.doctor.finding import Area, Finding, Severity, in_order
@@ -31,6 +30,7 @@ from snapshotter.reporting.status_screen import screen
 from snapshotter.reporting.views import LineView
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.demo_summary import SUMMARY
 from tests.support.pages import CUSTOMERS, ORDERS, Stage, backfill
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
@@ -67,7 +67,7 @@ def pictures() -> Iterator[tuple[str, str]]:
     start(console)
     yield "terminal-start", drawn(console, f"snapshotter run -c {FILE} 2>&1 | tee shop.log")
     console = terminal(80)
-    summary.show(END, console)
+    summary.show(SUMMARY, console)
     yield "terminal-demo", drawn(console, "snapshotter demo")
 
 
@@ -142,20 +142,6 @@ def findings() -> list[Finding]:
         *rules_machine.place(Place("/lake", "/lake", free=412_000_000_000), 9_261_000_000),
     ]
     return in_order(found)
-
-
-END = Summary(
-    documents=200_321,
-    rows=195_000,
-    superseded=5_000,
-    chunks=11,
-    seconds=12.5,
-    changes=7_100,
-    lag_max_seconds=3,
-    equal=True,
-    pace=Pace(4.1, 23_809.5),
-    replay=Path("/tmp/snapshotter-demo-x3k9q2w1.html"),
-)
 
 
 if __name__ == "__main__":

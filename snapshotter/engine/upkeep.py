@@ -36,6 +36,7 @@ from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.state_upkeep import COMMITS, RetentionContradicted, TableLook
+from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, due
 from streaming.namespaces import Namespace
 
@@ -47,7 +48,6 @@ SECONDS = 1.0
 LOOK_SECONDS = 30.0
 """A table is looked at as often as this; what a look finds to be sound costs some calls into the JVM."""
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
-STATE, CHANGELOG = "state", "changelog"
 _Name = tuple[Namespace, str]
 """Whose table, and which of its tables."""
 

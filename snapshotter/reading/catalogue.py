@@ -29,7 +29,7 @@ from streaming.fields.document_rules import DocumentRules, document_rules
 from streaming.fields.rules import FieldRules
 from streaming.fields.server import projection
 from streaming.layout import AnyLayout, TablePlan
-from streaming.mongo.deployment import average_document_bytes
+from streaming.mongo.deployment import average_document_bytes, count_within
 from streaming.mongo.errors import classify
 from streaming.namespaces import Namespace, listed
 
@@ -226,8 +226,7 @@ def sample_plan(
     plan: TablePlan = layout.least_plan()
     rules = document_rules(fields, namespace)
     # Many, for it takes many values to tell how many digits decimals need; but no more bytes than a worker holds.
-    average = average_document_bytes(client, namespace)
-    some = min(_SAMPLE_DOCS, max(1, _SAMPLE_BYTES // average)) if average else _SAMPLE_DOCS
+    some = count_within(_SAMPLE_DOCS, _SAMPLE_BYTES, average_document_bytes(client, namespace))
     size = {"limit": some, "batch_size": some}
     for direction in (1, -1):
         left_out = None if rules is None else projection(rules.rules)

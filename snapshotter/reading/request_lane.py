@@ -59,7 +59,7 @@ from streaming.fields.rules import FieldRules
 from streaming.keys.keys import is_sharded
 from streaming.keys.shard_keys import shard_key_of
 from streaming.layout import AnyLayout, TablePlan
-from streaming.mongo.deployment import average_document_bytes
+from streaming.mongo.deployment import average_document_bytes, count_within
 from streaming.namespaces import Namespace
 
 E = TypeVar("E")
@@ -270,7 +270,7 @@ class Lane:
         plan = self.plan_for(first.namespace)
         query = query_of(first.filter)
         size = self._document_bytes.get(first.namespace, 0)
-        fetch = min(self.fetch_size, max(1, FETCH_BYTES // size)) if size else self.fetch_size
+        fetch = count_within(self.fetch_size, FETCH_BYTES, size)
         keyed = shard_key_of(self.client, first.namespace)
         rules = document_rules(self.fields, first.namespace, keyed)
         folder = None if self.documents else self.folder_for(first.namespace)

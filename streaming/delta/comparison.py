@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from streaming.column_names import CLUSTER_TIME, KEY, OP, SOURCE_TS
+from streaming.decode.streamed_rows import table_schema
 from streaming.delta.further_values import is_live, is_marked
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.new_files import rows_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from streaming.delta.new_files import NewFile
+    from streaming.layout import AnyLayout, TablePlan
 
 _ROW, _READ, _SAME = "_snapshotter_row", "_snapshotter_read", "_snapshotter_same"
 _LIVE = "_snapshotter_live"
@@ -100,12 +102,12 @@ class ReadFiles:
 
 
 def to_compare(
-    reads: DataFrame | Sequence[NewFile], ours: StructType, columns: pa.Schema, rewrite: bool
+    reads: DataFrame | Sequence[NewFile], layout: AnyLayout, plan: TablePlan, rewrite: bool
 ) -> Reads | ReadFiles:
-    """``reads`` as rows or as files, with ``ours`` (`Reads.ours`), the same as ``columns`` of Arrow, and whether to
-    ``rewrite`` what is equal."""
+    """``reads``, rows or files, of a table of this ``layout`` and ``plan``; ``rewrite``: also what is equal."""
+    ours = table_schema(layout, plan)
     if isinstance(reads, Sequence):
-        return ReadFiles(reads, columns, ours, rewrite)
+        return ReadFiles(reads, layout.arrow_schema(plan), ours, rewrite)
     return Reads(reads, ours, rewrite)
 
 

@@ -310,8 +310,7 @@ class StateTable:
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)
-        ours = self._ours(before), self.layout.arrow_schema(self._plan_of(before))
-        compared = None if reads is None else to_compare(reads, *ours, rewrite)
+        compared = None if reads is None else to_compare(reads, self.layout, self._plan_of(before), rewrite)
         whole = Source(source, key_ranges, known, compared)
         stays = self._further.configured.soft
         soft = self._further.soft_deletes(before.schema, emptied_at) if stays else None

@@ -156,7 +156,8 @@ class StateUpkeep:
                 )
             now = _interval(max(hours, SAFE_HOURS))
             wanted = {}
-            if said == ours if said is not None else hours > SAFE_HOURS:
+            sets = hours > SAFE_HOURS if said is None else said == ours
+            if sets:
                 wanted[REMEMBERS] = now
             # A week was set by engines that did not note what they set.
             if table.table_property(GOES_BACK) in (None, ours, _interval(SAFE_HOURS)):

@@ -141,7 +141,7 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
         figures = _figures(source, removed, (made, written), marked, soft=soft is not None)
         found = held.matched.found if held is not None else matches.found if matches else NOTHING_FOUND
         if held is not None:
-            held.asked, held.lacks_batch = True, partial(_lacks_batch, upsert, batch)
+            held.lacks_batch = partial(_lacks_batch, upsert, batch)
         with configured(session, {USER_METADATA: batch.said(found)}):
             transaction.commit(batch.batch_id, figures)
         return found
@@ -174,22 +174,21 @@ def _figures(
 @dataclass(slots=True)
 class _Held:
     """What became of READs in files, which were held against the ``listed`` files of the table by a ``job``, if it took
-    one. ``asked``: a commit was asked to add what that has written. ``lacks_batch`` asks the newest version whether it
-    is without the batch."""
+    one. ``lacks_batch``, once a commit was asked to add what that has written, asks the newest version whether it is
+    without the batch."""
 
     matched: Matched
     listed: Sequence[ListedFile]
     job: Matching | None = None
-    asked: bool = False
-    lacks_batch: Callable[[], bool] = lambda: False
+    lacks_batch: Callable[[], bool] | None = None
 
     def discarding(self, kind: type[BaseException] | None, *_: object) -> None:
         """Where nothing was committed, what was written anew goes. A conflict alone does not say so: it may be one with
         the very commit, whose answer was lost."""
         if kind is None or self.job is None:
             return
-        nothing = not self.asked or issubclass(kind, FileGone)
-        if nothing or (issubclass(kind, CONFLICTS) and self.lacks_batch()):
+        lacks = self.lacks_batch
+        if lacks is None or issubclass(kind, FileGone) or (issubclass(kind, CONFLICTS) and lacks()):
             discard_job(self.job.folder, self.job.name)
 
 

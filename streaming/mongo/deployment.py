@@ -54,6 +54,7 @@ __all__ = [
     "UnexpectedError",
     "as_source_error",
     "average_document_bytes",
+    "count_within",
     "check_deployment",
     "classify",
     "connect",
@@ -170,6 +171,12 @@ def check_deployment(client: RawClient) -> DeploymentKind:
 
 def wire_version(client: RawClient) -> int:
     return int(client.admin.command("hello").get("maxWireVersion", 0))
+
+
+def count_within(most: int, bytes_max: int, average: int) -> int:
+    """How many documents of ``average`` bytes (0: that is not known) have no more than ``bytes_max`` in all: at least
+    one, and ``most`` at the most."""
+    return min(most, max(1, bytes_max // average)) if average else most
 
 
 def average_document_bytes(client: RawClient, namespace: Namespace) -> int:

@@ -33,6 +33,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure, PyMongoError
 
+from streaming.mongo.deployment import count_within
 from streaming.mongo.errors import TransientError, as_source_error, classify
 from streaming.mongo.server_codes import Kind
 from streaming.positions import ClusterTime
@@ -325,8 +326,8 @@ class _Run:
     def _more(self, last: Reply) -> Reply:
         """The next reply, of about `REPLY_BYTES` where its events are as large as those of the ``last`` one."""
         if last.events:
-            size = max(1, sum(map(len, last.events)) // len(last.events))
-            self._batch_size = max(1, min(self._spec.batch_size, REPLY_BYTES // size))
+            average = sum(map(len, last.events)) // len(last.events)
+            self._batch_size = count_within(self._spec.batch_size, REPLY_BYTES, average)
         # Without mongos everything up to the end is there already, and nothing is ever waited for.
         wait = self._spec.await_ms if self._sharded else SMALLEST_AWAIT_MS
         return self._cursor.more(self._batch_size, wait)

@@ -21,6 +21,7 @@ from snapshotter.reporting.status import EngineState, Status
 from snapshotter.testing.mongod_binary import URI_VARIABLE
 from snapshotter.testing.processes import wait_until
 from tests.support.class_archive import quick_java
+from tests.support.shell import called
 from tests.support.tables import difference
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]  # some twenty commands, each a process
@@ -49,15 +50,7 @@ class Terminal:
         }
 
     def run(self, *command: str) -> str:
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = called(command, self.folder, self.environment, _SECONDS)
         assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 
 from snapshotter.api import Snapshotter
 from snapshotter.engine import upkeep
-from snapshotter.engine.upkeep import CHANGELOG, STATE, TableUpkeep
+from snapshotter.engine.upkeep import TableUpkeep
 from snapshotter.landing.tables import OpenTable, Tables
 from snapshotter.landing.targets.changelogs import OpenChangelog
 from snapshotter.metrics.tally import Tally
@@ -33,6 +33,7 @@ from streaming.delta.attempts import attempts
 from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.state_merge import landing_session
 from streaming.delta.state_upkeep import REMEMBERS
+from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import Pace, Thresholds
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 from tests.support.packaged import DEPLOY
+from tests.support.shell import called, environment
 from tests.support.sources import PACKAGES, ROOT
 
 SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "constraints.txt")
@@ -18,11 +17,7 @@ _SECONDS = 600
 
 def run(*command: str | Path, folder: Path) -> str:
     """Whatever it prints; without anything of this environment's on Python's path."""
-    ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-    mine = {name: value for name, value in os.environ.items() if name not in ours}
-    done = subprocess.run(
-        command, cwd=folder, env=mine, capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
+    done = called(command, folder, environment(), _SECONDS)
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.testing.mongod_binary import URI_VARIABLE
 from snapshotter.testing.processes import wait_until
 from tests.support.class_archive import quick_java
+from tests.support.shell import called, environment
 from tests.support.terminal import Terminal
 
 FILE = "shop.toml"
@@ -79,11 +79,8 @@ class Stranger:
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        # Where a test has started Spark, it has said which Python workers are to run.
-        ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", URI_VARIABLE)
-        mine = {n: v for n, v in os.environ.items() if n not in ours}
         self.environment = {
-            **mine,
+            **environment(URI_VARIABLE),
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "XDG_STATE_HOME": str(self.folder / "logs"),
             "JAVA_TOOL_OPTIONS": quick_java(),
@@ -101,21 +98,15 @@ class Stranger:
 
     def run(self, *words: str, code: int = 0) -> Said:
         """A command of the program's, which has to end with this ``code``."""
-        began = time.monotonic()
-        done = subprocess.run(
-            [self.programs / "snapshotter", *words],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        said = Said(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        said = self._said(*words)
         assert said.code == code, f"snapshotter {shlex.join(words)} ended with {said.code}:\n{said.text}"
         assert "Traceback" not in said.text, said.text
         return said
+
+    def _said(self, *words: str) -> Said:
+        began = time.monotonic()
+        done = called([self.programs / "snapshotter", *words], self.folder, self.environment, _SECONDS)
+        return Said(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
     def ask(self, command: str, *words: str, code: int = 0) -> Said:
         """A command for the stranger's own configuration."""
@@ -154,17 +145,8 @@ class Stranger:
         found: list[Said] = []
 
         def asked() -> bool:
-            done = subprocess.run(
-                [self.programs / "snapshotter", command, "-c", FILE, *words],
-                cwd=self.folder,
-                env=self.environment,
-                capture_output=True,
-                text=True,
-                timeout=_SECONDS,
-                check=False,
-            )
-            found[:] = [Said(done.returncode, done.stdout, done.stderr, 0.0)]
-            return done.returncode == code
+            found[:] = [self._said(command, "-c", FILE, *words)]
+            return found[0].code == code
 
         wait_until(asked, what, seconds=60)
         return found[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,22 +12,11 @@ from rich.console import Console
 from snapshotter.cli import demo as command
 from snapshotter.demo.demo import told
 from snapshotter.demo.summary import Pace, Summary, show
+from tests.support.demo_summary import SUMMARY
 from tests.support.pages import landed
 
 START = datetime(2024, 6, 1, tzinfo=UTC)
 WINDOWS = [landed(n, START + timedelta(seconds=n), rows=900, dropped=100) for n in range(1, 6)]
-SUMMARY = Summary(
-    documents=200_321,
-    rows=195_000,
-    superseded=5_000,
-    chunks=11,
-    seconds=12.5,
-    changes=7_100,
-    lag_max_seconds=3,
-    equal=True,
-    pace=Pace(4.1, 23_809.5),
-    replay=Path("/tmp/snapshotter-demo-abcdefgh.html"),
-)
 
 
 def printed(summary: Summary, width: int, *, terminal: bool, colours: bool = False) -> str:

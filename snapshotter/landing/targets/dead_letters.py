@@ -171,17 +171,13 @@ class DeadLetterTable:
         made = reduce(DataFrame.unionByName, [_brought(part) for part in parts])
         with ExitStack() as frees:
             whole = _rows(app_id, fixed, self._hashes + BEHIND_RENAMES if self._renames else self._hashes)
-            rows = held(made.mapInArrow(whole, from_arrow_schema(SCHEMA)))
+            rows = held(self._new(made.mapInArrow(whole, from_arrow_schema(SCHEMA))))
             frees.callback(free_checkpoint, rows)
-            new = held(self._new(rows))
-            frees.callback(free_checkpoint, new)
             said = json.dumps(dict(metadata))
-            append(self._path, new.coalesce(1), app_id, batch.batch_id, said, grows=True)
-            counts = {row[0]: row[1] for row in new.groupBy("stage").count().collect()}
-            if not counts:  # they all had letters before
-                return
-            rows = new
-            self._tell(Buried(batch.batch_id, counts, rows.drop("bytes").limit(SHOWN).collect()))
+            append(self._path, rows.coalesce(1), app_id, batch.batch_id, said, grows=True)
+            counts = {row[0]: row[1] for row in rows.groupBy("stage").count().collect()}
+            if counts:  # else all of them had letters before
+                self._tell(Buried(batch.batch_id, counts, rows.drop("bytes").limit(SHOWN).collect()))
 
     def _new(self, rows: DataFrame) -> DataFrame:
         """Without those of events that have a letter which waits. All events of a moment come in one batch, so what
