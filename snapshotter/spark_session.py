@@ -26,6 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from snapshotter.spark_python import INTERPRETER, name_python
 from snapshotter.spark_start import launch, memory_named
 
 if TYPE_CHECKING:
@@ -122,10 +123,9 @@ def spark_builder(
     """
     from pyspark.sql import SparkSession  # takes half a second, and `snapshotter --help` does not need it
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     given = dict(settings or {})
     master = master or given.get("spark.master")
+    name_python(workers_here=master is not None and runs_here(master))
     builder = SparkSession.builder.appName(app_name)
     if master:
         builder = builder.master(master)
@@ -251,6 +251,7 @@ def defaults(master: str | None) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.python.daemon.module": WORKER_DAEMON,
+            f"spark.executorEnv.{INTERPRETER}": sys.executable,
         }
     return settings
 

@@ -240,7 +240,7 @@ class Engine:
             self._report(EngineState.FAILED, error)
             raise
         finally:
-            ends = self._channels.close, self._lock.release, self.outcomes.close, self.notifier.close
+            ends = self._channels.close, self.outcomes.close, self.announcer.close, self._lock.release
             all_of(*ends, self.endpoint.close)
 
     def _live(self, once: bool) -> None:
@@ -362,7 +362,7 @@ class Engine:
         announcements are not heard."""
         if query is not None:
             await_commit(query, run.progress.batch_id, self._is_committed)
-            self._announce()
+            self.announcer.look(self._is_committed)
 
     def _control(self, run: Run, query: StreamingQuery, target: ClusterTime | None) -> bool:
         """Go on until the query ends, a stop is asked for, or (``--once``) every request is done; True then. False
@@ -371,7 +371,7 @@ class Engine:
             self._kept.keep()
             run.look_at_source(self.source)
             self._catalogue.check()
-            self._announce()
+            self.announcer.look(self._is_committed)
             self._look_at_channels()
             run.pace_source()
             self.readiness.look(run)
@@ -400,10 +400,6 @@ class Engine:
     def _skipped(self) -> None:
         self.tally.put("loads_skipped", 1)
         self.announcer.announce(Announce(SKIPPED, NAME))
-
-    def _announce(self) -> None:
-        if (batch := self.announcer.waits_for) is not None and self._is_committed(batch):
-            self.announcer.committed(batch)
 
     def _is_committed(self, batch_id: int) -> bool:
         return self.storage.exists(f"{self._checkpoint}/commits/{batch_id}")

@@ -60,6 +60,7 @@ from snapshotter.reading.catalogue import captured_collections
 from snapshotter.reading.request_lane import Lane
 from snapshotter.reading.stored_images import StoredImages, lost_without
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
+from snapshotter.spark_planners import end_planners
 from streaming.delta.row_writer import Choice
 from streaming.keys.shard_keys import shard_keys
 from streaming.mongo import errors as mongo_errors
@@ -108,7 +109,7 @@ class Run:
         self.lane = Lane(
             writer=self.writer,
             clock=self.clock,
-            report=self.report,
+            report=self.step,
             suspend=self.suspend,
             **how_to_read(context),
         )
@@ -133,6 +134,7 @@ class Run:
             phases = Phases()
             if self._first:
                 for_batches(frame.sparkSession)
+                end_planners(frame.sparkSession)
             with opened(frame, batch_id, self._scope) as batch:
                 phases.end("read")
                 self.context.tally.batch_arrived(batch.trailer)
@@ -276,8 +278,8 @@ class Run:
             self.pacing.begin()
             if (gap := self.context.store.generation.gap) is not None:
                 left = found.left_by(heals=gap.heals)
-                self.report(GapFound(gap.begun(gap.upto or self.begins, left)))
-            self.report(SignalsTaken((*loads, *self.context.journal.requests), controls))
+                self.step(GapFound(gap.begun(gap.upto or self.begins, left)))
+            self.step(SignalsTaken((*loads, *self.context.journal.requests), controls))
         for fault in (*learnt, *self.context.tables.make_all(makes, config.landers)):
             self.suspend(fault)
 
@@ -321,9 +323,6 @@ class Run:
     @property
     def started(self) -> bool:
         return self._machine is not None
-
-    def report(self, happened: Input) -> None:
-        self.step(happened)
 
     def step(self, happened: Input) -> tuple[Effect, ...]:
         """Step the machine and carry out everything but landings, in order."""
@@ -398,7 +397,7 @@ class Run:
             new = tuple(requests)
             self.context.journal.take(new, controls)
             if self._counts:
-                self.report(SignalsTaken(new, controls))
+                self.step(SignalsTaken(new, controls))
 
     def standing(self) -> Standing:
         """What holds now: before the first batch, and behind the last, what is durable, for the next run knows that."""
@@ -423,7 +422,7 @@ class Run:
     def drain(self) -> None:
         with self._lock:
             if self._machine is not None:
-                self.report(Draining())
+                self.step(Draining())
 
     @property
     def quiet(self) -> bool:

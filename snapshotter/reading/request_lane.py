@@ -85,7 +85,7 @@ class Lane:
     plan_for: Callable[[Namespace], TablePlan]
     rows_in: Callable[[Namespace, Target], Sequence[str]]
     captures: Callable[[Namespace], bool]
-    report: Callable[[Input], None]
+    report: Callable[[Input], object]
     suspend: Callable[[TableUnusable], object]
     failures: DocumentFailures
     readers: int = 2

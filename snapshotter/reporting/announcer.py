@@ -1,9 +1,9 @@
 """When operators are notified: after Spark has committed the batch, and at least once.
 
 What a batch has to announce is the difference between two saved states (`core.rules.announcements`), so it needs no
-record of its own: ``told.json`` says up to which batch everything has been announced, and a start after a crash
-announces the rest. Announced before Spark's commit, a request could be said to be completed, and a replay of the batch
-would read its chunks again.
+record of its own: ``told.json`` says up to which batch every channel has taken everything, and a start after a crash
+announces the rest again, to all of them. Announced before Spark's commit, a request could be said to be completed, and
+a replay of the batch would read its chunks again.
 
 Threads: batches add, the control loop announces. Announcements go into the queues of channels, which never wait.
 """
@@ -20,7 +20,7 @@ from snapshotter.core.rules import announcements
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
-from snapshotter.reporting.notices import Notifier
+from snapshotter.reporting.notices import Mark, Notifier, done_with
 from snapshotter.state.progress_store import ProgressStore
 
 _log = structlog.get_logger("snapshotter.engine")
@@ -46,6 +46,8 @@ class Announcer:
         self._store = store
         self._load_ended = load_ended
         self._waiting: deque[tuple[int, Announce, RequestProgress | None]] = deque()
+        self._sent: deque[tuple[int, Mark]] = deque()
+        self._generation: int | None = None
         self._queue, self._one_at_a_time = threading.Lock(), threading.Lock()
 
     def begin(self, progress: Progress) -> None:
@@ -53,12 +55,18 @@ class Announcer:
         forgotten, and what an earlier run did not come to announce is announced."""
         with self._queue:
             self._waiting.clear()
-        upto = self._store().announced_upto()
+        store = self._store()
+        upto = store.announced_upto()
         if upto is None:
-            self._store().note_announced(progress.batch_id)
-            return
+            store.note_announced(upto := progress.batch_id)
+        with self._one_at_a_time:
+            if self._generation != store.generation.number:
+                self._generation = store.generation.number
+                self._sent.clear()
+            if self._sent:  # by an earlier run in this process
+                upto = max(upto, self._sent[-1][0])
         if upto < progress.batch_id:
-            for announcement in announcements.between(self._store().known_at(upto), progress):
+            for announcement in announcements.between(store.known_at(upto), progress):
                 self.add(progress, announcement)
             self.committed(progress.batch_id)
 
@@ -67,6 +75,20 @@ class Announcer:
         request = progress.request(announcement.request_id)
         with self._queue:
             self._waiting.append((progress.batch_id, announcement, request))
+
+    def look(self, is_committed: Callable[[int], bool]) -> None:
+        """Announce what waits for batches that Spark has committed, which ``is_committed`` tells, and note which
+        batches the channels are done with."""
+        if (batch := self.waits_for) is not None and is_committed(batch):
+            self.committed(batch)
+        with self._one_at_a_time:
+            self._note()
+
+    def close(self) -> None:
+        """Close the channels, which take what waits for them, and note what they have taken."""
+        self._notifier.close()
+        with self._one_at_a_time:
+            self._note()
 
     @property
     def waits_for(self) -> int | None:
@@ -92,7 +114,16 @@ class Announcer:
                 with self._queue:
                     self._waiting.popleft()
             if announced:
-                self._store().note_announced(batch_id)
+                self._sent.append((batch_id, self._notifier.mark()))
+            self._note()
+
+    def _note(self) -> None:
+        """Call it under the lock of those that announce."""
+        taken: int | None = None
+        while self._sent and done_with(self._sent[0][1]):
+            taken, _ = self._sent.popleft()
+        if taken is not None:
+            self._store().note_announced(taken)
 
     def announce(self, announcement: Announce, request: RequestProgress | None = None) -> None:
         """Announce it at once: it belongs to no batch, or to one that is committed. ``request``: its progress, where

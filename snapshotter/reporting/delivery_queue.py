@@ -28,6 +28,7 @@ _log = structlog.get_logger("snapshotter.notifications")
 _BATCH = 500
 _RETRY_SECONDS = 0.5
 _RETRY_SECONDS_MAX = 60.0
+_PATIENCE_SECONDS = 60.0
 
 
 class DeliveryQueue:
@@ -40,12 +41,14 @@ class DeliveryQueue:
     ) -> None:
         self.name = channel.name
         self.dropped = 0
+        self.offered = 0
         self.error: str | None = None
         self._channel = channel
         self._capacity = capacity
         self._retry_seconds = retry_seconds
         self._waiting: deque[Notification] = deque()
         self._in_hand = 0
+        self._since = 0.0
         self._full = False
         self._closing = False
         self._changed = threading.Condition()
@@ -58,9 +61,18 @@ class DeliveryQueue:
         with self._changed:
             return self._in_hand + len(self._waiting)
 
+    def done_with(self, count: int) -> bool:
+        """Whether nothing of the first ``count`` that were offered waits any more. Of a channel that has had one batch
+        in hand for a minute that is said, too: it is broken, and nobody waits for it."""
+        with self._changed:
+            if self.offered - self._in_hand - len(self._waiting) >= count:
+                return True
+            return self._in_hand > 0 and time.monotonic() - self._since > _PATIENCE_SECONDS
+
     def offer(self, notification: Notification) -> None:
         """Put it in the queue; never waits for the channel."""
         with self._changed:
+            self.offered += 1
             if len(self._waiting) >= self._capacity:
                 self._waiting.popleft()
                 self.dropped += 1
@@ -111,7 +123,7 @@ class DeliveryQueue:
             if linger := self._channel.linger_seconds:
                 self._changed.wait_for(lambda: self._closing or len(self._waiting) >= _BATCH, linger)
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-            self._in_hand = len(batch)
+            self._in_hand, self._since = len(batch), time.monotonic()
             return batch
 
     def _sent(self, batch: Sequence[Notification]) -> bool:

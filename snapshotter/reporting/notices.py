@@ -47,6 +47,13 @@ from streaming.events.extended_json import id_text
 
 _log = structlog.get_logger("snapshotter.notifications")
 _NO_DATA: Mapping[str, str] = {}
+Mark = tuple[tuple[DeliveryQueue, int], ...]
+"""How many notifications were put in each queue by some moment."""
+
+
+def done_with(mark: Mark) -> bool:
+    """Whether every channel has taken what it was sent by then; those that are broken do not count."""
+    return all(queue.done_with(count) for queue, count in mark)
 
 
 def notification_of(
@@ -217,6 +224,10 @@ class Notifier:
         """Put it in the queue of every channel."""
         for queue in self._queues:
             queue.offer(notification)
+
+    def mark(self) -> Mark:
+        """What has been sent so far, to ask `done_with` about."""
+        return tuple((queue, queue.offered) for queue in self._queues)
 
     def close(self) -> None:
         """Send what waits, within ``flush_seconds`` for all channels together, and end."""

@@ -22,7 +22,8 @@ _FORMAT = 1
 
 
 class ProgressStore:
-    """States by batch id. The newest ``_KEPT`` stay: Spark replays no batch but the last."""
+    """States by batch id. The newest ``_KEPT`` stay (Spark replays no batch but the last), and that from which a start
+    would tell what was announced since."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -91,25 +92,32 @@ class ProgressStore:
         text = to_text({"format": _FORMAT, **progress.to_json()})
         self._storage.write_text(self._name(progress.batch_id), text)
         if progress.batch_id % _KEPT == 0:
+            told = self.announced_upto()
+            kept = None if told is None else self._known_at(told)
             for old in self._batches()[:-_KEPT]:
-                self._storage.delete(self._name(old))
+                if old != kept:
+                    self._storage.delete(self._name(old))
 
     def announced_upto(self) -> int | None:
-        """The batch up to which everything has been announced; None where that was never noted."""
+        """The batch up to which everything has been announced, and was heard; None where that was never noted."""
         text = self._storage.read_text(_ANNOUNCED)
         noted = from_text(text) if text is not None else {}
         return noted["batch"] if noted.get("generation") == self.generation.number else None
 
     def note_announced(self, batch_id: int) -> None:
-        """Everything up to this batch has been announced."""
+        """Everything up to this batch has been announced, and was heard."""
         noted = {"generation": self.generation.number, "batch": batch_id}
         self._storage.write_text(_ANNOUNCED, to_text(noted))
 
     def known_at(self, batch_id: int) -> Progress:
         """The state of this batch, or the oldest that is kept after it."""
+        known = self._known_at(batch_id)
+        return self._load(known) if known is not None else Progress()
+
+    def _known_at(self, batch_id: int) -> int | None:
         batches = self._batches()
         before = [known for known in batches if known <= batch_id] or batches[:1]
-        return self._load(before[-1]) if before else Progress()
+        return before[-1] if before else None
 
     def _load(self, batch_id: int) -> Progress:
         name = self._name(batch_id)

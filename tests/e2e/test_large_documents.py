@@ -2,7 +2,7 @@
 
 The Java heap is what it was given (1 GB). Beside it (Python workers, the driver's Python, what the JVM takes outside
 its heap) an engine alone on a machine takes less than another GB; among other work, where more waits in its workers,
-less than one and a half, however much data there is.
+less than one and a half, however much data there is. The thorough tests are run alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from tests.support.memory import Peaks, watched
 from tests.support.tables import rows
 
 HEAP = 1 << 30
-BESIDE = 3 << 29
+ALONE = 1 << 30
+AMONG_OTHERS = 3 << 29
 MB = 1 << 20
 LENGTHS = "_id, n, length(text) AS length"
 
@@ -115,7 +116,7 @@ def test_documents_of_a_megabyte(
     large = engine(server, tmp_path, **(streams if way == "stream" else {}))
     peaks = run(large)
     assert landed(large, "items") == [(n, n, MB) for n in range(count)]
-    assert peaks.beside(HEAP) < BESIDE
+    assert peaks.beside(HEAP) < (AMONG_OTHERS if count == 200 else ALONE)
 
 
 @pytest.mark.guard
@@ -142,4 +143,4 @@ def test_a_hot_document(
     peaks = run(hot)
     once = [(first + 1, 0, 4) for first in range(0, times, 500)]
     assert landed(hot, "hot") == [(0, times, MB // 5), *once]
-    assert peaks.beside(HEAP) < BESIDE
+    assert peaks.beside(HEAP) < (AMONG_OTHERS if times == 2_000 else ALONE)

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from snapshotter.engine.interrupts import NOT_STARTED
 from snapshotter.engine.readiness import READY
 from snapshotter.reporting.status import EngineState
 from tests.support.engine_process import EngineProcess
-from tests.support.tables import difference
+from tests.support.tables import difference, rows
 from tests.support.terminal import CTRL_C, Terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
@@ -54,8 +55,36 @@ def engine_of(uri: str, client: MongoClient[dict[str, Any]], database: str, fold
     for name in ("orders", "customers"):
         collection = client[database].get_collection(name, write_concern=WriteConcern("majority"))
         collection.insert_many([{"_id": n, "text": "x" * 200} for n in range(DOCUMENTS)])
-    options = {"name": "shop", "mongodb.connection.string": uri, "database.include.list": database}
+    options = {
+        "name": "shop",
+        "mongodb.connection.string": uri,
+        "database.include.list": database,
+        "notification.enabled.channels": "delta",
+    }
     return EngineProcess(folder, options)
+
+
+def steps_noted(engine: EngineProcess) -> Counter[str]:
+    """By collection, in how many of the batches that are noted as told chunks of it have landed, or it was read to its
+    end."""
+    steps: Counter[str] = Counter()
+    before: dict[str, tuple[int, str]] = {}
+    upto = json.loads((engine.state / "told.json").read_text())["batch"]
+    for batch in (batch for batch in engine.batches() if batch <= upto):
+        saved = json.loads((engine.state / "progress" / f"{batch:012d}.json").read_text())
+        for task in (task for request in saved["requests"] for task in request["tasks"]):
+            name, now = task["namespace"], (task["chunks"], task["state"])
+            chunks, state = before.get(name, (0, ""))
+            steps[name] += (now[0] > chunks) + (now[1] == "done" != state)
+            before[name] = now
+    return steps
+
+
+def steps_told(engine: EngineProcess) -> Counter[str]:
+    """How many notifications of such are in the table of them."""
+    told = [dict(row["additional_data"]) for row in rows(engine.state / "notifications")]
+    names = (one.get("current_collection_in_progress", one.get("scanned_collection")) for one in told)
+    return Counter(name for name in names if name is not None)
 
 
 def state_of(engine: EngineProcess) -> EngineState | None:
@@ -73,16 +102,17 @@ def test_a_day_at_a_terminal(
 ) -> None:
     """A SIGTERM to the whole group while Spark starts: it ends with 0, has touched nothing, and no stack is shown. The
     next start says what it is at, in its order, then that it is ready. Ctrl+C in the midst of the first load: windows
-    are said to land, and it says where it stopped; the display is there once, and no line of it is left behind. The
-    last start goes on; a SIGTERM to the group and to each process of it, as systemd sends it by itself, ends it as
-    cleanly. Whatever Spark has said is in the log file."""
+    are said to land, and it says where it stopped; the display is there once, no line of it is left behind, and what
+    is noted as told was told to those who want notifications. The last start goes on; a SIGTERM to the group and to
+    each process of it, as systemd sends it by itself, ends it as cleanly. Whatever Spark has said is in the log
+    file."""
     engine, folder = engine_of(mongo_uri, mongo_client, database, tmp_path), tmp_path / "called"
 
     with running(engine, folder) as terminal:
         terminal.until_shown("starting Spark")
         assert state_of(engine) is EngineState.STARTING
         terminal.signal_group(signal.SIGTERM)
-        assert terminal.wait() == 0
+        assert terminal.wait() == 0, terminal.screen.text
         assert NOT_STARTED in terminal.screen.text
     assert is_free(engine)
 
@@ -101,7 +131,7 @@ def test_a_day_at_a_terminal(
         terminal.until("a window in flight", lambda: (s := engine.status()) is not None and s.windows)
         asked = time.monotonic()
         terminal.press(CTRL_C)
-        assert terminal.wait() == 0
+        assert terminal.wait() == 0, terminal.screen.text
         print(f"stopped {time.monotonic() - asked:.1f} s after Ctrl+C")
         text = terminal.screen.text
         landing = r"stopping: \d+ windows? (is|are) landing \(Ctrl\+C again ends at once; nothing is lost\)"
@@ -111,6 +141,10 @@ def test_a_day_at_a_terminal(
         assert (text.count("rows/s"), text.count("lag=")) == (1, 1), text
     assert state_of(engine) is EngineState.STOPPED
     assert is_free(engine)
+    assert engine.batches()[0] == 0, "no progress has been removed yet"
+    assert steps_told(engine) >= steps_noted(engine)
+    # On a busy machine windows may not have landed in time, or the channel was left behind.
+    assert steps_noted(engine).total() > 0 or "the next start repeats" in " ".join(text.split())
 
     with running(engine, folder) as terminal:
         terminal.until_shown(READY)
@@ -119,7 +153,7 @@ def test_a_day_at_a_terminal(
         for process in every:
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
-        assert terminal.wait() == 0
+        assert terminal.wait() == 0, terminal.screen.text
         assert "stopped" in terminal.screen.text.rstrip().splitlines()[-1]
     assert state_of(engine) is EngineState.STOPPED
     assert is_free(engine)
@@ -138,7 +172,7 @@ def test_an_end_at_once_loses_nothing(
         started = psutil.Process(terminal.process.pid).children(recursive=True)
         assert any(process.name() == "java" for process in started)
         terminal.press(CTRL_C)
-        assert terminal.wait() == 0
+        assert terminal.wait() == 0, terminal.screen.text
         assert "the next start repeats what was under way" in " ".join(terminal.screen.text.split())
     psutil.wait_procs(started, timeout=60)
     assert not [process for process in started if process.is_running()]

@@ -51,9 +51,7 @@ def kill_workers() -> int:
     for process in psutil.Process().children(recursive=True):
         try:
             parent = process.parent()
-            if parent is not None and all(
-                "pyspark.daemon" in " ".join(p.cmdline()) for p in (process, parent)
-            ):
+            if parent is not None and all(p.cmdline()[-1:] == ["pyspark.worker"] for p in (process, parent)):
                 process.kill()
                 killed += 1
         except psutil.NoSuchProcess:

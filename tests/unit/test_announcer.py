@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from signals.notification_channel import NotificationChannel
+from signals.notifications.notification import Notification
 from snapshotter.configuration.notification_config import LOG, NotificationConfig
 from snapshotter.core.rules import announcements
 from snapshotter.core.values.effects import Announce
 from snapshotter.core.values.progress import Progress, RequestProgress
 from snapshotter.core.values.requests import Origin
 from snapshotter.core.values.tasks import TaskProgress, TaskState
+from snapshotter.reporting import delivery_queue
 from snapshotter.reporting.announcer import Announcer
 from snapshotter.reporting.notices import Notifier
 from snapshotter.reporting.notification_channels import LogChannel
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storage import MemoryStorage
+from snapshotter.testing.processes import wait_until
 from streaming.namespaces import Namespace
 from tests.unit.core.some import bound
 
 ORDERS = Namespace("shop", "orders")
+
+
+class Held(NotificationChannel):
+    """Takes nothing until it is let, or fails for as long as that; ``told`` is what it has taken."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.told: list[str] = []
+        self.let = threading.Event()
+        self._fails = fails
+
+    def send(self, batch: Sequence[Notification]) -> None:
+        if self._fails and not self.let.is_set():
+            raise ConnectionError("nobody is there")
+        assert self.let.wait(60)
+        self.told += [str(notification.type) for notification in batch]
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    channel = Held()
+    yield channel
+    channel.let.set()
 
 
 class Life:
@@ -31,8 +60,10 @@ class Life:
         self.store = ProgressStore(MemoryStorage())
         self.start()
 
-    def start(self) -> None:
-        self.announcer = Announcer(Notifier(NotificationConfig()), lambda: self.store)
+    def start(self, *channels: NotificationChannel) -> None:
+        self.notifier = Notifier(NotificationConfig(flush_seconds=0.0))
+        self.notifier.open(channels)
+        self.announcer = Announcer(self.notifier, lambda: self.store)
 
     def saves(self, batch: int, state: TaskState) -> None:
         """A batch lands, and its state is saved."""
@@ -117,6 +148,69 @@ def test_an_engine_that_never_noted_anything_begins_now() -> None:
     life.begins(8)
     assert life.announced == []
     assert life.store.announced_upto() == 7
+
+
+def test_what_no_channel_has_taken_is_announced_again(life: Life, held: Held) -> None:
+    """The process ended at once, and what waited for a channel went with it. All channels hear of it again, however
+    many batches have landed since; once they have taken it, it is over."""
+    other = Held()
+    other.let.set()
+    life.start(held, other)
+    life.saves(1, TaskState.RUNNING)
+    life.announcer.committed(1)
+    wait_until(lambda: other.told == ["STARTED"], "one channel has it")
+    life.saves(2, TaskState.DONE)
+    life.announcer.committed(2)
+    done = life.store.newest()
+    assert done is not None
+    for batch in range(3, 50):
+        life.store.save(replace(done, batch_id=batch))
+    assert life.store.announced_upto() == -1
+
+    life.start(heard := Held())
+    heard.let.set()
+    life.begins(50)
+    wait_until(lambda: len(heard.told) == 3, "all of it is told")
+    wait_until(lambda: (life.announcer.look(lambda _: True), life.store.announced_upto())[1] == 49, "noted")
+    life.start()
+    life.begins(50)
+    assert life.announced == []
+
+
+def test_what_waits_for_a_channel_is_not_announced_twice_by_one_process(life: Life, held: Held) -> None:
+    """A run fails and begins again, while a channel is slow."""
+    life.start(held)
+    life.begins(1)
+    life.saves(1, TaskState.RUNNING)
+    life.announcer.committed(1)
+    life.begins(2)
+    held.let.set()
+    life.announcer.close()
+    assert life.announced == ["STARTED"]
+
+
+def test_what_is_taken_at_the_end_is_noted(life: Life) -> None:
+    """A clean stop waits for the channels."""
+    channel = Held()
+    channel.let.set()
+    life.start(channel)
+    life.saves(1, TaskState.RUNNING)
+    life.announcer.committed(1)
+    wait_until(lambda: channel.told == ["STARTED"], "it is told")
+    life.announcer.close()
+    assert life.store.announced_upto() == 1
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "hangs"])
+def test_nobody_waits_for_a_channel_that_is_broken(life: Life, fails: bool, monkeypatch: Any) -> None:
+    """Or a week later each start would tell all the others what they have heard."""
+    monkeypatch.setattr(delivery_queue, "_PATIENCE_SECONDS", 0.0)
+    broken = Held(fails=fails)
+    life.start(broken)
+    life.saves(1, TaskState.RUNNING)
+    life.announcer.committed(1)
+    wait_until(lambda: (life.announcer.look(lambda _: True), life.store.announced_upto())[1] == 1, "noted")
+    broken.let.set()
 
 
 def test_a_listener_that_fails_is_called_again(life: Life) -> None:

@@ -1,0 +1,39 @@
+"""Python processes that Spark starts to plan a data source of Python's, and then keeps as long as it lives.
+
+It asks Python which data sources there are, makes ours, and has it planned, each in a process forked from a nearly
+empty daemon of its own, which imports all anew: six processes and 280 MB, which have nothing to do once the first batch
+is there. Spark has no setting that ends them before an idle minute is over, and none that ends the daemons. It starts
+one again where it needs one, so whoever ends one too early has only lost time. What runs a stream's source stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from streaming.jvm import packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PLANNERS = frozenset(
+    f"pyspark.sql.worker.{name}"
+    for name in ("lookup_data_sources", "create_data_source", "plan_data_source_read")
+)
+_FACTORIES, _MODULE = "pythonWorkers", "workerModule"
+
+
+def end_planners(session: SparkSession) -> None:
+    """End those that Spark's driver has by now. Call it when nothing is being planned."""
+    env = packages(session).org.apache.spark.SparkEnv.get()
+    factories = _field(env, _FACTORIES).values().iterator()
+    while factories.hasNext():
+        factory = factories.next()
+        if _field(factory, _MODULE) in PLANNERS:
+            factory.stop()
+
+
+def _field(of: Any, name: str) -> Any:
+    """Spark's own, which has no way in."""
+    field = of.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(of)
