@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snapshotter.failure_classes import CONDITIONS, FailureClass
+from streaming.error_text import said_by
 
 if TYPE_CHECKING:
     from snapshotter.diagnosis import Diagnosis
@@ -203,7 +204,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def _text_of(error: BaseException) -> str:
-    return str(getattr(error, "message", "")) or str(error) or type(error).__name__
+    return str(getattr(error, "message", "")) or said_by(error) or type(error).__name__
 
 
 def _without_marker(text: str) -> str:

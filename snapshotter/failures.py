@@ -21,6 +21,7 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
+from streaming.error_text import said_by
 from streaming.mongo import errors as mongo_errors
 from streaming.mongo.server_codes import Kind
 
@@ -178,9 +179,9 @@ def links(error: BaseException) -> Iterator[Link]:
     """The error and its causes. Text that came from an executor may hold a line of ours about MongoDB."""
     for link in mongo_errors.causes(error):
         if isinstance(link, mongo_errors.SourceError | PyMongoError):
-            yield Link(mongo_errors.classify(link).kind, words=str(link)[:_WORDS_MAX])
+            yield Link(mongo_errors.classify(link).kind, words=said_by(link)[:_WORDS_MAX])
             continue
-        words = "\n".join([str(link), *_in_the_jvm(link)])[:_WORDS_MAX]
+        words = "\n".join([said_by(link), *_in_the_jvm(link)])[:_WORDS_MAX]
         said = mongo_errors.classify(words)
         source = said.kind if said.name else None
         yield Link(source, tuple(kind.__name__ for kind in type(link).__mro__), words)

@@ -26,6 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from snapshotter.class_archive import java_options
 from snapshotter.spark_python import INTERPRETER, name_python
 from snapshotter.spark_start import launch, memory_named
 
@@ -182,17 +183,24 @@ def session_settings(given: Mapping[str, str], master: str | None, *, kafka: boo
             merged[name] = f"{merged[name]}{JOINED[name]}{value}"
         else:
             merged[name] = value
-    if master and runs_here(master) and not _names_a_collector(merged):
+    given_to_java = _given_to_java(merged)
+    # Two collectors chosen, and Java does not start.
+    if master and runs_here(master) and not any(map(_COLLECTOR.search, given_to_java)):
         merged[_JAVA_OPTIONS] += f" {COLLECTOR}"
+    if archived := java_options(given_to_java):
+        merged[_JAVA_OPTIONS] += f" {archived}"
     return merged
 
 
-def _names_a_collector(settings: Mapping[str, str]) -> bool:
-    """Whether somebody has chosen Java's garbage collector: two choices, and Java does not start."""
+def _given_to_java(settings: Mapping[str, str]) -> list[str]:
+    """Java's options, from wherever somebody may have chosen some."""
     variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-    places = [os.environ.get(name, "") for name in variables] + [settings[_JAVA_OPTIONS]]
-    places += [settings.get("spark.driver.defaultJavaOptions", ""), _spark_defaults()]
-    return any(_COLLECTOR.search(place) for place in places)
+    return [
+        *(os.environ.get(name, "") for name in variables),
+        settings[_JAVA_OPTIONS],
+        settings.get("spark.driver.defaultJavaOptions", ""),
+        _spark_defaults(),
+    ]
 
 
 def _spark_defaults() -> str:

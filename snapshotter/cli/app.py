@@ -18,6 +18,7 @@ from snapshotter.cli import (
     doctor,
     init,
     position,
+    prepare,
     run,
     sandbox,
     signal_commands,
@@ -114,6 +115,7 @@ app.command("take-over")(take_over.take_over)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
 app.command("sandbox")(sandbox.sandbox)
+app.command("prepare")(prepare.prepare)
 app.command("config")(config.config)
 app.command("init")(init.init)
 app.command("doctor")(doctor.doctor)

@@ -95,6 +95,8 @@ from streaming.positions import ClusterTime
 from streaming.source.change_options import ChangeOptions
 
 _log = structlog.get_logger("snapshotter.engine")
+_TOGETHER = 1.0
+"""Seconds within which whoever ends our JVM together with us has asked us to stop, too."""
 
 
 class Engine:
@@ -275,7 +277,9 @@ class Engine:
                 steady = time.monotonic() - started > STEADY_SECONDS and self._progress.batch_id > landed
                 if self.run_state is not None:
                     self._suspects.note(self.run_state.blame.failing, steady=steady)
-                if (fault := fault_of(error, self.spark)) is Fault.SESSION_LOST and self._stop.is_set():
+                if (fault := fault_of(error, self.spark)) is Fault.SESSION_LOST and self._stop.wait(
+                    _TOGETHER
+                ):
                     return  # whoever ends us has ended our JVM, too: the next start repeats the batch
                 if fault is Fault.DEFINITE:
                     privileges.name_what_lacks(self.client, self.config, error)

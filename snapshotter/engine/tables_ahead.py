@@ -16,6 +16,7 @@ from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS
 
 from snapshotter.core.values.progress import Progress
 from snapshotter.engine.run_context import RunContext
+from streaming.error_text import said_by
 
 _log = structlog.get_logger("snapshotter.initial")
 
@@ -37,7 +38,7 @@ def made_ahead(context: RunContext) -> Iterator[None]:
                 if read.find_one({}, {"_id": 1}) is not None:
                     context.tables.plan(namespace)
             except Exception as error:  # noqa: BLE001 - the first chunk meets it again
-                _log.info("a table is not made ahead", collection=str(namespace), why=str(error))
+                _log.info("a table is not made ahead", collection=str(namespace), why=said_by(error))
 
     thread = threading.Thread(target=make, name="tables-ahead", daemon=True)
     thread.start()

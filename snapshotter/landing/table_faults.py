@@ -14,6 +14,7 @@ from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.failures import Fault, classify
 from snapshotter.reading.document_errors import DocumentError
 from streaming.delta.landing_errors import LandingOvertaken, TableAltered, TableOwned
+from streaming.error_text import said_by
 from streaming.namespaces import Namespace
 
 
@@ -61,7 +62,7 @@ def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = Fals
             return None
     if not isinstance(error, Exception):
         return None
-    found, delta = classify(error), _DELTA.search(str(error))
+    found, delta = classify(error), _DELTA.search(said_by(error))
     refused = found is Fault.UNKNOWN and delta is not None and not _PASSING.match(delta[1])
     if refused or found is Fault.DEFINITE:
         cause = "unusable" if delta is None else delta[1].lower()
@@ -74,7 +75,7 @@ def fault_of(namespace: Namespace, error: BaseException, *, suspect: bool = Fals
 def may_be_blamed(error: BaseException) -> bool:
     """Whether an error can be one table's own, though it does not say so: a source that is out of reach is not, nor an
     executor that died."""
-    return classify(error) in (Fault.UNKNOWN, Fault.ENVIRONMENT) and LOST_BLOCK not in str(error)
+    return classify(error) in (Fault.UNKNOWN, Fault.ENVIRONMENT) and LOST_BLOCK not in said_by(error)
 
 
 def _cure(namespace: Namespace) -> str:
@@ -86,5 +87,5 @@ def _cure(namespace: Namespace) -> str:
 
 def _line(error: BaseException) -> str:
     """The first line that says something: Java's stack follows it."""
-    lines = (line.strip() for line in str(error).splitlines())
+    lines = (line.strip() for line in said_by(error).splitlines())
     return (next(filter(None, lines), "") or type(error).__name__)[:_SHOWN]

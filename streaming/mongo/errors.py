@@ -25,6 +25,7 @@ from typing import Any
 
 from pymongo import errors as driver
 
+from streaming.error_text import said_by
 from streaming.mongo.server_codes import Kind, kind_of
 
 MARKER = "SNAPSHOTTER-ERROR"
@@ -137,7 +138,7 @@ def classify(error: BaseException | str) -> ErrorClass:
             return link.found
         if isinstance(link, driver.PyMongoError):
             return _of_driver(link)
-    return _of_text(f"{type(error).__name__}: {error}")
+    return _of_text(f"{type(error).__name__}: {said_by(error)}")
 
 
 def as_source_error(error: BaseException, message: str) -> SourceError:
@@ -197,4 +198,4 @@ def _words(error: BaseException) -> str:
     if isinstance(details, Mapping) and "errmsg" in details:
         name = details.get("codeName", type(error).__name__)
         return f"{details['errmsg']} ({name}, code {details.get('code')})"
-    return f"{error} ({type(error).__name__})"
+    return f"{said_by(error)} ({type(error).__name__})"

@@ -6,14 +6,16 @@ import pytest
 from pymongo import errors as driver
 
 from signals.errors import MalformedSignal
-from snapshotter.errors import DefiniteError, GaveUp, TransientError
+from snapshotter.errors import DefiniteError, GaveUp, TransientError, describe
 from snapshotter.failures import Fault, Link, classify, fault_in
+from snapshotter.landing.table_faults import fault_of
 from snapshotter.landing.targets.side_by_side import ReadBuffersLost
 from snapshotter.reading.watermarks import WatermarkLost
 from snapshotter.state.lock import LockLostError
 from snapshotter.state.storage import StorageError
 from streaming.mongo.errors import as_source_error
 from streaming.mongo.server_codes import Kind
+from streaming.namespaces import Namespace
 
 STAGE = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 failed 1 times: "
@@ -133,6 +135,18 @@ def test_a_jvm_that_cannot_be_asked_is_no_reason_to_fail() -> None:
         def toString(self) -> str:  # noqa: N802 - the JVM's name
             raise ConnectionRefusedError("nobody listens")
 
+    class Speechless(Exception):
+        """As py4j's own: it asks the JVM for its text."""
+
+        def __str__(self) -> str:
+            raise ConnectionRefusedError("nobody listens")
+
+    outer = FromSpark("SparkContext was shut down", Gone("", None))
+    outer.__cause__ = Speechless()
+    assert classify(outer) is Fault.SESSION_LOST
+    assert classify(Speechless()) is Fault.UNKNOWN
+    assert "Speechless" in describe(Speechless()).message
+    assert fault_of(Namespace("shop", "orders"), Speechless(), suspect=False) is None
     assert classify(FromSpark("what", Gone("", None))) is Fault.UNKNOWN
     assert classify(FromSpark("SparkContext was shut down", Gone("", None))) is Fault.SESSION_LOST
 

@@ -11,6 +11,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.landing.table_faults import LOST_BLOCK, Blame
 from snapshotter.landing.targets.target import CollectionContents, Contents, Landed, LandedCollection
 from streaming.delta.new_files import FileGone, is_new_file
+from streaming.error_text import said_by
 from streaming.namespaces import Namespace
 
 _LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
@@ -30,12 +31,12 @@ class ReadBuffersLost(Exception):
 
 def lost_block(error: BaseException) -> bool:
     """Whether an error says that a block of a held frame is gone."""
-    return any(mark in str(error) for mark in _LOST_BLOCK)
+    return any(mark in said_by(error) for mark in _LOST_BLOCK)
 
 
 def lost_file(error: BaseException) -> bool:
     """Whether an error says that a file of READs is gone that had to be read."""
-    return "FILE_NOT_EXIST" in str(error) and is_new_file(str(error))
+    return "FILE_NOT_EXIST" in (said := said_by(error)) and is_new_file(said)
 
 
 @contextmanager
