@@ -53,7 +53,10 @@ def prepare(archive: Path, settings: Mapping[str, str], *, kafka: bool = False) 
         )
         if done.returncode or not new.is_file():
             said = f"{done.stdout}\n{done.stderr}".strip()[-_SAID:]
-            raise DefiniteError(f"Spark did not come to its end, or Java wrote no archive of classes: {said}")
+            raise DefiniteError(
+                f"Spark did not come to its end, or Java wrote no archive of classes: {said}",
+                "cure what they say there, and run it again; engines work without it, too",
+            )
         new.replace(archive)
 
 
@@ -65,9 +68,9 @@ def _use_what_engines_use(folder: str, settings: Mapping[str, str], *, kafka: bo
     spark.range(100).selectExpr("id", "cast(id as string) text").write.format("delta").save(table)
 
     def merge(rows: DataFrame, _batch: int) -> None:
-        target = DeltaTable.forPath(spark, table).alias("t")
-        given = rows.selectExpr("value + 50 as id", "'new' as text").alias("s")
-        same = target.merge(given, "t.id = s.id").whenMatchedUpdateAll()
+        target = DeltaTable.forPath(spark, table).alias("T")
+        given = rows.selectExpr("value + 50 as id", "'new' as text").alias("S")
+        same = target.merge(given, "T.id = S.id").whenMatchedUpdateAll()
         same.whenNotMatchedInsertAll().execute()
 
     stream = spark.readStream.format("rate").load().writeStream.foreachBatch(merge)

@@ -103,9 +103,8 @@ def test_a_day_at_a_terminal(
     """A SIGTERM to the whole group while Spark starts: it ends with 0, has touched nothing, and no stack is shown. The
     next start says what it is at, in its order, then that it is ready. Ctrl+C in the midst of the first load: windows
     are said to land, and it says where it stopped; the display is there once, no line of it is left behind, and what
-    is noted as told was told to those who want notifications. The last start goes on; a SIGTERM to the group and to
-    each process of it, as systemd sends it by itself, ends it as cleanly. Whatever Spark has said is in the log
-    file."""
+    is noted as told was told. The last start goes on; a SIGTERM to the group and to each process of it, as systemd
+    sends it by itself, ends it as cleanly. Whatever Spark has said is in the log file."""
     engine, folder = engine_of(mongo_uri, mongo_client, database, tmp_path), tmp_path / "called"
 
     with running(engine, folder) as terminal:

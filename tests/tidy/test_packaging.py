@@ -25,6 +25,7 @@ from snapshotter.engine.engine_runner import STOP_SECONDS
 from snapshotter.errors import EXIT_CONFIGURATION, EXIT_DEFINITE
 from snapshotter.metrics.catalogue import CATALOGUE
 from snapshotter.page.access import OPEN
+from snapshotter.spark_python import INTERPRETER
 from snapshotter.spark_session import FRUGAL, SAFE_PATH, defaults
 from tests.support.next_steps import extras, wrong_line
 from tests.support.packaged import (
@@ -127,6 +128,10 @@ def test_the_image_runs_what_it_has() -> None:
     assert said("STOPSIGNAL") == ["SIGTERM"]
     environment = dict(one.split("=", 1) for line in said("ENV") for one in shlex.split(line))
     assert environment.items() >= {**FRUGAL, SAFE_PATH: "1"}.items()
+    script = environment["SPARK_HOME"].replace("pyspark", "snapshotter/spark_python.sh")
+    assert {environment[name] for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")} == {script}
+    assert (ROOT / "snapshotter" / "spark_python.sh").is_file()
+    assert environment[INTERPRETER] == "/usr/local/bin/python3"
 
 
 def test_what_a_container_becomes() -> None:
