@@ -3,7 +3,9 @@
 It asks Python which data sources there are, makes ours, and has it planned, each in a process forked from a nearly
 empty daemon of its own, which imports all anew: six processes and 280 MB, which have nothing to do once the first batch
 is there. Spark has no setting that ends them before an idle minute is over, and none that ends the daemons. It starts
-one again where it needs one, so whoever ends one too early has only lost time. What runs a stream's source stays.
+one again where it needs one. What runs a stream's source stays.
+
+Another engine, or somebody's notebook, may plan with the same JVM just now: only those that are idle are ended.
 """
 
 from __future__ import annotations
@@ -19,16 +21,17 @@ PLANNERS = frozenset(
     f"pyspark.sql.worker.{name}"
     for name in ("lookup_data_sources", "create_data_source", "plan_data_source_read")
 )
-_FACTORIES, _MODULE = "pythonWorkers", "workerModule"
+_FACTORIES, _MODULE, _IDLE, _ALL = "pythonWorkers", "workerModule", "idleWorkers", "daemonWorkers"
 
 
 def end_planners(session: SparkSession) -> None:
-    """End those that Spark's driver has by now. Call it when nothing is being planned."""
+    """End those that Spark's driver has by now, and that plan nothing."""
     env = packages(session).org.apache.spark.SparkEnv.get()
     factories = _field(env, _FACTORIES).values().iterator()
     while factories.hasNext():
         factory = factories.next()
-        if _field(factory, _MODULE) in PLANNERS:
+        idle = _field(factory, _IDLE).size() == _field(factory, _ALL).size()
+        if idle and _field(factory, _MODULE) in PLANNERS:
             factory.stop()
 
 
