@@ -32,4 +32,4 @@ def java_options(given: Iterable[str], environ: Mapping[str, str] = os.environ) 
     archive = place(environ)
     if any(_CHOSEN.search(options) for options in given) or not archive.is_file():
         return ""
-    return f"-XX:SharedArchiveFile={archive} {QUIET}"
+    return f'"-XX:SharedArchiveFile={archive}" {QUIET}'

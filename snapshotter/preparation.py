@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SECONDS = 600
 _SAID = 2_000
+_NEXT = (
+    "cure what is said there, and run it again; engines work without an archive, too. Java writes none where a folder "
+    "with files in it is on its class path (SPARK_CONF_DIR, HADOOP_CONF_DIR, conf in SPARK_HOME)"
+)
 
 
 def prepare(archive: Path, settings: Mapping[str, str], *, kafka: bool = False) -> None:
@@ -40,22 +44,22 @@ def prepare(archive: Path, settings: Mapping[str, str], *, kafka: bool = False) 
         given = {name: value for name, value in settings.items() if name != "spark.master"}
         given["spark.local.dir"] = f"{folder}/local"
         given[_JAVA_OPTIONS] = " ".join(
-            [settings.get(_JAVA_OPTIONS, ""), f"-XX:ArchiveClassesAtExit={new}", QUIET]
+            [settings.get(_JAVA_OPTIONS, ""), f'"-XX:ArchiveClassesAtExit={new}"', QUIET]
         ).strip()
         # Its output ends with the JVM's, which writes the archive at its end.
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", __name__],
-            input=json.dumps({"folder": folder, "settings": given, "kafka": kafka}),
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        asked = json.dumps({"folder": folder, "settings": given, "kafka": kafka})
+        command = [sys.executable, "-P", "-m", __name__]
+        try:
+            done = subprocess.run(
+                command, input=asked, capture_output=True, text=True, timeout=_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as late:
+            raise DefiniteError(f"Spark took longer than {_SECONDS} s", _NEXT) from late
         if done.returncode or not new.is_file():
             said = f"{done.stdout}\n{done.stderr}".strip()[-_SAID:]
             raise DefiniteError(
                 f"Spark did not come to its end, or Java wrote no archive of classes: {said}",
-                "cure what they say there, and run it again; engines work without it, too",
+                _NEXT,
             )
         new.replace(archive)
 

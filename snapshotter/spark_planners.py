@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
+from streaming.error_text import said_by
 from streaming.jvm import packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = structlog.get_logger("snapshotter.run")
 PLANNERS = frozenset(
     f"pyspark.sql.worker.{name}"
     for name in ("lookup_data_sources", "create_data_source", "plan_data_source_read")
@@ -25,7 +29,14 @@ _FACTORIES, _MODULE, _IDLE, _ALL = "pythonWorkers", "workerModule", "idleWorkers
 
 
 def end_planners(session: SparkSession) -> None:
-    """End those that Spark's driver has by now, and that plan nothing."""
+    """End those that Spark's driver has by now, and that plan nothing. Never raises: it is about memory alone."""
+    try:
+        _end_planners(session)
+    except Exception as error:  # noqa: BLE001 - a Spark that keeps them elsewhere, or none any more
+        _log.info("Spark's planners are left as they are", why=said_by(error))
+
+
+def _end_planners(session: SparkSession) -> None:
     env = packages(session).org.apache.spark.SparkEnv.get()
     factories = _field(env, _FACTORIES).values().iterator()
     while factories.hasNext():

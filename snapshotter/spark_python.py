@@ -2,8 +2,8 @@
 
 Spark puts the archives of PySpark that it ships in front of all that is on the path of a Python. What is in an archive
 is compiled anew by each process: a third of a second, and a stream's start waits for four of them, one after the other
-(bench/README.md). So Spark is given a script as its Python, which takes those archives away; the same PySpark is
-installed beside this package. Where it is not, Spark gets the interpreter itself.
+(bench/README.md). So Spark is given a script as its Python, which takes those archives away, where the same PySpark is
+installed beside this package; else, and where `SPARK_HOME` names another Spark, the interpreter itself.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ def _python() -> str:
 
 def _installed() -> bool:
     """Whether this interpreter has by itself what Spark's archives have."""
+    home, pyspark = os.environ.get("SPARK_HOME"), find_spec("pyspark")
+    if home and pyspark and pyspark.origin and Path(home).resolve() != Path(pyspark.origin).parent.resolve():
+        return False
     own = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
     found = (find_spec(name) for name in _SHIPPED_BY_SPARK)
     return all(spec is not None and spec.origin and Path(spec.origin).parents[1] in own for spec in found)

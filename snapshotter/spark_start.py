@@ -25,6 +25,7 @@ from typing import Any
 
 from snapshotter import log_file
 from snapshotter.errors import TransientError
+from streaming.error_text import said_by
 
 HEAP = "1g"
 """Spark's own, where ``spark.driver.memory`` says nothing."""
@@ -81,7 +82,7 @@ def memory_named(heap: str | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _EXITED.search(str(error)) or (said := no_memory(heap or HEAP)) is None:
+        if not _EXITED.search(said_by(error)) or (said := no_memory(heap or HEAP)) is None:
             raise
         raise TransientError(
             f"Spark's JVM did not start: this machine has no memory for a heap of {heap or HEAP} "

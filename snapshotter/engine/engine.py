@@ -224,7 +224,7 @@ class Engine:
     def abandon(self) -> None:
         """Let go of the name in the midst of a batch, once no JVM is left to land it; the next start repeats it."""
         left = [] if self.run_state is None else [self.run_state.abandon]
-        all_of(partial(self._report, EngineState.STOPPED), self._lock.release, *left, self.notifier.close)
+        all_of(partial(self._report, EngineState.STOPPED), self._lock.release, *left, self.announcer.close)
 
     def run(self, *, once: bool = False) -> None:
         """Run until ``stop``, or with ``once`` until the work is done. Raises what else ended it."""
@@ -242,7 +242,7 @@ class Engine:
             self._report(EngineState.FAILED, error)
             raise
         finally:
-            ends = self._channels.close, self.outcomes.close, self.announcer.close, self._lock.release
+            ends = self._channels.close, self._lock.release, self.outcomes.close, self.announcer.close
             all_of(*ends, self.endpoint.close)
 
     def _live(self, once: bool) -> None:
@@ -375,7 +375,6 @@ class Engine:
             self._kept.keep()
             run.look_at_source(self.source)
             self._catalogue.check()
-            self.announcer.look(self._is_committed)
             self._look_at_channels()
             run.pace_source()
             self.readiness.look(run)
@@ -427,6 +426,7 @@ class Engine:
         return Channels([self.inbox, self.in_process, *enabled], asked=self.status.times.asked)
 
     def _look_at_channels(self) -> None:
+        self.announcer.look(self._is_committed)
         for part in self._channels.look():
             self._taking.take(part.actions, part.refused)
 

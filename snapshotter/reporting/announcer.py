@@ -13,6 +13,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
 
 import structlog
 
@@ -27,6 +29,16 @@ _log = structlog.get_logger("snapshotter.engine")
 _KEPT = 10_000
 _SAID_BEFORE = ("SUSPENDED", announcements.GAP_OPENED)
 """The log has them from where they were found, with all there is to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Up to this state, of this generation, everything is with the channels; ``mark`` says when they are done with
+    it."""
+
+    generation: int
+    progress: Progress
+    mark: Mark = ()
 
 
 class Announcer:
@@ -45,9 +57,9 @@ class Announcer:
         self._notifier = notifier
         self._store = store
         self._load_ended = load_ended
-        self._waiting: deque[tuple[int, Announce, RequestProgress | None]] = deque()
-        self._sent: deque[tuple[int, Mark]] = deque()
-        self._generation: int | None = None
+        self._waiting: deque[tuple[Progress, Announce]] = deque()
+        self._sent: deque[_Told] = deque()
+        self._newest: _Told | None = None
         self._queue, self._one_at_a_time = threading.Lock(), threading.Lock()
 
     def begin(self, progress: Progress) -> None:
@@ -55,26 +67,30 @@ class Announcer:
         forgotten, and what an earlier run did not come to announce is announced."""
         with self._queue:
             self._waiting.clear()
-        store = self._store()
-        upto = store.announced_upto()
-        if upto is None:
-            store.note_announced(upto := progress.batch_id)
         with self._one_at_a_time:
-            if self._generation != store.generation.number:
-                self._generation = store.generation.number
-                self._sent.clear()
-            if self._sent:  # by an earlier run in this process
-                upto = max(upto, self._sent[-1][0])
-        if upto < progress.batch_id:
-            for announcement in announcements.between(store.known_at(upto), progress):
+            known = self._told_before(progress)
+        if known.batch_id < progress.batch_id:
+            for announcement in announcements.between(known, progress):
                 self.add(progress, announcement)
             self.committed(progress.batch_id)
 
+    def _told_before(self, progress: Progress) -> Progress:
+        """The state up to which all is with the channels: by an earlier run in this process, or (as they have taken it)
+        in an earlier one."""
+        store = self._store()
+        if self._newest is not None and self._newest.generation == store.generation.number:
+            return self._newest.progress
+        upto = store.announced_upto()
+        if upto is None:
+            store.note_announced(progress.batch_id)
+        known = progress if upto is None else store.known_at(upto)
+        self._newest = _Told(store.generation.number, known)
+        return known
+
     def add(self, progress: Progress, announcement: Announce) -> None:
         """To be announced once the batch of this state is committed."""
-        request = progress.request(announcement.request_id)
         with self._queue:
-            self._waiting.append((progress.batch_id, announcement, request))
+            self._waiting.append((progress, announcement))
 
     def look(self, is_committed: Callable[[int], bool]) -> None:
         """Announce what waits for batches that Spark has committed, which ``is_committed`` tells, and note which
@@ -94,36 +110,39 @@ class Announcer:
     def waits_for(self) -> int | None:
         """The batch whose commit is waited for; None where there is nothing to announce."""
         with self._queue:
-            return self._waiting[0][0] if self._waiting else None
+            return self._waiting[0][0].batch_id if self._waiting else None
 
     def pending(self, request_id: str) -> bool:
         """Whether something about this request has not been announced yet."""
         with self._queue:
-            return any(announcement.request_id == request_id for _, announcement, _ in self._waiting)
+            return any(announcement.request_id == request_id for _, announcement in self._waiting)
 
     def committed(self, batch_id: int) -> None:
         """Announce what waits for the batches up to this one, which Spark has committed."""
         with self._one_at_a_time:
-            announced = False
+            upto: Progress | None = None
             while (waited := self.waits_for) is not None and waited <= batch_id:
                 with self._queue:
-                    _, announcement, request = self._waiting[0]
-                self.announce(announcement, request)
-                announced = True
+                    upto, announcement = self._waiting[0]
+                self.announce(announcement, upto.request(announcement.request_id))
                 # Only now, so that ``pending`` is true until the channels have it.
                 with self._queue:
                     self._waiting.popleft()
-            if announced:
-                self._sent.append((batch_id, self._notifier.mark()))
+            if upto is not None:
+                self._newest = _Told(self._store().generation.number, upto, self._notifier.mark())
+                self._sent.append(self._newest)
             self._note()
 
     def _note(self) -> None:
         """Call it under the lock of those that announce."""
-        taken: int | None = None
-        while self._sent and done_with(self._sent[0][1]):
-            taken, _ = self._sent.popleft()
-        if taken is not None:
-            self._store().note_announced(taken)
+        store = self._store()
+        while self._sent and self._sent[0].generation != store.generation.number:
+            self._sent.popleft()  # of a position that was lost: the new generation counts its own batches
+        taken = list(takewhile(lambda told: done_with(told.mark), self._sent))
+        if taken:
+            store.note_announced(taken[-1].progress.batch_id)
+            for _ in taken:
+                self._sent.popleft()
 
     def announce(self, announcement: Announce, request: RequestProgress | None = None) -> None:
         """Announce it at once: it belongs to no batch, or to one that is committed. ``request``: its progress, where

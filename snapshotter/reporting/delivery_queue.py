@@ -48,6 +48,7 @@ class DeliveryQueue:
         self._retry_seconds = retry_seconds
         self._waiting: deque[Notification] = deque()
         self._in_hand = 0
+        self._first_in_hand = 0
         self._since = 0.0
         self._full = False
         self._closing = False
@@ -65,9 +66,15 @@ class DeliveryQueue:
         """Whether nothing of the first ``count`` that were offered waits any more. Of a channel that has had one batch
         in hand for a minute that is said, too: it is broken, and nobody waits for it."""
         with self._changed:
-            if self.offered - self._in_hand - len(self._waiting) >= count:
+            if self._in_hand and time.monotonic() - self._since > _PATIENCE_SECONDS:
                 return True
-            return self._in_hand > 0 and time.monotonic() - self._since > _PATIENCE_SECONDS
+            in_hand = self._in_hand > 0 and self._first_in_hand <= count
+            return not in_hand and not (self._waiting and self._first_waiting <= count)
+
+    @property
+    def _first_waiting(self) -> int:
+        """The number of the oldest that waits; what is dropped is the oldest, too, so numbers have no gaps."""
+        return self.offered - len(self._waiting) + 1
 
     def offer(self, notification: Notification) -> None:
         """Put it in the queue; never waits for the channel."""
@@ -122,6 +129,7 @@ class DeliveryQueue:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             if linger := self._channel.linger_seconds:
                 self._changed.wait_for(lambda: self._closing or len(self._waiting) >= _BATCH, linger)
+            self._first_in_hand = self._first_waiting
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
             self._in_hand, self._since = len(batch), time.monotonic()
             return batch

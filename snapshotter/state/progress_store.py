@@ -100,19 +100,30 @@ class ProgressStore:
 
     def announced_upto(self) -> int | None:
         """The batch up to which everything has been announced, and was heard; None where that was never noted."""
-        text = self._storage.read_text(_ANNOUNCED)
-        noted = from_text(text) if text is not None else {}
+        noted = self._noted()
         return noted["batch"] if noted.get("generation") == self.generation.number else None
 
+    def _noted(self) -> dict[str, int]:
+        text = self._storage.read_text(_ANNOUNCED)
+        return from_text(text) if text is not None else {}
+
     def note_announced(self, batch_id: int) -> None:
-        """Everything up to this batch has been announced, and was heard."""
+        """Everything up to this batch has been announced, and was heard. What is noted never goes back: an engine that
+        has lost its name notes what its channels have taken, and the next one may have gone on."""
+        there = self._noted()
+        if (there.get("generation", 0), there.get("batch", -1)) > (self.generation.number, batch_id):
+            return
         noted = {"generation": self.generation.number, "batch": batch_id}
         self._storage.write_text(_ANNOUNCED, to_text(noted))
 
     def known_at(self, batch_id: int) -> Progress:
         """The state of this batch, or the oldest that is kept after it."""
         known = self._known_at(batch_id)
-        return self._load(known) if known is not None else Progress()
+        if known is None or (
+            batch_id < 0 and known == 0
+        ):  # a first generation saves nothing before its first batch
+            return Progress()
+        return self._load(known)
 
     def _known_at(self, batch_id: int) -> int | None:
         batches = self._batches()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import shlex
 import shutil
@@ -130,7 +131,7 @@ def test_the_image_runs_what_it_has() -> None:
     assert environment.items() >= {**FRUGAL, SAFE_PATH: "1"}.items()
     script = environment["SPARK_HOME"].replace("pyspark", "snapshotter/spark_python.sh")
     assert {environment[name] for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")} == {script}
-    assert (ROOT / "snapshotter" / "spark_python.sh").is_file()
+    assert os.access(ROOT / "snapshotter" / "spark_python.sh", os.X_OK)
     assert environment[INTERPRETER] == "/usr/local/bin/python3"
 
 

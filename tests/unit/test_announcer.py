@@ -189,6 +189,57 @@ def test_what_waits_for_a_channel_is_not_announced_twice_by_one_process(life: Li
     assert life.announced == ["STARTED"]
 
 
+def test_the_first_batch_is_announced_again_too(held: Held) -> None:
+    """No state was saved before it."""
+    life = Life()
+    life.start(held)
+    life.begins(0)
+    life.saves(0, TaskState.RUNNING)
+    life.announcer.committed(0)
+    life.start()
+    life.begins(1)
+    assert life.announced == ["STARTED"]
+
+
+def test_a_run_that_fails_after_many_batches_announces_nothing_twice(life: Life, held: Held) -> None:
+    """Though no file has the state any more up to which it had announced all; the channel is slow."""
+    life.start(held)
+    life.begins(1)
+    life.saves(1, TaskState.RUNNING)
+    life.announcer.committed(1)
+    running = life.store.newest()
+    assert running is not None
+    for batch in range(2, 60):
+        life.store.save(replace(running, batch_id=batch))
+    life.begins(60)
+    assert life.announced == ["STARTED"]
+
+
+def test_a_lost_position_takes_nothing_over(life: Life, held: Held) -> None:
+    """What the channels take of the old generation is not noted under the new one, whose batches begin at 0 again."""
+    life.start(held)
+    life.begins(1)
+    life.saves(1, TaskState.RUNNING)
+    life.announcer.committed(1)
+    life.store = life.store.next_generation()
+    held.let.set()
+    wait_until(lambda: held.told == ["STARTED"], "it is told")
+    life.announcer.look(lambda _: True)
+    assert life.store.announced_upto() is None
+
+
+def test_an_engine_that_has_lost_its_name_sets_nothing_back(life: Life) -> None:
+    """It notes what its channels have taken, when the next one has noted more, or has begun a new generation."""
+    displaced = life.store
+    life.store.note_announced(7)
+    displaced.note_announced(3)
+    assert life.store.announced_upto() == 7
+    life.store = life.store.next_generation()
+    life.store.note_announced(0)
+    displaced.note_announced(8)
+    assert life.store.announced_upto() == 0
+
+
 def test_what_is_taken_at_the_end_is_noted(life: Life) -> None:
     """A clean stop waits for the channels."""
     channel = Held()

@@ -30,7 +30,7 @@ def test_sessions_use_the_one_that_is_there(cache: Path) -> None:
     assert "Archive" not in spark_session.session_settings({}, "local[2]")[JAVA]
     place().parent.mkdir()
     place().write_bytes(b"classes")
-    assert f"-XX:SharedArchiveFile={place()} " in spark_session.session_settings({}, "local[2]")[JAVA]
+    assert f'"-XX:SharedArchiveFile={place()}" ' in spark_session.session_settings({}, "local[2]")[JAVA]
 
 
 @pytest.mark.parametrize(

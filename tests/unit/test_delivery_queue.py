@@ -108,6 +108,19 @@ def test_a_full_queue_drops_its_oldest(gate: Gate) -> None:
     assert [(log["event"], log["dropped"]) for log in logs] == [("a notification channel works again", 4)]
 
 
+def test_what_is_dropped_was_not_taken_by_the_one_before(gate: Gate) -> None:
+    """A queue is done with so many once none of them is in hand or waits."""
+    queue = DeliveryQueue(Channel(gate), capacity=2)
+    queue.offer(numbered(1))
+    assert gate.reached.wait(SECONDS)
+    for number in range(2, 7):
+        queue.offer(numbered(number))
+    assert [queue.done_with(count) for count in range(7)] == [True, *[False] * 6]
+    gate.opened.set()
+    wait_until(lambda: queue.done_with(6), "all to be taken")
+    ended(queue)
+
+
 def test_a_channel_that_failed_is_tried_again_with_the_same_batch() -> None:
     """Nothing is lost and nothing overtakes, while the failures are logged without credentials."""
     attempts: list[list[str]] = []
