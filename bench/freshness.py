@@ -1,10 +1,11 @@
 """How old what a reader sees is: the lag from a change in MongoDB to a version of the table that has it.
 
     python -m bench.freshness [--documents 1000 200000] [--rates 1 200 2000] [--seconds 60] [--beside FOLDER]
+                              [--options NAME=VALUE ...]
 
-For each number of documents an engine of its own (`snapshotter run`, all defaults but `spark.master=local[2]`) loads
-the collection; then changes are made at each rate, and the second half of each stretch counts: the first warms up.
-`--beside` names another checkout, which does the same right after.
+For each number of documents an engine of its own (`snapshotter run`, all defaults but `spark.master=local[2]` and the
+`--options`) loads the collection; then changes are made at each rate, and the second half of each stretch counts: the
+first warms up. `--beside` names another checkout, which does the same right after.
 
 Seen from outside: a change counts from the moment when its writer has MongoDB's answer (`w: 1`) until the file of a
 commit lies in the table's log whose position is the change's cluster time or later. What a reader takes to load that
@@ -80,13 +81,15 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[1, 200, 2_000])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each stretch; its second half counts")
     parser.add_argument("--beside", type=Path, help="another checkout")
+    parser.add_argument("--options", nargs="+", default=[], help="of the engine, each as NAME=VALUE")
     asked = parser.parse_args()
+    options = {**_OPTIONS, **dict(option.split("=", 1) for option in asked.options)}
     checkouts = {"this": HERE, **({"beside": asked.beside.resolve()} if asked.beside else {})}
     for documents in asked.documents:
         for name, checkout in checkouts.items():
             with start_mongodb() as mongo:
                 load_orders(mongo.uri, _DB, _ORDERS, documents)
-                with running(checkout, mongo.uri, _DB, _ORDERS, options=_OPTIONS) as command:
+                with running(checkout, mongo.uri, _DB, _ORDERS, options=options) as command:
                     log = Log(command.table_log)
                     wait_until(partial(_loaded, log, documents), "the load", seconds=_PATIENCE_S)
                     for rate in asked.rates:

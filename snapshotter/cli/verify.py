@@ -1,27 +1,35 @@
 """``snapshotter verify``: collections compared with their tables.
 
 While somebody writes, the two are never read at one moment, so keys that differ are looked at again, a few seconds
-apart: changes on the way have landed by then. A key that changes every few seconds may still be named; while nobody
-writes, none is.
+apart, and not before a running engine has landed what was committed by then: it may be putting its next landing off. A
+key that changes every few seconds may still be named; while nobody writes, none is.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapshotter.cli.common import AsJson, ConfigFile, load_settings, set_up_logging
+from snapshotter.cli.common import AsJson, ConfigFile, load_settings, read_status, set_up_logging
 from snapshotter.cli.completion import collection_names
 from snapshotter.errors import EXIT_DIFFERENT, EXIT_OK, ConfigurationError
+from snapshotter.reporting.health import Check, check
+from snapshotter.reporting.status import Status
 
 if TYPE_CHECKING:
     from snapshotter.configuration.settings import Settings
+    from snapshotter.state.storage import Storage
     from streaming.namespaces import Namespace
+    from streaming.positions import ClusterTime
 
 _ROUND_SECONDS = 3.0
+_LANDS_SECONDS = 60.0
+_LOOK_SECONDS = 0.5
 
 
 def verify(
@@ -41,6 +49,7 @@ def verify(
     chosen = chosen_collections(settings, collections or [])
     from snapshotter.configuration.engine_config import layout_of
     from snapshotter.engine.assembly import spark_session
+    from snapshotter.state.storages import needs_spark, storage_for
     from snapshotter.verification.verify import verify_collection
     from snapshotter.worker_code import check_workers
     from streaming.delta.table_paths import state_path, under
@@ -49,13 +58,16 @@ def verify(
     uri, spark = settings.connection_uri(), spark_session(settings)
     rules, shape = FieldRules.parse(settings.source_options()), settings.unwrap.shape
     reports: list[dict[str, object]] = []
+    location = settings.state_location()
+    state = storage_for(location, spark if needs_spark(location) else None)
+    before = partial(_let_changes_land, settings, state)
     try:
         check_workers(spark)
         for namespace in chosen:
             table = under(settings.warehouse(), state_path(namespace))
             sides = spark, uri, namespace, table, layout_of(shape)
             mine = rules.of(namespace)
-            result = verify_collection(*sides, fields=mine, shape=shape, before_round=_let_changes_land)
+            result = verify_collection(*sides, fields=mine, shape=shape, before_round=before)
             report: dict[str, object] = {
                 "collection": str(namespace),
                 "equal": result.equal,
@@ -74,8 +86,24 @@ def verify(
     raise typer.Exit(EXIT_OK if all(report["equal"] for report in reports) else EXIT_DIFFERENT)
 
 
-def _let_changes_land() -> None:
+def _let_changes_land(settings: Settings, state: Storage) -> None:
+    from snapshotter.core.rules.commit_interval import LONGEST_SECONDS
+    from streaming.mongo.deployment import connect, majority_time
+
+    head = majority_time(connect(settings.connection_uri()))
     time.sleep(_ROUND_SECONDS)
+    longest = max(LONGEST_SECONDS, (settings.engine.commit_interval_ms or 0) / 1_000) + _LANDS_SECONDS
+    deadline = time.monotonic() + longest
+    while time.monotonic() < deadline and lands_later(read_status(state), head, datetime.now(UTC)):
+        time.sleep(_LOOK_SECONDS)
+
+
+def lands_later(status: Status | None, head: ClusterTime, now: datetime) -> bool:
+    """Whether an engine that runs well, by what it says at the moment ``now``, has still to land what was committed up
+    to ``head``."""
+    if status is None or status.position is None or check(status, now) is not Check.ACTIVE:
+        return False
+    return (status.position.t, status.position.i) < (head.t, head.i)
 
 
 def chosen_collections(settings: Settings, patterns: list[str]) -> list[Namespace]:

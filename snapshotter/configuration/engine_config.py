@@ -74,6 +74,7 @@ class EngineConfig:
     landers: int = 4
     trigger_ms: int = 200
     wait_seconds: int = 4
+    commit_seconds: float | None = None
     poll_ms: int = 500
     drain_seconds: float = 4.0
     retries_max: int = -1

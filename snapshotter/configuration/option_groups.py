@@ -338,6 +338,14 @@ class EngineOptions(Group):
         200,
         ge=0,
     )
+    commit_interval_ms: WholeNumber | None = option(
+        "engine.commit.interval.ms",
+        "least time from one landing of changes to the next; 0 is none; unset goes by what landings copy: up to 60 "
+        "seconds where they write files again",
+        None,
+        ge=0,
+        le=3_600_000,
+    )
     commit_target_rows: WholeNumber = option(
         "engine.commit.target.rows", "rows that one commit of a backfill aims at", 600_000, ge=1
     )

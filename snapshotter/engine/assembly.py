@@ -43,7 +43,6 @@ def _names(settings: Settings, entries: tuple[str, ...]) -> NameList | None:
 def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
     options, decides = settings.source_options(), policy(settings.snapshot)
-    signals = settings.signal_collection if settings.signals_reach_stream else None
     return EngineConfig(
         name=settings.name,
         uri=settings.connection_uri(),
@@ -51,7 +50,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         source_options={**options, **(_EVENT_OPTIONS if settings.events.targets else _STATE_OPTIONS)},
         scope=CaptureScope.parse(options),
         strategy=settings.watermark_strategy,
-        signals=Namespace.parse(signals) if signals else None,
+        signals=_signals(settings),
         fields=replace(FieldRules.parse(options), shape=settings.unwrap.shape.text),
         layout=layout_of(settings.unwrap.shape),
         further=settings.further_columns,
@@ -68,6 +67,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         limits=settings.limits(),
         fetch_size=settings.snapshot.fetch_size or FETCH_SIZE,
         wait_seconds=settings.engine.batch_wait_ms // 1_000,
+        commit_seconds=_seconds(settings.engine.commit_interval_ms),
         trigger_ms=settings.engine.trigger_interval_ms,
         poll_ms=min(settings.signal.poll_interval_ms, 1_000),
         retries_max=settings.retry.max_retries,
@@ -100,6 +100,15 @@ def engine_config(settings: Settings) -> EngineConfig:
         topics=settings.topics_config(),
         upkeep=settings.upkeep.thresholds,
     )
+
+
+def _signals(settings: Settings) -> Namespace | None:
+    named = settings.signal_collection if settings.signals_reach_stream else None
+    return Namespace.parse(named) if named else None
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1_000
 
 
 def _repairs_tables(settings: Settings) -> bool:

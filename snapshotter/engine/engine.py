@@ -48,7 +48,7 @@ from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.session import Given, Session
 from snapshotter.engine.signal_taking import SignalTaking
-from snapshotter.engine.source_pacing import SourcePacing
+from snapshotter.engine.source_pacing import pacing_of
 from snapshotter.engine.starting import Starts
 from snapshotter.engine.suspended import Suspects, refuse_suspended
 from snapshotter.engine.tables_ahead import made_ahead
@@ -92,7 +92,6 @@ from snapshotter.state.storages import needs_spark, storage_for
 from snapshotter.worker_code import check_workers
 from streaming.mongo.deployment import connect, majority_time
 from streaming.positions import ClusterTime
-from streaming.source.change_options import ChangeOptions
 
 _log = structlog.get_logger("snapshotter.engine")
 _TOGETHER = 1.0
@@ -337,9 +336,8 @@ class Engine:
         self.source.check(None if newest is None or newest.batch_id < 0 else newest.position, self._stop.wait)
         since, context = self.beginning.confirmed(self.store), self._context()
         blame = Blame(self._suspects.found)
-        event_bytes = ChangeOptions.parse(config.source_options).bytes_per_event
-        waits = config.wait_seconds, event_bytes, streams_at
-        pacing = SourcePacing(self._hints, *waits, fresh=since is not None, full=lambda: self.topics.full)
+        full = lambda: self.topics.full  # noqa: E731 - topics come and go
+        pacing = pacing_of(config, self._hints, streams_at, fresh=since is not None, full=full, once=once)
         run = Run(uuid.uuid4().hex[:12], context, writer, clock, blame, pacing, begins=since)
         with self._signals.one_at_a_time:
             self.run_state = run

@@ -58,9 +58,13 @@ class HintsWriter:
             self._seconds = 0.5 * self._seconds + max(seconds, 0.001)
             self._write()
 
+    @property
+    def events_per_second(self) -> float | None:
+        """How dense events were in recent batches; None before the first."""
+        return self._events / self._seconds if self._seconds else None
+
     def _write(self) -> None:
-        density = self._events / self._seconds if self._seconds else None
-        write_hints(self.path, Hints(self._nonce, density, self._wait, self._hold))
+        write_hints(self.path, Hints(self._nonce, self.events_per_second, self._wait, self._hold))
 
 
 def scratch_hints(owner: object) -> HintsWriter:

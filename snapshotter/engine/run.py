@@ -148,7 +148,7 @@ class Run:
                 landing, landed = self._land(batch, landing, token)
                 phases.end("land")
                 outcomes, marks = landed.outcomes(landing), landed.marks(landing)
-                self.step(BatchLanded(batch_id, outcomes, self.pacing.times.land(), marks))
+                self.step(BatchLanded(batch_id, outcomes, self.pacing.land(landed), marks))
                 phases.end("save")
             self._first = False
             self._learn(batch)
@@ -196,7 +196,7 @@ class Run:
             empty_tables=found.empty,
             recorded=found.recorded,
             landed_upto=found.landed_upto,
-            behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if self.holding else 0),
+            behind=self.known_head.t - end.t > _BEHIND_SECONDS + (HOLD_SECONDS if machine.holding else 0),
             truncated=batch.changed.truncated,
             requests=(*batch.changed.requests, *found.rekeyed),
             streams=batch.streams,
@@ -413,9 +413,9 @@ class Run:
 
     @property
     def holding(self) -> bool:
-        """Whether the stream waits for a blocking request."""
+        """Whether the stream waits: for a blocking request, or for the time of its next landing."""
         with self._lock:
-            return self._machine is not None and self._machine.holding
+            return self._machine is not None and (self._machine.holding or self.pacing.waits(self._machine))
 
     # How it ends
 

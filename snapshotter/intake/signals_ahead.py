@@ -52,7 +52,7 @@ Changes = CollectionChangeStream[RawBSONDocument]
 
 
 class Stream(Protocol):
-    """How far the stream has come, how far there is to go, and whether it waits for a blocking request."""
+    """How far the stream has come, how far there is to go, and whether it waits, for whatever."""
 
     @property
     def known_head(self) -> ClusterTime: ...

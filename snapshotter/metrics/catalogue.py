@@ -340,6 +340,7 @@ _ENGINE = (
         "phase",
     ),
     ours("commits_total", "Landings of state tables that wrote something.", Counted("commits")),
+    ours("copied_bytes_total", "Bytes of unchanged rows that landings wrote again.", Counted("copied_bytes")),
     ours(
         "commit_seconds_total",
         "How long landings took, added up over tables that land side by side: to make rows of events (`decode`), to "

@@ -144,6 +144,7 @@ class Tally:
         for table in landed.collections.values():
             if table.wrote:
                 self.add("commits")
+                self.add("copied_bytes", table.cost.copied)
                 self.add("commit_seconds", table.decode_seconds, "decode")
                 self.add("commit_seconds", table.write_seconds, "write")
                 self.add("rows_landed", table.events - table.deletes, "change")

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from streaming.delta.landed import Landed
 from streaming.delta.new_files import FileWriter, NewFile, hide, job_name
-from streaming.delta.row_writer import By, Known
+from streaming.delta.row_writer import NOTHING_KNOWN, By, Known
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_properties import ALLOWED, SLOWER, USUAL, TableForm
@@ -43,7 +44,7 @@ def opened(spark: SparkSession, path: str, form: TableForm) -> StateTable:
     return table
 
 
-def land(spark: SparkSession, table: StateTable, batch: int, rows: dict[str, Any], **how: Any) -> None:
+def land(spark: SparkSession, table: StateTable, batch: int, rows: dict[str, Any], **how: Any) -> Landed:
     """Land rows by key; None deletes."""
     schema = state_schema(PLAN)
     values = [
@@ -52,7 +53,7 @@ def land(spark: SparkSession, table: StateTable, batch: int, rows: dict[str, Any
     ]
     source = spark.createDataFrame([tuple(one.get(name) for name in schema.names) for one in values], schema)
     how = {"how": "merge", "known": EVERYTHING, **how}
-    table.land(source, batch_id=batch, metadata={}, key_ranges=key_ranges(rows), **how)
+    return table.land(source, batch_id=batch, metadata={}, key_ranges=key_ranges(rows), **how)
 
 
 def numbers(path: str) -> dict[str, int]:
@@ -106,13 +107,18 @@ def test_what_delta_alone_serves_is_written_by_it(spark: SparkSession, tmp_path:
 
 
 def test_any_reader_reads_a_table_without_deletion_vectors(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever has been landed in it, and in what way: no row is ever marked, no reader needs a feature."""
+    """Whatever has been landed in it, and in what way: no row is ever marked, no reader needs a feature. A landing says
+    how much of the new file it has copied for that, where the usual form copies nothing."""
     path = str(tmp_path / "any")
     table = opened(spark, path, TableForm(vectors=False))
     land(spark, table, 0, {f"k{n:03}": n for n in range(100)}, how="append")
     assert table.written_by is not None
     assert table.written_by.by is By.APPEND
-    land(spark, table, 1, {"k001": -1, "k002": None, "new": 5})
+    before = DeltaTable(path).file_uris()
+    done = land(spark, table, 1, {"k001": -1, "k002": None, "new": 5})
+    new = {*DeltaTable(path).file_uris()} - {*before}
+    assert done.copied_bytes + done.changed_bytes == sum(Path(file).stat().st_size for file in new)
+    assert done.copied_bytes > 10 * done.changed_bytes
     assert (table.written_by.by, table.written_by.slower) == (By.MERGE, False)  # it was asked for
     assert "no deletion vectors" in table.written_by.reason
     wanted = {f"k{n:03}": n for n in range(100) if n != 2} | {"k001": -1, "new": 5}
@@ -122,7 +128,8 @@ def test_any_reader_reads_a_table_without_deletion_vectors(spark: SparkSession, 
 
     usual = opened(spark, str(tmp_path / "usual"), USUAL)
     land(spark, usual, 0, {f"k{n:03}": n for n in range(100)}, how="append")
-    land(spark, usual, 1, {"k001": -1, "k002": None, "new": 5})
+    for batch, known in enumerate((EVERYTHING, NOTHING_KNOWN), 1):  # by ourselves, and by Delta's MERGE
+        assert land(spark, usual, batch, {"k001": -batch, "k002": None}, known=known).copied_bytes == 0
     with pytest.raises(Exception, match=r"(?i)deletion ?vector"):
         numbers(str(tmp_path / "usual"))
 

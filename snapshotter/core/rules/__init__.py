@@ -3,6 +3,7 @@
 __all__ = [
     "announcements",
     "batches",
+    "commit_interval",
     "in_flight",
     "pace",
     "proofs",

@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from snapshotter.core.rules.commit_interval import Cost
 from snapshotter.core.values.chunks import KeyRange
 from snapshotter.core.values.outcome import Outcome
 from snapshotter.core.values.window import WindowId
@@ -317,7 +318,7 @@ def _merge(
     """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
     their rows. ``said``: of the READs; None where they follow in a commit of their own, which names their windows."""
     truncated = batch.truncated
-    return opened.table.land(
+    done = opened.table.land(
         reduce(_together, source) if source else None,
         batch_id=identity.batch_id,
         metadata=_metadata(batch, identity, said),
@@ -330,6 +331,8 @@ def _merge(
         rewrite=any(c.rewrite for c in batch.closings),
         emptied_at=None if truncated is None else truncated.time.to_int(),
     )
+    landed.cost = Cost(done.changed_bytes, done.copied_bytes)
+    return done
 
 
 def _together(one: DataFrame, other: DataFrame) -> DataFrame:

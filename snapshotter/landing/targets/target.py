@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from snapshotter.core.rules.commit_interval import NOTHING_WRITTEN, Cost
 from snapshotter.core.values.effects import Closing, LandBatch, Unreached
 from snapshotter.core.values.namespace_changes import Truncation
 from snapshotter.core.values.outcome import Outcome
@@ -102,8 +103,8 @@ class Contents:
 class LandedCollection:
     """``keys``: key and cluster time of every event of the batch that landed, for windows that close later; ``deletes``
     of these are deletes. ``mark``: the newest version of the table, with this landing in it; None where there is no
-    table. ``size_bytes``: of the batch's events. ``dead``: why events could not be decoded, by their place in the
-    batch."""
+    table. ``size_bytes``: of the batch's events. ``cost``: what was written. ``dead``: why events could not be decoded,
+    by their place in the batch."""
 
     namespace: Namespace
     keys: pa.Table
@@ -115,6 +116,7 @@ class LandedCollection:
     decode_seconds: float = 0.0
     write_seconds: float = 0.0
     mark: TableMark | None = None
+    cost: Cost = NOTHING_WRITTEN
     dead: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -138,6 +140,11 @@ class Landed:
         """What became of the READs of each window that closes. Raises KeyError where one has not landed."""
         found = {w: o for table in self.collections.values() for w, o in table.outcomes.items()}
         return {c.window.id: found[c.window.id] for c in landing.closings}
+
+    @property
+    def costs(self) -> list[Cost]:
+        """What was written, of each table that was."""
+        return [table.cost for table in self.collections.values() if table.wrote]
 
     def marks(self, landing: LandBatch) -> dict[Namespace, TableMark]:
         """The newest version of each table, without the collections that are left out."""
