@@ -47,6 +47,7 @@ from snapshotter.engine.restarts import STEADY_SECONDS, Restarts, fault_of
 from snapshotter.engine.run import Run, StopRequested
 from snapshotter.engine.run_context import RunContext
 from snapshotter.engine.session import Given, Session
+from snapshotter.engine.shared_warehouse import check_executors
 from snapshotter.engine.signal_taking import SignalTaking
 from snapshotter.engine.source_pacing import pacing_of
 from snapshotter.engine.starting import Starts
@@ -89,7 +90,6 @@ from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
-from snapshotter.worker_code import check_workers
 from streaming.mongo.deployment import connect, majority_time
 from streaming.positions import ClusterTime
 
@@ -205,7 +205,7 @@ class Engine:
         self.beginning.position(self.store)
         with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
             doing("starting Spark")
-            check_workers(self.spark)
+            check_executors(self.spark, self.config.warehouse)
         doing("looking at the tables")
         self.tables = self._tables()
         self.store = told_by_tables(self.store, self.config, self.tables, self.spark, self.beginning)

@@ -235,8 +235,7 @@ class Tables:
             except OutOfReach as why:
                 self._left_alone(namespace, str(why))
                 return None
-            here = str(self._spark.sparkContext.master).startswith("local")
-            if (folder.store is None and not here) or not opened.table.takes_files():
+            if not opened.table.takes_files():
                 return None
             if namespace not in self._cleared:
                 try:

@@ -197,9 +197,9 @@ class TableLog:
         """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._delta_log())
 
-    def try_writing(self, folder: TableFolder, name: str) -> None:
-        """`table_folder.try_writing` into the table's ``folder``, under this ``name``."""
-        try_writing(self._jvm, self._delta_log(), folder, name)
+    def try_writing(self, folder: TableFolder, names: Sequence[str]) -> None:
+        """`table_folder.try_writing` into the table's ``folder``, under these ``names``."""
+        try_writing(self._spark, self._delta_log(), folder, names)
 
     def checkpoint(self, *, cleans: bool) -> None:
         """Write a checkpoint of the newest version, and with ``cleans`` let go of what is older than the log is to be,

@@ -391,7 +391,8 @@ class StateTable:
     @_in_session
     def try_writing(self, folder: TableFolder) -> None:
         """Write into the table's ``folder`` as workers and as Spark do. Raises `OutOfReach` where workers cannot."""
-        self._log.try_writing(folder, trial_name())
+        cores = self._session.sparkContext.defaultParallelism
+        self._log.try_writing(folder, [trial_name() for _ in range(cores)])
 
     @_in_session
     def leftovers(self, folder: TableFolder) -> set[str]:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -21,7 +21,12 @@ from pyarrow import fs
 
 from streaming.delta.object_store import OPTIONS, SCHEME, ObjectStore, OutOfReach, store_of
 from streaming.disk import sync
+from streaming.jvm import packages
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Job = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 T = TypeVar("T")
 R = TypeVar("R")
 _AT_ONCE = 8
@@ -90,24 +95,44 @@ class TableFolder:
         return f"{self.path}/{name}"
 
 
-def try_writing(jvm: Any, log: Any, folder: TableFolder, name: str) -> None:
-    """Write an object of this ``name`` into the ``folder`` of the table of Delta's ``log``, by Python's client and by
-    Hadoop's, and remove both; ``jvm``: the packages of that JVM. Raises `OutOfReach` where Python's cannot, or where
-    Hadoop's does not see what it has written; an error of Hadoop's as it is."""
-    path = log.dataPath()
+def try_writing(spark: SparkSession, log: Any, folder: TableFolder, names: Sequence[str]) -> None:
+    """Have Hadoop's client write an object into the ``folder`` of the table of Delta's ``log``, and workers one each of
+    these ``names``, by Python's; all are removed. Raises `OutOfReach` where workers cannot, or where Hadoop's client
+    does not see what they have written; an error of Hadoop's as it is."""
+    path, in_hadoop = log.dataPath(), packages(spark).org.apache.hadoop.fs.Path
     files = path.getFileSystem(log.newDeltaHadoopConf())
-    in_hadoop = jvm.org.apache.hadoop.fs.Path(path, f"jvm-{name}")
-    files.create(in_hadoop).close()
+    of_jvm = in_hadoop(path, f"jvm-{names[0]}")
+    files.create(of_jvm).close()
+    count = len(names)
     try:
-        folder.create(name).close()
-        if not files.exists(jvm.org.apache.hadoop.fs.Path(path, name)):
+        tried = spark.range(0, count, 1, count).mapInArrow(_writer(folder, names), "why string").collect()
+        why = next((row["why"] for row in tried if row["why"] is not None), None)
+        if why is None and not all(files.exists(in_hadoop(path, name)) for name in names):
             raise OutOfReach("Spark's client does not see what Python's client has written")
-        folder.remove([name])
+        folder.remove(names)
     except OSError as error:
-        raise OutOfReach(f"Spark's client can write there, and Python's cannot: {error}") from error
+        why = str(error)
     finally:
         with suppress(Py4JError):  # where nothing may be deleted, an empty object stays
-            files.delete(in_hadoop, False)
+            files.delete(of_jvm, False)
+    if why is not None:
+        raise OutOfReach(f"Spark's client can write there, and Python's cannot: {why}")
+
+
+def _writer(folder: TableFolder, names: Sequence[str]) -> Job:
+    """The function that runs on workers: each writes the file of its number, or says why it cannot."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            why: str | None = None
+            for number in batch.column(0).to_pylist():
+                try:
+                    folder.create(names[number]).close()
+                except OSError as error:
+                    why = str(error)
+            yield pa.RecordBatch.from_arrays([pa.array([why], pa.string())], names=["why"])
+
+    return write
 
 
 _SECRETS = frozenset({"access.key", "secret.key", "session.token", "encryption.key"})

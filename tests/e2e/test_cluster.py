@@ -1,32 +1,46 @@
-"""The same engine on a real Spark standalone cluster, which loses a worker in the middle of a window."""
+"""The same engine on a real Spark standalone cluster: READs go the same way there, and a worker is lost in the middle
+of a window."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
+from snapshotter.errors import EXIT_OK
 from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.testing.spark_cluster import start_spark_cluster
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
+from tests.support.object_store import KEYS, object_store, s3_jars, spark_options
 from tests.support.workload import Workload, WorkloadPlan, load
 
 LOST = ("READ buffers lost", "window given up", LOST_BLOCK)
 """How it shows: before a window closes, or while it lands."""
+FILES = {"engine.read.files.min.documents": "0"}
+"""READs are written as files, however few they are."""
 
 
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.thorough
 @pytest.mark.proof
+@pytest.mark.parametrize("road", ["rows", "files"])
 def test_a_backfill_survives_the_loss_of_a_worker(
-    mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession
+    mongo_uri: str, database: str, tmp_path: Path, rng: random.Random, spark: SparkSession, road: str
 ) -> None:
     """Of the engine's own options none differs, and of Spark's the master (and that executors fit into this machine). A
-    worker is killed while windows hold their READs on it: they are read again."""
+    worker is killed while windows hold their READs. What it held as rows is read again; what it has written lies in
+    files, and no window is lost with it."""
     plan = WorkloadPlan(mongo_uri, database, rng.getrandbits(32), documents=300, rate=30, settled=True)
     load(plan)
     options = {
@@ -37,6 +51,7 @@ def test_a_backfill_survives_the_loss_of_a_worker(
         "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": "100",
         "engine.commit.target.rows": "300",
+        **(FILES if road == "files" else {}),
     }
     with start_spark_cluster(workers=2, memory="600m") as cluster, Workload(plan) as workload:
         engine = EngineProcess(
@@ -51,10 +66,73 @@ def test_a_backfill_survives_the_loss_of_a_worker(
         print(f"{workload.stop()} documents written")
         assert report == "completed", engine.request(request)
         log = engine.log.read_text(errors="replace")
-        assert any(words in log for words in LOST), "no window lost what it had read"
+        assert any(words in log for words in LOST) == (road == "rows"), (
+            "which windows lost what they had read?"
+        )
         assert engine.terminate() == 0
         assert engine.start("--once").wait() == 0
     assert differences(spark, engine.settings, database, plan.collections) == []
+
+
+@dataclass(frozen=True)
+class Place:
+    """A warehouse that all workers reach: the options for it, and how deltalake opens a table of it."""
+
+    options: Mapping[str, str]
+    uri: str
+    storage: dict[str, str] | None = None
+
+    def table(self, database: str) -> DeltaTable:
+        return DeltaTable(f"{self.uri}/state/{database}/orders", storage_options=self.storage)
+
+
+@contextmanager
+def shared_folder(folder: Path) -> Iterator[Place]:
+    yield Place({"delta.warehouse": str(folder / "warehouse")}, str(folder / "warehouse"))
+
+
+@contextmanager
+def store(folder: Path) -> Iterator[Place]:
+    with object_store(folder, "tables") as (proxy, port):
+        options = {"delta.warehouse": "s3a://tables/warehouse", **spark_options(s3_jars(), proxy.port)}
+        storage = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
+        yield Place(options, "s3://tables/warehouse", storage)
+
+
+DOCUMENTS = 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.guard
+@pytest.mark.parametrize("where", [shared_folder, store])
+def test_workers_of_a_cluster_write_files(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path, where: Any
+) -> None:
+    """Into a folder that all share, and into an object store: the table is made of their files, nothing waits as rows,
+    and it is the collection."""
+    orders = mongo_client[database]["orders"]
+    orders.insert_many([{"_id": number, "n": 7 * number} for number in range(DOCUMENTS)])
+    with where(tmp_path) as place, start_spark_cluster(workers=2, memory="600m") as cluster:
+        options = {
+            "name": "files",
+            "mongodb.connection.string": mongo_uri,
+            "database.include.list": database,
+            "incremental.snapshot.chunk.size": "500",
+            **FILES,
+            **place.options,
+            **cluster.settings(),
+            "spark.master": cluster.master_url,
+        }
+        engine = EngineProcess(tmp_path, options)
+        assert engine.start("--once").wait() == EXIT_OK, engine.log.read_text(errors="replace")
+        assert "READs wait as rows" not in engine.log.read_text(errors="replace")
+        table = place.table(database)
+        files = [Path(uri).name for uri in table.file_uris()]
+        assert [name for name in files if not name.startswith("reads-")] == []
+        found = pa.table(QueryBuilder().register("t", table).execute("SELECT _id, n FROM t")).to_pylist()
+        landed = sorted((row["_id"], row["n"]) for row in found)
+        assert landed == [(number, 7 * number) for number in range(DOCUMENTS)]
 
 
 def windows(engine: EngineProcess) -> list[str]:
