@@ -16,6 +16,7 @@ from tests.support.sources import PACKAGES, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]  # pip builds and installs, from the package registry
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+SCRIPT = "snapshotter/spark_python.sh"
 _ALL_MODULES = """
 import importlib, pkgutil
 import signals, snapshotter, streaming
@@ -59,12 +60,15 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_both_hold_all_that_is_ours(built: Path) -> None:
-    """Each module and each file of the page; the sdist also what it takes to install and to deploy it; and no tests."""
+    """Each module, each file of the page, and the script that stands for Python, as a program; the sdist also what it
+    takes to install and to deploy it; and no tests."""
     ours = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     ours |= {str(path.relative_to(ROOT)) for path in (ROOT / "snapshotter" / "page" / "static").iterdir()}
+    ours.add(SCRIPT)
     wheel, sdist = built / f"snapshotter-{VERSION}-py3-none-any.whl", built / f"snapshotter-{VERSION}.tar.gz"
     with zipfile.ZipFile(wheel) as packed:
         held = {name for name in packed.namelist() if ".dist-info/" not in name}
+        assert (packed.getinfo(SCRIPT).external_attr >> 16) & 0o111 == 0o111
     assert held == ours
     with tarfile.open(sdist) as packed_sources:
         names = {name.partition("/")[2] for name in packed_sources.getnames()}
