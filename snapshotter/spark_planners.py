@@ -10,6 +10,7 @@ Another engine, or somebody's notebook, may plan with the same JVM just now: onl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -38,12 +39,26 @@ def end_planners(session: SparkSession) -> None:
 
 def _end_planners(session: SparkSession) -> None:
     env = packages(session).org.apache.spark.SparkEnv.get()
-    factories = _field(env, _FACTORIES).values().iterator()
-    while factories.hasNext():
-        factory = factories.next()
-        idle = _field(factory, _IDLE).size() == _field(factory, _ALL).size()
-        if idle and _field(factory, _MODULE) in PLANNERS:
+    for factory in _items(_field(env, _FACTORIES).values()):
+        if _field(factory, _MODULE) in PLANNERS and not _plans(factory):
             factory.stop()
+
+
+def _plans(factory: Any) -> bool:
+    """Whether one of its workers is at work: it lives, and is not idle. Those that have ended are listed, too, until
+    Java collects them."""
+    handles, idle = _field(factory, _ALL), _items(_field(factory, _IDLE))
+    living = sum(handle.isAlive() for handle in _items(handles.values()))
+    return bool(
+        living > sum(handles.get(worker).get().isAlive() for worker in idle if handles.contains(worker))
+    )
+
+
+def _items(collection: Any) -> Iterator[Any]:
+    """Of one of Scala's collections."""
+    items = collection.iterator()
+    while items.hasNext():
+        yield items.next()
 
 
 def _field(of: Any, name: str) -> Any:

@@ -134,7 +134,7 @@ def test_notifications_that_the_broker_refuses(kafka: KafkaBroker, guarded: Kafk
     failure, condition, _ = _refused(channel, subject)
     assert (failure, condition) == ("sink", "kafka-failing")
     take_up_to(kafka, topic, 1_000_000)
-    channel.send([subject.started(1)])
+    wait_until(lambda: _sent(channel, subject), "the broker to heed the new limit")
     channel.close()
     assert records_of(kafka, topic) == 1
     guarded.create_topic("told-denied")

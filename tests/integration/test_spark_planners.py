@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
@@ -16,16 +19,19 @@ from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
 
+MAKER = "pyspark.sql.worker.create_data_source"
+
+
+def processes() -> Iterator[tuple[psutil.Process, str]]:
+    """The Python processes of this process's Spark, each with the module that it was started for, as Spark names it."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            for module in process.cmdline()[-1:]:
+                yield process, module
+
 
 def modules() -> set[str]:
-    """Those that the Python processes of this process's Spark were started for, as Spark names them."""
-    found = set()
-    for process in psutil.Process().children(recursive=True):
-        try:
-            found.update(process.cmdline()[-1:])
-        except psutil.Error:
-            continue
-    return found
+    return {module for _, module in processes()}
 
 
 def test_planners_end_with_the_first_batch(lab: Lab) -> None:
@@ -36,11 +42,30 @@ def test_planners_end_with_the_first_batch(lab: Lab) -> None:
         orders.insert_one({"_id": number})
         with lab.running() as engine:
             engine.catch_up(SECONDS)
-            found = modules()
-            assert "pyspark.sql.streaming.python_streaming_source_runner" in found
-            assert "pyspark.worker" in found
-            assert not found & PLANNERS
+            wait_until(lambda: not modules() & PLANNERS, "the planners' end")
+            assert {"pyspark.sql.streaming.python_streaming_source_runner", "pyspark.worker"} <= modules()
         lab.assert_equal("orders")
+
+
+class Dies(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "dies"
+
+    def schema(self) -> str:
+        import os
+
+        os._exit(1)
+
+
+def test_one_that_has_died_keeps_none_alive(spark: SparkSession) -> None:
+    """Spark lists it for a while, as if it were at work."""
+    spark.dataSource.register(Dies)
+    with pytest.raises(Exception, match="exited unexpectedly"):
+        spark.read.format("dies").load()
+    assert MAKER in modules()
+    end_planners(spark)
+    wait_until(lambda: MAKER not in modules(), "the planners' end")
 
 
 def test_one_that_plans_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
