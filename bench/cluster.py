@@ -35,7 +35,7 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 from pymongo import MongoClient
 
 from bench.command import Command, running
@@ -46,55 +46,12 @@ from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import free_port, wait_until
 from snapshotter.testing.spark_cluster import start_spark_cluster
 from streaming.mongo.deployment import connect, majority_time
-from tests.support.object_store import KEYS, object_store, s3_jars, spark_options
+from tests.support.warehouses import Place, shared_folder, store
 
 HERE = Path(__file__).parents[1]
 _DB, _ORDERS, _SIGNALS = "bench_shop", "orders", "signals"
 _PATIENCE_S, _STATUS_S = 900.0, 2.0
-_IMPATIENT = (
-    "attempts.maximum",
-    "retry.limit",
-    "retry.interval",
-    "retry.throttle.limit",
-    "retry.throttle.interval",
-)
-"""Options by which tests have Hadoop's client give up soon."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A warehouse that all workers reach: the ``options`` for it, and how deltalake opens what lies there."""
-
-    options: Mapping[str, str]
-    uri: str
-    storage: dict[str, str] | None = None
-
-    def table(self, collection: str) -> DeltaTable:
-        return DeltaTable(f"{self.uri}/state/{_DB}/{collection}", storage_options=self.storage)
-
-
-@contextmanager
-def shared_folder() -> Iterator[Place]:
-    with TemporaryDirectory(prefix="bench-cluster-") as folder:
-        yield Place({"delta.warehouse": folder}, folder)
-
-
-@contextmanager
-def store() -> Iterator[Place]:
-    with (
-        TemporaryDirectory(prefix="bench-cluster-") as folder,
-        object_store(Path(folder), "tables") as (_, port),
-    ):
-        options = spark_options(s3_jars(), port)
-        for name in _IMPATIENT:
-            del options[f"spark.hadoop.fs.s3a.{name}"]
-        storage = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
-        yield Place(
-            {"delta.warehouse": "s3a://tables/warehouse", **options}, "s3://tables/warehouse", storage
-        )
-
-
-PLACES = {"path": shared_folder, "s3": store}
+PLACES = {"path": shared_folder, "s3": partial(store, patient=True)}
 
 
 def main() -> None:
@@ -132,7 +89,8 @@ def measure(
         names = [f"{_ORDERS}_{number}" for number in range(1, rounds + 1)]
         for name in names:
             load_orders(mongo.uri, _DB, name, documents)
-        place = stack.enter_context(PLACES[warehouse]())
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-cluster-")))
+        place = stack.enter_context(PLACES[warehouse](folder))
         cluster = stack.enter_context(start_spark_cluster(workers))
         port = free_port()
         options = {
@@ -264,7 +222,7 @@ class Bench:
 
     def _committed(self, collection: str, wanted: tuple[int, int] | None = None) -> float:
         """When the newest landing of the table was committed, or the first that reaches the position ``wanted``."""
-        history = self.place.table(collection).history()  # the newest first
+        history = self.place.table(_DB, collection).history()  # the newest first
         landings = [one for one in history if "landing" in (one.get("userMetadata") or "")]
         if wanted is not None:
             reached = [one for one in landings if _reached(one) >= wanted]
@@ -272,7 +230,7 @@ class Bench:
         return int(landings[0]["timestamp"]) / 1_000
 
     def _query(self, collection: str, text: str) -> list[dict[str, Any]]:
-        found = QueryBuilder().register("t", self.place.table(collection)).execute(text)
+        found = QueryBuilder().register("t", self.place.table(_DB, collection)).execute(text)
         rows: list[dict[str, Any]] = pa.table(found).to_pylist()
         return rows
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from snapshotter.testing.processes import meanwhile
+
 DRIVER_JVM, DRIVER_PYTHON = "driver, JVM", "driver, Python"
 EXECUTORS, WORKERS = "executors, JVM", "executors, Python"
 MONGOD, CLUSTER, STORE = "mongod", "Spark's master and workers", "object store (moto)"
@@ -90,16 +92,6 @@ class Watch:
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    watch, over = Watch(), threading.Event()
-
-    def looks() -> None:
-        while not over.wait(_LOOKS_S):
-            watch.look()
-
-    thread = threading.Thread(target=looks, name="kinds", daemon=True)
-    thread.start()
-    try:
+    watch = Watch()
+    with meanwhile(watch.look, every=_LOOKS_S):
         yield watch
-    finally:
-        over.set()
-        thread.join()

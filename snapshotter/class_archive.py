@@ -1,8 +1,8 @@
 """Where Java's archive of classes lies, which ``snapshotter prepare`` makes, and how a JVM is told of it.
 
-Half of a cold start is Java that reads Spark's classes, and verifies them. An archive of those (JEP 350) spares each
-JVM that (bench/README.md). Java itself sees to it that an archive is of its own version and of the very jars that it is
-given, and goes without one that is not.
+A quarter of a cold start is Java that reads Spark's classes, and verifies them. An archive of those (JEP 350) spares
+each JVM that (bench/README.md). Java itself sees to it that an archive is of its own version and of the very jars that
+it is given, and goes without one that is not.
 """
 
 from __future__ import annotations

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 
 from snapshotter.class_archive import QUIET
 from snapshotter.errors import DefiniteError
-from snapshotter.spark_session import spark_builder
+from snapshotter.spark_session import JAVA_OPTIONS, spark_builder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SECONDS = 600
 _SAID = 2_000
 _NEXT = (
@@ -43,8 +42,8 @@ def prepare(archive: Path, settings: Mapping[str, str], *, kafka: bool = False) 
         new = Path(folder, archive.name)
         given = {name: value for name, value in settings.items() if name != "spark.master"}
         given["spark.local.dir"] = f"{folder}/local"
-        given[_JAVA_OPTIONS] = " ".join(
-            [settings.get(_JAVA_OPTIONS, ""), f'"-XX:ArchiveClassesAtExit={new}"', QUIET]
+        given[JAVA_OPTIONS] = " ".join(
+            [settings.get(JAVA_OPTIONS, ""), f'"-XX:ArchiveClassesAtExit={new}"', QUIET]
         ).strip()
         # Its output ends with the JVM's, which writes the archive at its end.
         asked = json.dumps({"folder": folder, "settings": given, "kafka": kafka})

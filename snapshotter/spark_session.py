@@ -64,7 +64,7 @@ FRUGAL = {
     "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
     "OPENBLAS_NUM_THREADS": "1",  # NumPy's, which nothing here uses: workers are forked beside it
 }
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _WAREHOUSE = "spark.sql.warehouse.dir"
 # G1, which Java takes by itself, begins to mark its whole heap whenever Spark asks for one of its pages: they are
 # "humongous" to it (bench/README.md).
@@ -95,7 +95,7 @@ JOINED = {
     "spark.jars.packages": ",",
     "spark.jars.excludes": ",",
     "spark.sql.extensions": ",",
-    _JAVA_OPTIONS: " ",
+    JAVA_OPTIONS: " ",
 }
 _NO_NEWS = (
     # A MERGE's source is to be broadcast to two of its three joins; the third can't.
@@ -186,9 +186,9 @@ def session_settings(given: Mapping[str, str], master: str | None, *, kafka: boo
     given_to_java = _given_to_java(merged)
     # Two collectors chosen, and Java does not start.
     if master and runs_here(master) and not any(map(_COLLECTOR.search, given_to_java)):
-        merged[_JAVA_OPTIONS] += f" {COLLECTOR}"
+        merged[JAVA_OPTIONS] += f" {COLLECTOR}"
     if archived := java_options(given_to_java):
-        merged[_JAVA_OPTIONS] += f" {archived}"
+        merged[JAVA_OPTIONS] += f" {archived}"
     return merged
 
 
@@ -197,7 +197,7 @@ def _given_to_java(settings: Mapping[str, str]) -> list[str]:
     variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
     return [
         *(os.environ.get(name, "") for name in variables),
-        settings[_JAVA_OPTIONS],
+        settings[JAVA_OPTIONS],
         settings.get("spark.driver.defaultJavaOptions", ""),
         _spark_defaults(),
     ]
@@ -246,7 +246,7 @@ def defaults(master: str | None) -> dict[str, str]:
         **{f"spark.executorEnv.{name}": value for name, value in FRUGAL.items()},
         "spark.driver.memory": "2g",
         # Spark's own regular expressions overflow a thread's default stack on long plans and error texts.
-        _JAVA_OPTIONS: java,
+        JAVA_OPTIONS: java,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",

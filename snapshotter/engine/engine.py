@@ -276,9 +276,8 @@ class Engine:
                 steady = time.monotonic() - started > STEADY_SECONDS and self._progress.batch_id > landed
                 if self.run_state is not None:
                     self._suspects.note(self.run_state.blame.failing, steady=steady)
-                if (fault := fault_of(error, self.spark)) is Fault.SESSION_LOST and self._stop.wait(
-                    _TOGETHER
-                ):
+                fault = fault_of(error, self.spark)
+                if fault is Fault.SESSION_LOST and self._stop.wait(_TOGETHER):
                     return  # whoever ends us has ended our JVM, too: the next start repeats the batch
                 if fault is Fault.DEFINITE:
                     privileges.name_what_lacks(self.client, self.config, error)

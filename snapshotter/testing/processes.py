@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +50,24 @@ def wait_until(
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {seconds:.0f} s for {what}, and it did not happen")
         time.sleep(every)
+
+
+@contextlib.contextmanager
+def meanwhile(act: Callable[[], object], *, every: float = 0.02) -> Iterator[None]:
+    """Do it once in `every` seconds, on a thread, until the block ends."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(every):
+            act()
+
+    thread = threading.Thread(target=work, name="meanwhile", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def free_port() -> int:

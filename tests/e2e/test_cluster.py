@@ -4,15 +4,12 @@ of a window."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
@@ -21,7 +18,7 @@ from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.testing.spark_cluster import start_spark_cluster
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
-from tests.support.object_store import KEYS, object_store, s3_jars, spark_options
+from tests.support.warehouses import shared_folder, store
 from tests.support.workload import Workload, WorkloadPlan, load
 
 LOST = ("READ buffers lost", "window given up", LOST_BLOCK)
@@ -74,31 +71,6 @@ def test_a_backfill_survives_the_loss_of_a_worker(
     assert differences(spark, engine.settings, database, plan.collections) == []
 
 
-@dataclass(frozen=True)
-class Place:
-    """A warehouse that all workers reach: the options for it, and how deltalake opens a table of it."""
-
-    options: Mapping[str, str]
-    uri: str
-    storage: dict[str, str] | None = None
-
-    def table(self, database: str) -> DeltaTable:
-        return DeltaTable(f"{self.uri}/state/{database}/orders", storage_options=self.storage)
-
-
-@contextmanager
-def shared_folder(folder: Path) -> Iterator[Place]:
-    yield Place({"delta.warehouse": str(folder / "warehouse")}, str(folder / "warehouse"))
-
-
-@contextmanager
-def store(folder: Path) -> Iterator[Place]:
-    with object_store(folder, "tables") as (proxy, port):
-        options = {"delta.warehouse": "s3a://tables/warehouse", **spark_options(s3_jars(), proxy.port)}
-        storage = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
-        yield Place(options, "s3://tables/warehouse", storage)
-
-
 DOCUMENTS = 2_000
 
 
@@ -127,7 +99,7 @@ def test_workers_of_a_cluster_write_files(
         engine = EngineProcess(tmp_path, options)
         assert engine.start("--once").wait() == EXIT_OK, engine.log.read_text(errors="replace")
         assert "READs wait as rows" not in engine.log.read_text(errors="replace")
-        table = place.table(database)
+        table = place.table(database, "orders")
         files = [Path(uri).name for uri in table.file_uris()]
         assert [name for name in files if not name.startswith("reads-")] == []
         found = pa.table(QueryBuilder().register("t", table).execute("SELECT _id, n FROM t")).to_pylist()

@@ -4,11 +4,10 @@ engines at once, a kill in a backfill under writes, and upkeep there, of what is
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ from pymongo import MongoClient
 
 from snapshotter.errors import EXIT_DEFINITE, EXIT_GAVE_UP, EXIT_OK
 from snapshotter.reporting.status import Status
-from snapshotter.testing.processes import wait_until
+from snapshotter.testing.processes import meanwhile, wait_until
 from tests.support.engine_process import EngineProcess
 from tests.support.object_store import (
-    KEYS,
     Refusing,
+    client_options,
     keys_under,
     object_store,
     put,
@@ -56,8 +55,7 @@ def options(uri: str, database: str, port: int) -> dict[str, str]:
 
 def rows(port: int, path: str, columns: str = "_id") -> list[dict[str, Any]]:
     """Of a table in the store, asked there without the proxy, by another reader than Spark."""
-    options = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
-    table = DeltaTable(f"s3://tables/{path}", storage_options=options)
+    table = DeltaTable(f"s3://tables/{path}", storage_options=client_options(port))
     found = pa.table(QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t"))
     return list(found.to_pylist())
 
@@ -231,24 +229,10 @@ def test_what_is_old_goes_there_too(
         assert landed == {order["_id"]: order["n"] for order in orders.find()}
 
 
-@contextmanager
-def _writing(orders: Any, most: int = DOCUMENTS) -> Iterator[None]:
+def _writing(orders: Any, most: int = DOCUMENTS) -> AbstractContextManager[None]:
     """Documents are updated meanwhile, one after the other."""
-    over = threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not over.wait(0.02):
-            orders.update_one({"_id": number * 37 % most}, {"$inc": {"n": 1}})
-            number += 1
-
-    writer = threading.Thread(target=write, name="writer", daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        over.set()
-        writer.join()
+    numbers = count()
+    return meanwhile(lambda: orders.update_one({"_id": next(numbers) * 37 % most}, {"$inc": {"n": 1}}))
 
 
 def _made(folder: Path) -> Path:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from snapshotter.core.values.tasks import TaskState
 from snapshotter.reporting.refusals import KEPT
 from snapshotter.state.storage import LocalStorage
+from snapshotter.testing.processes import meanwhile
 from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
@@ -57,24 +57,10 @@ def harmless(lab: Lab) -> list[dict[str, Any]]:
     return [{"id": "again", **again} for _ in range(2_000)] + logs + pauses
 
 
-@contextmanager
-def writing(lab: Lab) -> Iterator[None]:
+def writing(lab: Lab) -> AbstractContextManager[None]:
     """Changes, all the while."""
-    over = threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not over.wait(0.05):
-            lab.collection("streamed").insert_one({"_id": number})
-            number += 1
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        over.set()
-        writer.join()
+    numbers = count()
+    return meanwhile(lambda: lab.collection("streamed").insert_one({"_id": next(numbers)}), every=0.05)
 
 
 def test_ten_thousand_signals_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

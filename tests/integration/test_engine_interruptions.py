@@ -22,7 +22,7 @@ from snapshotter.errors import EXIT_GAVE_UP, GaveUp, exit_code
 from snapshotter.landing.targets import decoded_events, state_tables
 from snapshotter.landing.targets.target import LandedCollection
 from snapshotter.reporting.status import STATUS_FILE, Status
-from snapshotter.testing.processes import wait_until
+from snapshotter.testing.processes import meanwhile, wait_until
 from tests.support.engines import SECONDS, Lab, lab, reads
 from tests.support.storage import refusing_writes
 
@@ -84,24 +84,6 @@ class Landings:
 @pytest.fixture
 def landings(monkeypatch: pytest.MonkeyPatch) -> Landings:
     return Landings(monkeypatch)
-
-
-@contextmanager
-def meanwhile(act: Callable[[], object]) -> Iterator[None]:
-    """Do it again and again until the block ends."""
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.wait(0.02):
-            act()
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("what", ["chunk", "planning"])

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import fcntl
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
-from snapshotter.class_archive import QUIET
+from snapshotter.class_archive import QUIET, place
 from snapshotter.preparation import prepare
 
 # Most of a short life is a cold JVM. Without its own size, the code cache of C1 alone is full after a minute.
@@ -28,8 +27,7 @@ def quick_java() -> str:
 
 def _archive() -> Path:
     """Where the archive is; made by whichever process comes first, while the others wait for it."""
-    versions = "-".join(metadata.version(name) for name in ("pyspark", "delta-spark"))
-    file = _FOLDER / f"spark-{versions}.jsa"
+    file = place({"XDG_CACHE_HOME": str(_FOLDER)})
     _FOLDER.mkdir(parents=True, exist_ok=True)
     with (_FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

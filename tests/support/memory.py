@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
+
+from snapshotter.testing.processes import meanwhile
 
 _EVERY_SECONDS = 0.25
 
@@ -27,25 +28,19 @@ class Peaks:
 @contextmanager
 def watched(pid: int) -> Iterator[Peaks]:
     """Looks at the process and its children all the while."""
-    peaks, over = Peaks(), threading.Event()
+    peaks = Peaks()
 
-    def watch() -> None:
-        while not over.wait(_EVERY_SECONDS):
-            java = python = 0
-            with suppress(psutil.Error):
-                for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
-                    with suppress(psutil.Error):  # it has ended meanwhile
-                        taken = process.memory_full_info().pss
-                        if "java" in process.name():
-                            java += taken
-                        else:
-                            python += taken
-            peaks.java, peaks.python = max(peaks.java, java), max(peaks.python, python)
+    def look() -> None:
+        java = python = 0
+        with suppress(psutil.Error):
+            for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+                with suppress(psutil.Error):  # it has ended meanwhile
+                    taken = process.memory_full_info().pss
+                    if "java" in process.name():
+                        java += taken
+                    else:
+                        python += taken
+        peaks.java, peaks.python = max(peaks.java, java), max(peaks.python, python)
 
-    thread = threading.Thread(target=watch, name="memory", daemon=True)
-    thread.start()
-    try:
+    with meanwhile(look, every=_EVERY_SECONDS):
         yield peaks
-    finally:
-        over.set()
-        thread.join()

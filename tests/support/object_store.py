@@ -29,6 +29,13 @@ from snapshotter.testing.processes import GuardedProcess, free_port, wait_until
 
 SDK, ACCELERATOR = "2.35.4", "1.3.1"
 """As Hadoop 3.5.0 names them."""
+_IMPATIENT = {
+    "attempts.maximum": "1",
+    "retry.limit": "1",
+    "retry.interval": "10ms",
+    "retry.throttle.limit": "1",
+    "retry.throttle.interval": "10ms",
+}
 KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_REGION": "us-east-1"}
 _AMAZON = "software.amazon.awssdk"
 _PARTS = ("s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
@@ -278,9 +285,14 @@ def _asked(
         connection.close()
 
 
-def spark_options(jars: Path, port: int) -> dict[str, str]:
-    """How Spark reaches the store. Hadoop's client tries each request twice, not for minutes, so that what it gives up
-    at is seen."""
+def client_options(port: int) -> dict[str, str]:
+    """How delta-rs reaches it."""
+    return {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
+
+
+def spark_options(jars: Path, port: int, *, patient: bool = False) -> dict[str, str]:
+    """How Spark reaches the store. Unless it is ``patient`` Hadoop's client tries each request twice, not for minutes,
+    so that what it gives up at is seen."""
     s3a = {
         "endpoint": f"http://127.0.0.1:{port}",
         "endpoint.region": KEYS["AWS_REGION"],
@@ -288,11 +300,7 @@ def spark_options(jars: Path, port: int) -> dict[str, str]:
         "access.key": KEYS["AWS_ACCESS_KEY_ID"],
         "secret.key": KEYS["AWS_SECRET_ACCESS_KEY"],
         "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
-        "attempts.maximum": "1",
-        "retry.limit": "1",
-        "retry.interval": "10ms",
-        "retry.throttle.limit": "1",
-        "retry.throttle.interval": "10ms",
+        **({} if patient else _IMPATIENT),
     }
     options = {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
     return {**options, "spark.jars": ",".join(sorted(str(jar) for jar in jars.glob("*.jar")))}

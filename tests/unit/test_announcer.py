@@ -79,6 +79,13 @@ class Life:
         """Spark hands over this batch to a new run."""
         self.announcer.begin(self.store.load_before(batch))
 
+    def tells(self, *channels: NotificationChannel) -> None:
+        """A process with these channels announces that the request has started, by batch 1."""
+        self.start(*channels)
+        self.begins(1)
+        self.saves(1, TaskState.RUNNING)
+        self.announcer.committed(1)
+
     @property
     def announced(self) -> list[str]:
         return [announced.kind for announced in self.announcer.announced]
@@ -155,9 +162,7 @@ def test_what_no_channel_has_taken_is_announced_again(life: Life, held: Held) ->
     many batches have landed since; once they have taken it, it is over."""
     other = Held()
     other.let.set()
-    life.start(held, other)
-    life.saves(1, TaskState.RUNNING)
-    life.announcer.committed(1)
+    life.tells(held, other)
     wait_until(lambda: other.told == ["STARTED"], "one channel has it")
     life.saves(2, TaskState.DONE)
     life.announcer.committed(2)
@@ -179,10 +184,7 @@ def test_what_no_channel_has_taken_is_announced_again(life: Life, held: Held) ->
 
 def test_what_waits_for_a_channel_is_not_announced_twice_by_one_process(life: Life, held: Held) -> None:
     """A run fails and begins again, while a channel is slow."""
-    life.start(held)
-    life.begins(1)
-    life.saves(1, TaskState.RUNNING)
-    life.announcer.committed(1)
+    life.tells(held)
     life.begins(2)
     held.let.set()
     life.announcer.close()
@@ -203,10 +205,7 @@ def test_the_first_batch_is_announced_again_too(held: Held) -> None:
 
 def test_a_run_that_fails_after_many_batches_announces_nothing_twice(life: Life, held: Held) -> None:
     """Though no file has the state any more up to which it had announced all; the channel is slow."""
-    life.start(held)
-    life.begins(1)
-    life.saves(1, TaskState.RUNNING)
-    life.announcer.committed(1)
+    life.tells(held)
     running = life.store.newest()
     assert running is not None
     for batch in range(2, 60):
@@ -217,10 +216,7 @@ def test_a_run_that_fails_after_many_batches_announces_nothing_twice(life: Life,
 
 def test_a_lost_position_takes_nothing_over(life: Life, held: Held) -> None:
     """What the channels take of the old generation is not noted under the new one, whose batches begin at 0 again."""
-    life.start(held)
-    life.begins(1)
-    life.saves(1, TaskState.RUNNING)
-    life.announcer.committed(1)
+    life.tells(held)
     life.store = life.store.next_generation()
     held.let.set()
     wait_until(lambda: held.told == ["STARTED"], "it is told")
@@ -244,9 +240,7 @@ def test_what_is_taken_at_the_end_is_noted(life: Life) -> None:
     """A clean stop waits for the channels."""
     channel = Held()
     channel.let.set()
-    life.start(channel)
-    life.saves(1, TaskState.RUNNING)
-    life.announcer.committed(1)
+    life.tells(channel)
     wait_until(lambda: channel.told == ["STARTED"], "it is told")
     life.announcer.close()
     assert life.store.announced_upto() == 1
@@ -257,9 +251,7 @@ def test_nobody_waits_for_a_channel_that_is_broken(life: Life, fails: bool, monk
     """Or a week later each start would tell all the others what they have heard."""
     monkeypatch.setattr(delivery_queue, "_PATIENCE_SECONDS", 0.0)
     broken = Held(fails=fails)
-    life.start(broken)
-    life.saves(1, TaskState.RUNNING)
-    life.announcer.committed(1)
+    life.tells(broken)
     wait_until(lambda: (life.announcer.look(lambda _: True), life.store.announced_upto())[1] == 1, "noted")
     broken.let.set()
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from snapshotter.configuration.metrics_config import MetricsConfig
 from snapshotter.metrics import server
 from snapshotter.metrics.server import CONNECTIONS_MAX
-from snapshotter.testing.processes import wait_until
+from snapshotter.testing.processes import meanwhile, wait_until
 from tests.support.pages import Stage, backfill, moment, staged
 
 SECONDS = 20
@@ -104,23 +103,14 @@ def test_a_request_has_to_come(
     half.sendall(HEALTHZ)
     slow.sendall(HEALTHZ)
     late.sendall(HEALTHZ + b"Content-Length: 1000\r\n\r\n")
-    over = threading.Event()
 
     def trickle() -> None:
-        while not over.wait(0.1):
-            for one in (slow, late):
-                try:
-                    one.sendall(b"x")
-                except OSError:
-                    continue
+        for one in (slow, late):
+            with suppress(OSError):
+                one.sendall(b"x")
 
-    thread = threading.Thread(target=trickle)
-    thread.start()
-    try:
+    with meanwhile(trickle, every=0.1):
         assert all(ended(one) for one in (silent, half, slow, late))
-    finally:
-        over.set()
-        thread.join()
     rests.sendall(HEALTHZ + b"\r\n")
     heard = b""
     while heard.count(b"200 OK") < 2:
