@@ -55,7 +55,8 @@ _Name = tuple[Namespace, str]
 @dataclass(slots=True)
 class _Kept:
     """Of one table: the newest ``look``, what was ``due`` then and is not done, when it is looked at ``next``, what was
-    done in this life of the engine, and what went wrong; ``refused``: why its old files are not removed."""
+    done in this life of the engine, the ``last`` rewrite of it, and what went wrong; ``refused``: why its old files are
+    not removed."""
 
     look: TableLook | None = None
     small: int | None = None
@@ -64,6 +65,7 @@ class _Kept:
     vacuumed: float | None = None
     oldest: int | None = None
     rewrites: int = 0
+    last: Kind | None = None
     done_at: datetime | None = None
     failures: int = 0
     error: str | None = None
@@ -177,7 +179,7 @@ class TableUpkeep(RecurringLook):
             files = found.files or ()
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
             ago = None if kept.vacuumed is None else time.monotonic() - kept.vacuumed
-            kept.due = step = due(files, limits, self._pace.bytes_max, ago)
+            kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
             if step is not None and step.kind is not Kind.VACUUM:
                 done = self._rewrite(kept, opened, step)
         if found.commits >= COMMITS:
@@ -195,7 +197,7 @@ class TableUpkeep(RecurringLook):
             return None
         self._pace = self._pace.after(done.size_bytes, time.monotonic() - began)
         self._tally.add("upkeep_bytes", done.made_bytes)
-        kept.rewrites += 1
+        kept.rewrites, kept.last = kept.rewrites + 1, step.kind
         self._done(kept, step, began)
         kept.next = time.monotonic()  # there may be more to do
         return step

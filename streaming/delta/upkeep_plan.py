@@ -12,6 +12,9 @@ until many of their rows are marked.
 One step is bounded by bytes, for landings of the table wait for it. With what a step took, `Pace` says how many bytes
 the next may have, and how long nothing is done before it.
 
+A table that changes all the time has small files again at each look, so what is due takes turns: old files go first,
+for they do so once a day at most, and a purge goes before the next compaction once there was one.
+
 Invariants: a rewrite takes at least two files, or such of which rows are marked, and no file twice; it never takes more
 than was allowed, unless it is a single file, or the two that are the least there is to put together.
 
@@ -113,19 +116,21 @@ class Step:
 
 
 def due(
-    files: Sequence[FileFacts], limits: Thresholds, bytes_max: int, vacuumed_seconds_ago: float | None
+    files: Sequence[FileFacts],
+    limits: Thresholds,
+    bytes_max: int,
+    vacuumed_seconds_ago: float | None,
+    last: Kind | None = None,
 ) -> Step | None:
     """What the table needs first; None for nothing.
 
     ``files``: those of its newest version, or as many of them as may need something. ``limits``: when it needs that.
     ``bytes_max``: a rewrite reads no more. ``vacuumed_seconds_ago``: when its old files were last removed; None where
-    that is not known.
+    that is not known. ``last``: the rewrite that was done last.
     """
-    return (
-        _compact(files, limits, bytes_max)
-        or _purge(files, limits, bytes_max)
-        or _vacuum(limits, vacuumed_seconds_ago)
-    )
+    rewrites = (_purge, _compact) if last is Kind.COMPACT else (_compact, _purge)
+    steps = (rewrite(files, limits, bytes_max) for rewrite in rewrites)
+    return _vacuum(limits, vacuumed_seconds_ago) or next(filter(None, steps), None)
 
 
 def _compact(files: Iterable[FileFacts], limits: Thresholds, bytes_max: int) -> Step | None:

@@ -47,7 +47,8 @@ def test_the_oldest_files_come_first_and_a_step_is_bounded() -> None:
 
 
 def test_files_of_many_marked_rows_are_purged() -> None:
-    """The fullest of marks first; one file alone is enough, whatever its size. Compaction goes before."""
+    """The fullest of marks first; one file alone is enough, whatever its size. Compaction goes before, unless it was
+    the last thing done."""
     files = [
         FileFacts("a", 100 * MB, 100, marked=30),
         FileFacts("b", 100 * MB, 100, marked=90),
@@ -58,9 +59,10 @@ def test_files_of_many_marked_rows_are_purged() -> None:
     assert step is not None
     assert (step.kind, [file.path for file in step.files], step.outputs) == (Kind.PURGE, ["b"], 1)
     assert "120 of 200 rows in 2 files" in step.reason
-    step = due([*files, *some(4, KB)], LIMITS, PLENTY, 0.0)
-    assert step is not None
-    assert step.kind is Kind.COMPACT
+    for last, kind in ((None, Kind.COMPACT), (Kind.COMPACT, Kind.PURGE), (Kind.PURGE, Kind.COMPACT)):
+        step = due([*files, *some(4, KB)], LIMITS, PLENTY, 0.0, last)
+        assert step is not None
+        assert step.kind is kind
 
 
 def test_a_few_marked_rows_are_not_worth_a_commit() -> None:
@@ -85,6 +87,18 @@ def test_when_old_files_are_removed(hours: int, ago: float | None, is_due: bool)
     """Once a day, and not at all where they are to stay."""
     step = due([], Thresholds(retention_hours=hours), PLENTY, ago)
     assert (step is not None and step.kind is Kind.VACUUM) == is_due
+
+
+def test_a_table_that_has_small_files_at_each_look_is_cared_for_as_well() -> None:
+    """Old files go first, whatever else is due; marked rows go between two compactions."""
+    busy = [*some(9, 20 * KB), FileFacts("m", 100 * MB, 100, marked=50)]
+    done, vacuumed, last = [], None, None
+    for _ in range(4):
+        step = due(busy, LIMITS, PLENTY, vacuumed, last)
+        assert step is not None
+        vacuumed, last = 0.0, step.kind
+        done.append(step.kind)
+    assert done == [Kind.VACUUM, Kind.COMPACT, Kind.PURGE, Kind.COMPACT]
 
 
 def test_a_step_takes_some_seconds_and_a_tenth_of_the_time() -> None:
