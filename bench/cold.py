@@ -1,28 +1,32 @@
 """How long a cold engine takes, from the command on: until its first row can be seen, and as a scheduler calls it.
 
-    python -m bench.cold [--documents 2000] [--rounds 5] [--beside FOLDER]
+    python -m bench.cold [--documents 2000] [--backlog 0] [--rounds 5] [--beside FOLDER]
 
 Each round is a process of its own (`run --once`, a fresh warehouse), as somebody types it. `--beside` names another
 checkout, whose rounds take turns with this one's: a machine that is busy meanwhile is so for both. What is timed:
 
     first row   the command given -> a version of the table that has a row
     once        the command given -> the process has ended: the load landed, the engine stopped
+    backlog     the same of a second `run --once`, behind which so many mixed changes lie (400,000 documents or more
+                for 200,000 changes)
 
 Printed as JSON: the median and all rounds of each.
 """
 
 import argparse
 import json
+import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
 from bench.command import running
-from bench.workload import load_orders
+from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
 
 _DB, _ORDERS = "bench_shop", "orders"
 _LOOKS_S = 0.02
+_KINDS = ("first_row_seconds", "once_seconds", "backlog_seconds")
 HERE = Path(__file__).parents[1]
 
 
@@ -33,24 +37,31 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--beside", type=Path, help="another checkout, for rounds by turns")
+    parser.add_argument("--backlog", type=int, default=0, help="changes; 0 leaves that out")
     asked = parser.parse_args()
     checkouts = [HERE, *([asked.beside.resolve()] if asked.beside else [])]
-    found: dict[Path, list[tuple[float, float]]] = {checkout: [] for checkout in checkouts}
-    with start_mongodb() as mongo:
+    found: dict[Path, list[tuple[float, ...]]] = {checkout: [] for checkout in checkouts}
+    with start_mongodb() as mongo, tempfile.TemporaryDirectory(prefix="bench-cold-") as homes:
         load_orders(mongo.uri, _DB, _ORDERS, asked.documents)
-        for _ in range(asked.rounds):
-            for checkout in checkouts:
-                found[checkout].append(once(checkout, mongo.uri))
+        for number in range(asked.rounds):
+            folders = [Path(homes, f"{number}-{place}") for place, _ in enumerate(checkouts)]
+            for checkout, home in zip(checkouts, folders, strict=True):
+                home.mkdir()
+                found[checkout].append(once(checkout, mongo.uri, home))
+            if asked.backlog:
+                mixed_changes(mongo.uri, _DB, _ORDERS, asked.backlog, existing=asked.documents, part=number)
+                for checkout, home in zip(checkouts, folders, strict=True):
+                    found[checkout][-1] += (once(checkout, mongo.uri, home)[1],)
     names = ["this", "beside"]
     print(json.dumps({name: _summary(found[at]) for name, at in zip(names, checkouts, strict=False)}))
 
 
-def once(checkout: Path, uri: str) -> tuple[float, float]:
-    """Seconds until the first row could be seen, and until the command had ended. Raises RuntimeError where it
-    fails."""
+def once(checkout: Path, uri: str, home: Path) -> tuple[float, float]:
+    """Seconds until the first row could be seen, and until the command had ended, of an engine with this `home`. Raises
+    RuntimeError where it fails."""
     first: float | None = None
     begun = time.perf_counter()
-    with running(checkout, uri, _DB, _ORDERS, "--once") as command:
+    with running(checkout, uri, _DB, _ORDERS, "--once", home=home) as command:
         while command.process.poll() is None:
             if first is None and _has_rows(command.table_log):
                 first = time.perf_counter() - begun
@@ -68,8 +79,8 @@ def _has_rows(log: Path) -> bool:
     return any('"add":{' in path.read_text(encoding="utf-8") for path in log.glob("*.json"))
 
 
-def _summary(rounds: list[tuple[float, float]]) -> dict[str, object]:
-    kinds = zip(("first_row_seconds", "once_seconds"), zip(*rounds, strict=True), strict=True)
+def _summary(rounds: list[tuple[float, ...]]) -> dict[str, object]:
+    kinds = zip(_KINDS, zip(*rounds, strict=True), strict=False)
     return {
         name: {"median": round(median(some), 2), "rounds": [round(one, 2) for one in some]}
         for name, some in kinds

@@ -27,11 +27,18 @@ class Command:
 
 @contextmanager
 def running(
-    checkout: Path, uri: str, db: str, coll: str, *arguments: str, options: Mapping[str, str] | None = None
+    checkout: Path,
+    uri: str,
+    db: str,
+    coll: str,
+    *arguments: str,
+    options: Mapping[str, str] | None = None,
+    home: Path | None = None,
 ) -> Iterator[Command]:
     """`snapshotter run` with these `arguments`, for one collection, with all defaults but these `options`. Whoever
-    leaves it running has it stopped."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-engine-"))
+    leaves it running has it stopped. `home`: the folder of its warehouse and state, which stays; None: one that
+    goes."""
+    folder = home or Path(tempfile.mkdtemp(prefix="bench-engine-"))
     given = {
         "name": "bench",
         "mongodb.connection.string": uri,
@@ -52,4 +59,5 @@ def running(
                 process.terminate()
                 process.wait(_STOP_S)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if home is None:
+            shutil.rmtree(folder, ignore_errors=True)

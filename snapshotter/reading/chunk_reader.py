@@ -5,9 +5,9 @@ cursor (read concern majority, at or after the window's low watermark; of an exa
 that very time) and decodes it to Arrow. No row passes through the driver.
 
 Each partition writes what it decodes into a file in the table's own folder, where the job has one (`ReadJob.folder`):
-then nothing of the rows passes through the JVM. Else, and where events are told, the buffer is the job's output,
-checkpointed locally; there each row also keeps its document as it came, under the rules about fields (``_document``).
-`snapshotter.reading.read_buffer` has both.
+then nothing of the rows passes through the JVM. Else the buffer is the job's output, checkpointed locally. Where events
+are told, each row also keeps its document as it came, under the rules about fields: in the output (``_document``), or
+in a second file, which never becomes the table's. `snapshotter.reading.read_buffer` has both.
 
 Rows of the output whose ``_trailer`` is not null are none of the table's. The last row of each partition is its
 trailer: how many rows, the smallest and the largest key, the cluster time at which its cursor ended, and the signed
@@ -37,7 +37,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from snapshotter.core.values.chunks import Target
 from snapshotter.reading.document_errors import DocumentError, Met
 from snapshotter.reading.range_find import range_find
-from snapshotter.reading.read_buffer import DOCUMENT, Buffer, Trailer, is_dead, is_trailer
+from snapshotter.reading.read_buffer import DOCUMENT, DOCUMENTS, Buffer, Trailer, is_dead, is_trailer
 from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
 from streaming.bson.elements import check, documents_of, starts_of
 from streaming.decode.dead_letters import (
@@ -84,8 +84,8 @@ class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
     that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
     rows keep their document. ``fails``: a document that cannot be processed is an error. ``folder``: the table's, which
-    all workers reach and where each partition writes its rows into a file, whose name begins with the job's ``name``;
-    None: they are the job's output."""
+    all workers reach and where each partition writes its rows into a file, and their documents into another, whose
+    names begin with the job's ``name``; None: they are the job's output."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -105,9 +105,9 @@ class ReadJob:
 
 def read_schema(job: ReadJob) -> StructType:
     """Columns of a READ buffer: those of the decoder (where rows are written to files the key alone), the document if
-    it is kept, the window's number, the trailer."""
+    it is kept there, the window's number, the trailer."""
     columns = job.layout.spark_schema(job.plan).fields[: None if job.folder is None else 1]
-    document = [StructField(DOCUMENT, BinaryType())] if job.documents else []
+    document = [StructField(DOCUMENT, BinaryType())] if job.documents and job.folder is None else []
     extra = [*document, StructField("_window", IntegerType()), StructField("_trailer", StringType())]
     return StructType([*columns, *extra])
 
@@ -154,17 +154,45 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
     if job.folder is None:
         yield from _rows_read(job, part, None)
         return
-    columns = job.layout.arrow_schema(job.plan)
-    file = FileWriter(job.folder, columns, job.name, part.number, part.after_time.to_int())
+    named, columns = (job.name, part.number), job.layout.arrow_schema(job.plan)
+    plain = [field.name for field in DOCUMENTS]
+    files = _Files(
+        FileWriter(job.folder, columns, *named, part.after_time.to_int()),
+        FileWriter(job.folder, pa.schema(DOCUMENTS), *named, plain=plain) if job.documents else None,
+    )
     try:
-        yield from _rows_read(job, part, file)
+        yield from _rows_read(job, part, files)
     except BaseException:
-        file.discard()
+        files.discard()
         raise
 
 
-def _rows_read(job: ReadJob, part: SubRange, file: FileWriter | None) -> Iterator[pa.RecordBatch]:
-    """What the partition puts out; its rows too, where they are written to no ``file``."""
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files that a partition writes: of its ``rows``, and of their ``documents`` where these are told."""
+
+    rows: FileWriter
+    documents: FileWriter | None
+
+    def add(self, rows: pa.RecordBatch, ruled: bytes) -> None:
+        """Write these rows, whose documents lie in ``ruled`` one behind the other."""
+        self.rows.add(rows)
+        if self.documents is not None:
+            told = [rows.column(0), _documents(ruled)]
+            self.documents.add(pa.RecordBatch.from_arrays(told, schema=pa.schema(DOCUMENTS)))
+
+    def close(self, low: str | None, high: str | None) -> tuple[NewFile | None, NewFile | None]:
+        """As `FileWriter.close`, of each."""
+        return self.rows.close(low, high), None if self.documents is None else self.documents.close(low, high)
+
+    def discard(self) -> None:
+        self.rows.discard()
+        if self.documents is not None:
+            self.documents.discard()
+
+
+def _rows_read(job: ReadJob, part: SubRange, files: _Files | None) -> Iterator[pa.RecordBatch]:
+    """What the partition puts out; its rows too, where they are written to no ``files``."""
     decoder = job.layout.decoder(job.plan, job.shard_key)
     seen, rules = _Seen(job.layout.least_plan()), job.fields
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
@@ -174,11 +202,11 @@ def _rows_read(job: ReadJob, part: SubRange, file: FileWriter | None) -> Iterato
                 parts, failed = _decoded(raw, decoder, rules, whole=job.documents)
                 for decoded, ruled in parts:
                     seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
-                    if file is None:
+                    if files is None:
                         documents = _documents(ruled) if job.documents else None
                         yield _with_columns(decoded.batch, part.number, documents)
                     else:
-                        file.add(decoded.batch)
+                        files.add(decoded.batch, ruled)
                 seen.size_bytes += len(raw)
                 if failed:
                     yield seen.without(_dead_rows(job, part.number, failed))
@@ -187,8 +215,8 @@ def _rows_read(job: ReadJob, part: SubRange, file: FileWriter | None) -> Iterato
         reached = session.operation_time if not part.exact else None
         ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
-    written = None if file is None else file.close(seen.min_key, seen.max_key)
-    text = seen.trailer(part.number, ended, signed, written).to_text()
+    written = (None, None) if files is None else files.close(seen.min_key, seen.max_key)
+    text = seen.trailer(part.number, ended, signed, *written).to_text()
     yield _extra_rows(_row_schema(job), part.number, [text], [None])
 
 
@@ -333,10 +361,15 @@ class _Seen:
         self.unknown = self.unknown.joined(unknown)
 
     def trailer(
-        self, number: int, ended: ClusterTime, signed: Mapping[str, Any] | None, file: NewFile | None
+        self,
+        number: int,
+        ended: ClusterTime,
+        signed: Mapping[str, Any] | None,
+        file: NewFile | None,
+        documents: NewFile | None,
     ) -> Trailer:
         """What there is to say of the partition ``number`` in the end: when its cursor ``ended``, the ``signed`` time
-        that it was told, and the ``file`` that it has written."""
+        that it was told, and the ``file`` that it has written, and that of their ``documents``."""
         return Trailer(
             number=number,
             rows=self.rows,
@@ -350,12 +383,13 @@ class _Seen:
             dead=self.dead,
             keyless=self.keyless,
             file=file,
+            documents=documents,
         )
 
 
 def _row_schema(job: ReadJob) -> pa.Schema:
     columns = [*job.layout.arrow_schema(job.plan)][: None if job.folder is None else 1]
-    document = [pa.field(DOCUMENT, pa.binary())] if job.documents else []
+    document = [pa.field(DOCUMENT, pa.binary())] if job.documents and job.folder is None else []
     return pa.schema([*columns, *document])
 
 

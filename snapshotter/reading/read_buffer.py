@@ -1,7 +1,8 @@
 """The READ buffer: what a job of chunk reads has left for the landing of its windows.
 
 Rows lie in either of two places. In files, which the workers have written into the table's own folder: nothing of them
-is in Spark, and where they are proven new a commit only names them (`streaming.delta.new_files`). Or on the executors,
+is in Spark, and where they are proven new a commit only names them (`streaming.delta.new_files`); their documents,
+which changelogs and topics are told of, lie in files beside them, which no commit adds. Or on the executors,
 checkpointed locally and *not* recomputable: a buffer that Spark recomputed after the high watermark would show a key's
 future (docs/PROTOCOL.md, the rule on buffers). One whose blocks or files are gone fails to be read instead, and its
 windows are read again.
@@ -16,13 +17,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import bson
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from snapshotter.core.values.window import WindowId
 from streaming.decode.dead_letters import DEAD
@@ -33,6 +36,9 @@ from streaming.layout import AnyLayout, TablePlan
 from streaming.positions import ClusterTime
 
 DOCUMENT = "_document"
+DOCUMENTS = (pa.field("_key", pa.string()), pa.field(DOCUMENT, pa.binary()))
+"""The columns of a file of documents, in Arrow."""
+_DOCUMENTS = StructType([StructField("_key", StringType()), StructField(DOCUMENT, BinaryType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,13 @@ class Trailer:
     """Of how many of these the key is not known."""
     file: NewFile | None = None
     """Where the rows lie, where they are written to a file."""
+    documents: NewFile | None = None
+    """Where their documents do, where they are told."""
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """All that it has written."""
+        return tuple(file for file in (self.file, self.documents) if file is not None)
 
     def to_text(self) -> str:
         """One line, which `from_text` reads."""
@@ -69,6 +82,7 @@ class Trailer:
             "dead": self.dead,
             "keyless": self.keyless,
             "file": None if self.file is None else self.file.to_json(),
+            "documents": None if self.documents is None else self.documents.to_json(),
             "signed": base64.b64encode(bson.encode(self.signed)).decode() if self.signed else None,
         }
         return json.dumps(value)
@@ -91,13 +105,14 @@ class Trailer:
             dead=value["dead"],
             keyless=value["keyless"],
             file=None if value["file"] is None else NewFile.from_json(value["file"]),
+            documents=None if value["documents"] is None else NewFile.from_json(value["documents"]),
         )
 
 
 @dataclass(slots=True)
 class Buffer:
     """The READ rows of one job, decoded under ``plan``, and what its partitions reported. ``folder``: the table's,
-    where its rows lie in files; None: they are in the ``frame``, on the executors."""
+    where its rows and their documents lie in files; None: they are in the ``frame``, on the executors."""
 
     frame: DataFrame
     layout: AnyLayout
@@ -131,7 +146,7 @@ class Buffer:
     @property
     def files(self) -> tuple[NewFile, ...]:
         """All that its partitions have written."""
-        return tuple(trailer.file for trailer in self.trailers if trailer.file is not None)
+        return tuple(file for trailer in self.trailers for file in trailer.files)
 
     def withdraw(self, files: Iterable[NewFile]) -> None:
         """The commit did not add these after all: their rows have landed in another way."""
@@ -141,15 +156,8 @@ class Buffer:
         """The READs of these ``windows`` (and perhaps of others) as rows of a table, with the number of theirs."""
         if self.folder is None:
             return self.frame.where("_trailer is null").drop("_trailer", DOCUMENT)
-        session, schema = self.frame.sparkSession, self.layout.spark_schema(self.plan)
-        numbers = {window.number for window in windows}
-        parts = [trailer for trailer in self.trailers if trailer.number in numbers]
-        names = [part.file.name for part in parts if part.file is not None]
-        if not names:
-            return session.createDataFrame([], schema).withColumn("_window", F.lit(0))
-        rows = read_files(session, self.folder.location, names, schema)
-        number = F.regexp_extract(F.col("_metadata.file_name"), number_in(), 1).cast("int")
-        return rows.select("*", number.alias("_window"))
+        files = [part.file for window in windows for part in self.trailers_of(window)]
+        return _in_files(self.frame.sparkSession, self.folder, files, self.layout.spark_schema(self.plan))
 
     def keys(self, windows: Collection[WindowId]) -> DataFrame:
         """The ``_key`` of each document that was there in these ``windows`` (and perhaps in others), also of one that
@@ -159,10 +167,25 @@ class Buffer:
             found if self.folder is None else found.unionByName(self.rows(windows).select("_key", "_window"))
         )
 
-    @property
-    def documents(self) -> DataFrame:
-        """The READs as documents (BSON), with their keys and the number of their window."""
-        return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
+    def documents(self, windows: Collection[WindowId]) -> DataFrame:
+        """The READs of these ``windows`` (and perhaps of others) as documents (BSON), with their keys and the number of
+        their window."""
+        if self.folder is None:
+            return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
+        files = [part.documents for window in windows for part in self.trailers_of(window)]
+        return _in_files(self.frame.sparkSession, self.folder, files, _DOCUMENTS)
+
+
+def _in_files(
+    session: SparkSession, folder: TableFolder, files: Sequence[NewFile | None], schema: StructType
+) -> DataFrame:
+    """The rows of these files, with the number of their window."""
+    names = [file.name for file in files if file is not None]
+    if not names:
+        return session.createDataFrame([], schema).withColumn("_window", F.lit(0))
+    rows = read_files(session, folder.location, names, schema)
+    number = F.regexp_extract(F.col("_metadata.file_name"), number_in(), 1).cast("int")
+    return rows.select("*", number.alias("_window"))
 
 
 def distinct(buffers: Iterable[Buffer]) -> list[Buffer]:

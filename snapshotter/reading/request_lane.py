@@ -273,7 +273,7 @@ class Lane:
         fetch = count_within(self.fetch_size, FETCH_BYTES, size)
         keyed = shard_key_of(self.client, first.namespace)
         rules = document_rules(self.fields, first.namespace, keyed)
-        folder = None if self.documents else self.folder_for(first.namespace)
+        folder = self.folder_for(first.namespace)
         source = self.uri, first.namespace, query, self.layout, plan, ranges, signed
         return ReadJob(*source, fetch, keyed, rules, self.documents, self.failures.fails, folder)
 

@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -38,16 +40,19 @@ GROUP_BYTES = 32 << 20
 """Of rows in memory (Arrow) that are written as one row group."""
 MARKED_MAX = 20_000
 """More rows than these are not marked in a file: its vector lies in the commit itself."""
-_PREFIX, _SUFFIX = "reads-", ".parquet"
+READS, EVENTS = "reads", "events"
+"""What the rows of a file are: its name begins so."""
+_SUFFIX = ".parquet"
 # Delta remembers of a file that it was removed for a week, unless a table says otherwise.
 _REMEMBERED_SECONDS = 3 * 86_400
 _STATISTICS_CHARS = 32
 _LAST_CHAR = "\U0010ffff"
-_MARKS = (
+MARKS = (
     pa.field(CLUSTER_TIME, pa.int64()),
     pa.field(SOURCE_TS, pa.timestamp("us", "UTC")),
     pa.field(OP, pa.string()),
 )
+"""What each row of a table says of where it comes from."""
 # Spark takes a file that does not say who wrote it for one that may have been written under the Julian calendar.
 _CALENDAR = {"org.apache.spark.version": "4.0.0"}
 
@@ -55,7 +60,8 @@ _CALENDAR = {"org.apache.spark.version": "4.0.0"}
 @dataclass(frozen=True, slots=True)
 class NewFile:
     """A file in the table's folder: its name, its size, how many ``rows`` it has, its lowest and highest key, and the
-    cluster time that all rows carry. ``gone``: the numbers of rows that are not to be seen, ascending."""
+    cluster time that all rows carry, or the lowest, where ``newest`` is the highest. ``gone``: the numbers of rows that
+    are not to be seen, ascending."""
 
     name: str
     size_bytes: int
@@ -64,6 +70,7 @@ class NewFile:
     high: str
     time: int
     gone: tuple[int, ...] = ()
+    newest: int | None = None
 
     @property
     def visible(self) -> int:
@@ -78,7 +85,8 @@ class NewFile:
         """What Delta keeps of a file (its protocol, "Per-file Statistics"): how many rows, and the bounds of what the
         table is indexed by. They bound fewer rows as well."""
         low = {KEY: _cut(self.low), CLUSTER_TIME: self.time}
-        high = {KEY: _raised(self.high), CLUSTER_TIME: self.time}
+        newest = self.time if self.newest is None else self.newest
+        high = {KEY: _raised(self.high), CLUSTER_TIME: newest}
         return to_text(
             {
                 "numRecords": self.rows,
@@ -108,13 +116,22 @@ class FileGone(Exception):
 
 class FileWriter:
     """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the ``folder`` of a
-    table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`); ``time``: the
-    cluster time of all rows, whose operation is a read. Call `close` or `discard` once."""
+    table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`). ``time``: all rows
+    are READs that hold as of this cluster time, and are marked so (`MARKS`); None: rows are written as they come.
+    Values of the ``plain`` columns are all different. Call `close` or `discard` once."""
 
-    def __init__(self, folder: TableFolder, columns: pa.Schema, job: str, number: int, time: int) -> None:
+    def __init__(
+        self,
+        folder: TableFolder,
+        columns: pa.Schema,
+        job: str,
+        number: int,
+        time: int | None = None,
+        plain: Collection[str] = (KEY,),
+    ) -> None:
         self._folder, self._name = folder, f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
-        self._schema = pa.schema([*columns, *_MARKS])
-        self._time = time
+        self._schema = columns if time is None else pa.schema([*columns, *MARKS])
+        self._time, self._plain = time, plain
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._sink: pa.NativeFile | None = None
@@ -131,9 +148,11 @@ class FileWriter:
         if self._waiting_bytes >= GROUP_BYTES:
             self._write()
 
-    def close(self, low: str | None, high: str | None) -> NewFile | None:
+    def close(
+        self, low: str | None, high: str | None, times: tuple[int, int] | None = None
+    ) -> NewFile | None:
         """The file, which is on the disk; None where there was no row. ``low`` and ``high``: its lowest and its highest
-        key."""
+        key; ``times``: the same of its cluster times, where its rows came with them."""
         self._write()
         if self._writer is None or self._sink is None or low is None or high is None:
             return None
@@ -142,7 +161,8 @@ class FileWriter:
         size = self._sink.tell()
         self._sink.close()
         self._folder.seal(self._name)
-        return NewFile(self._name, size, self._rows, low, high, self._time)
+        oldest, newest = times or (self._time or 0, None)
+        return NewFile(self._name, size, self._rows, low, high, oldest, newest=newest)
 
     def discard(self) -> None:
         """Leave nothing behind. Where the store does not answer, that is done at the engine's next start."""
@@ -160,20 +180,23 @@ class FileWriter:
         count = rows.num_rows
         self._waiting, self._waiting_bytes = [], 0
         if self._writer is None:
-            # Keys are all different: a dictionary of them would be built, and thrown away.
-            others = [path for field in self._schema if field.name != KEY for path in _leaves(field)]
+            # A dictionary of values that are all different would be built, and thrown away.
+            alike = [field for field in self._schema if field.name not in self._plain]
+            others = [path for field in alike for path in _leaves(field)]
             form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
             self._sink = self._folder.create(self._name)
             self._writer = pq.ParquetWriter(self._sink, self._schema, store_schema=False, **form)
-        marks = self._time, datetime.fromtimestamp(self._time >> 32, UTC), "r"
-        made = [pa.repeat(pa.scalar(mark, of.type), count) for mark, of in zip(marks, _MARKS, strict=True)]
+        made: list[pa.Array] = []
+        if self._time is not None:
+            marks = self._time, datetime.fromtimestamp(self._time >> 32, UTC), "r"
+            made = [pa.repeat(pa.scalar(m, of.type), count) for m, of in zip(marks, MARKS, strict=True)]
         whole = pa.Table.from_arrays([*rows.columns, *made], schema=self._schema)
         self._writer.write_table(whole, row_group_size=count)
 
 
-def job_name() -> str:
-    """A new name, with which the files of one job begin."""
-    return f"{_PREFIX}{uuid.uuid4().hex[:16]}"
+def job_name(kind: str = READS) -> str:
+    """A new name, with which the files of one job begin, whose rows are of this ``kind``."""
+    return f"{kind}-{uuid.uuid4().hex[:16]}"
 
 
 def trial_name() -> str:
@@ -188,7 +211,7 @@ def is_new_file(text: str) -> bool:
 
 def number_in() -> str:
     """A regular expression whose first group is the number in the name of a file: see `FileWriter`."""
-    return rf"{_PREFIX}[0-9a-f]+-(\d+)-"
+    return rf"(?:{READS}|{EVENTS})-[0-9a-f]+-(\d+)-"
 
 
 def hide(folder: TableFolder, file: NewFile, keys: pa.Array) -> NewFile:
@@ -231,11 +254,16 @@ def rows_of(session: SparkSession, folder: str, files: Sequence[NewFile], schema
 def read_files(session: SparkSession, folder: str, names: Sequence[str], schema: StructType) -> DataFrame:
     """All rows of the files of these ``names`` in ``folder``, read in ``session`` with the columns of ``schema``.
 
-    Raises `FileGone` where one is not there: Spark would go on without it.
+    Raises `FileGone` where one is not there: Spark may see that, or would go on without it.
     """
     # The path is no pattern: it may have brackets in it.
     exactly = session.read.schema(schema).option("__globPaths__", "false")
-    rows = exactly.parquet(*[f"{folder.rstrip('/')}/{name}" for name in names])
+    try:
+        rows = exactly.parquet(*[f"{folder.rstrip('/')}/{name}" for name in names])
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise FileGone(f"of {len(names)} files in {folder} some are gone") from error
     if len(found := rows.inputFiles()) != len(names):
         raise FileGone(f"of {len(names)} files in {folder} {len(found)} are there")
     return rows
@@ -244,8 +272,8 @@ def read_files(session: SparkSession, folder: str, names: Sequence[str], schema:
 def leftovers(folder: TableFolder, now: float) -> set[str]:
     """The files in a table's ``folder`` that were written so, but for old ones: of these the log may have forgotten
     that they were the table's. ``now``: as seconds since 1970."""
-    ours = ((name, at) for name, at in folder.written(_PREFIX) if name.endswith(_SUFFIX))
-    return {name for name, at in ours if now - at < _REMEMBERED_SECONDS}
+    ours = chain.from_iterable(folder.written(f"{kind}-") for kind in (READS, EVENTS))
+    return {name for name, at in ours if name.endswith(_SUFFIX) and now - at < _REMEMBERED_SECONDS}
 
 
 def discard_job(folder: TableFolder, job: str) -> None:

@@ -11,16 +11,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from pyspark.sql import functions as F
+
+from streaming.column_names import OP
 from streaming.delta.comparison import NOTHING_FOUND, Found, ReadFiles, Reads
 from streaming.delta.delta_log import metadata_text
+from streaming.delta.new_files import rows_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+    from streaming.delta.new_files import NewFile
     from streaming.keys.ranges import Range
 
 How = Literal["merge", "insert", "append", "replace"]
@@ -75,15 +81,45 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsInFiles:
+    """Rows that lie in the table's folder as ``files`` already, and deletes, which have none. ``keys`` has the key and
+    the operation of each of both, in columns of the table's names."""
+
+    keys: DataFrame
+    files: Sequence[NewFile]
+
+    def and_deletes(self, others: DataFrame) -> RowsInFiles:
+        """These and further deletes, rows of the table's columns."""
+        return replace(self, keys=self.keys.unionByName(others.select(self.keys.columns)))
+
+    def read(self, session: SparkSession, folder: str, schema: StructType) -> DataFrame:
+        """All of them as rows of a table in this ``folder``, with its ``schema``, read in ``session``, for whoever
+        takes no files."""
+        deletes = self.keys.where(F.col(OP) == "d")
+        return rows_of(session, folder, self.files, schema).unionByName(deletes, allowMissingColumns=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """Rows of the table's columns, one a key (None: there are none). ``reads`` besides are written only where they
+    """Rows of the table's columns, one a key (None: there are none); in files only an upsert takes them. ``reads``
+    besides are written only where they
     differ from what the table has; as files only an upsert takes them. ``ranges`` hold all keys of both; None: they may
     lie anywhere. So does what is ``known``, but for the deletes, which are of ``rows``."""
 
-    rows: DataFrame | None
+    rows: DataFrame | RowsInFiles | None
     ranges: Sequence[Range] | None
     known: Known = NOTHING_KNOWN
     reads: Reads | ReadFiles | None = None
+
+    @property
+    def keys(self) -> DataFrame | None:
+        """A frame that has the key and the operation of each of the rows."""
+        return self.rows.keys if isinstance(self.rows, RowsInFiles) else self.rows
+
+    @property
+    def frame(self) -> DataFrame | None:
+        """The rows, where they are to be written."""
+        return None if isinstance(self.rows, RowsInFiles) else self.rows
 
     @property
     def few(self) -> bool:

@@ -187,21 +187,21 @@ class DeltaMerge:
     def _rows_of(self, source: Source) -> tuple[DataFrame | None, Found, Callable[[], None]]:
         """What is to be merged (None: nothing); what its READs have found; and what frees the frame afterwards."""
         if source.reads is None:
-            assert source.rows is not None, "a source has rows, or READs"
-            return source.rows, NOTHING_FOUND, lambda: None
+            assert source.frame is not None, "a source has rows, or READs"
+            return source.frame, NOTHING_FOUND, lambda: None
         assert isinstance(source.reads, Reads), "whoever takes no files is given rows"
         table = self.session.read.format("delta").load(self.path)
         if source.ranges is not None:
             table = table.where(within(KEY, source.ranges))
         matches = matched(table, source.reads, few=source.few)
-        if source.rows is None:
+        if source.frame is None:
             return None if matches.all_equal else matches.to_write, matches.found, matches.free
-        return source.rows.unionByName(matches.to_write), matches.found, matches.free
+        return source.frame.unionByName(matches.to_write), matches.found, matches.free
 
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`."""
-        assert source.rows is not None, "an append has rows"
-        append(self.path, source.rows, batch.app_id, batch.batch_id, batch.user_metadata)
+        assert source.frame is not None, "an append has rows"
+        append(self.path, source.frame, batch.app_id, batch.batch_id, batch.user_metadata)
 
 
 def append(

@@ -44,7 +44,7 @@ from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.new_files import NewFile, discard_files, leftovers, trial_name
 from streaming.delta.new_table import make_table, new_schema
-from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, Source
+from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, RowsInFiles, Source
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_upkeep import StateUpkeep
@@ -266,7 +266,7 @@ class StateTable:
     @_in_session
     def land(
         self,
-        source: DataFrame | None,
+        source: DataFrame | RowsInFiles | None,
         *,
         batch_id: int,
         metadata: Mapping[str, Any],
@@ -283,19 +283,19 @@ class StateTable:
         """Write the rows of batch ``batch_id`` in one commit, with ``metadata`` (JSON values) in it. Batches must
         ascend: one that is not above the newest recorded is left out, and `Landed.wrote` says so.
 
-        ``source`` has exactly the table's columns, in any order, and one row a ``_key``. ``how``: "merge" deletes where
-        ``_op`` is "d", updates and inserts; where a key has several rows in the table (two engines have landed there)
-        it leaves one, unless Delta's own MERGE has to write. "insert" only inserts, and leaves the rows of known keys
-        as they are. "append" asks nothing: its keys are proven new, and are none of the batch's deletes. "replace"
-        merges, and deletes every row whose key the source lacks. ``key_ranges`` hold all keys of the source
-        (`streaming.keys.ranges`, `state_merge.ranges_of`); None searches the whole table. ``known``: what the caller
-        promises of the source. ``part``: "reads" lands after the batch's first part, which the caller has landed;
-        `recorded_batch` does not tell of it. ``added``: rows whose keys are neither in the table nor in the source,
-        inserted beside a merge where `takes_added` says so, or else merged with the source. ``new``: such rows, or all
-        of an append, that lie in the table's folder as files. ``reads``: further rows of a merge, or such files, whose
-        keys the source lacks, written only where they differ from the table's (with ``rewrite`` whatever it has); there
-        need be no ``source`` then. ``emptied_at``: the cluster time at which the rows went that "replace" deletes;
-        needed where they stay, marked.
+        ``source`` has exactly the table's columns, in any order (or lies in files of the table), and one row a
+        ``_key``. ``how``: "merge" deletes where ``_op`` is "d", updates and inserts; where a key has several rows in
+        the table (two engines have landed there) it leaves one, unless Delta's own MERGE has to write. "insert" only
+        inserts, and leaves the rows of known keys as they are. "append" asks nothing: its keys are proven new, and are
+        none of the batch's deletes. "replace" merges, and deletes every row whose key the source lacks. ``key_ranges``
+        hold all keys of the source (`streaming.keys.ranges`); None searches the whole table. ``known``: what the caller
+        promises of the source. ``part``: "reads" lands after the batch's first part, which has landed; `recorded_batch`
+        does not tell of it. ``added``: rows whose keys are neither in the table nor in the source, inserted beside a
+        merge where `takes_added` says so, or else merged with the source. ``new``: such rows, or all of an append, that
+        lie in the table's folder as files. ``reads``: further rows of a merge, or such files, whose keys the source
+        lacks, written only where they differ from the table's (with ``rewrite`` whatever it has); there need be no
+        ``source`` then. ``emptied_at``: the cluster time at which the rows went that "replace" deletes; needed where
+        they stay, marked.
 
         Raises `LandingError` before anything is written when the source does not fit or the batch was landed by this
         object already, `LandingOvertaken` when another engine wrote it, and whatever Spark raises. A conflict with
@@ -345,7 +345,7 @@ class StateTable:
         """Write rows as they fit the table of this moment."""
         table, source = self._existing(), landing.source
         fit = partial(self._fitting, table=table.schema, ours=self._ours(table))
-        rows = None if source.rows is None else fit(source.rows)
+        rows = source.rows if source.frame is None else fit(source.frame)
         reads = source.reads and source.reads.fitted(fit)
         added = None if landing.added is None else fit(landing.added)
         fitted = replace(landing, source=replace(source, rows=rows, reads=reads), added=added)

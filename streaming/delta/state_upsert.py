@@ -37,7 +37,7 @@ from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, ReadFiles,
 from streaming.delta.delta_log import CONFLICTS, USER_METADATA, TableLog, configured
 from streaming.delta.file_matching import FILES_MAX, Matched, Matching, OldFile, Strange, match, tasks
 from streaming.delta.new_files import FileGone, discard_job
-from streaming.delta.row_writer import Batch, Source
+from streaming.delta.row_writer import Batch, RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded, ranges_of
 from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction, takes_files
 
@@ -121,19 +121,20 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
             matches = matched(places, source.reads, few=source.few, keep=PLACE)
             until_written.callback(matches.free)
         removed = _remove(transaction, files, source, matches, held)
-        frames = [frame for frame in (source.rows, _to_write(source, matches)) if frame is not None]
+        frames = [frame for frame in (source.frame, _to_write(source, matches)) if frame is not None]
         made, written = 0, 0
         if frames:
             whole = guarded(reduce(DataFrame.unionByName, frames), source.ranges, distinct=True)
             frames = [whole.where(F.col(OP) != "d")]
-            if added is not None:
-                transaction.reads(None)  # that none of their keys is there
-                frames.append(added)
+        if added is not None:
+            transaction.reads(None)  # that none of their keys is there
+            frames.append(added)
+        if frames:
             made, written = transaction.write(reduce(DataFrame.unionByName, frames))
         if new is not None:
             transaction.reads(None)
-        if new is not None or held is not None:
-            more = transaction.add([*(new or ()), *(held.matched.added if held else ())])
+        if files_named := [*_within_ranges(source), *(new or ()), *(held.matched.added if held else ())]:
+            more = transaction.add(files_named)
             made, written = made + more[0], written + more[1]
         marked = (0, 0)
         if soft is not None and removed.deletes:
@@ -233,14 +234,25 @@ def _to_write(source: Source, matches: Matches | None) -> DataFrame | None:
         return None
     reads = source.reads.rows if matches is None else matches.to_write
     differing = matches is not None and matches.found.differing
-    return None if source.rows is None and not differing and reads.isEmpty() else reads
+    return None if source.frame is None and not differing and reads.isEmpty() else reads
+
+
+def _within_ranges(source: Source) -> Sequence[NewFile]:
+    """The files that the source's rows lie in. Raises ValueError where one has keys beyond all ranges."""
+    files = source.rows.files if isinstance(source.rows, RowsInFiles) else ()
+    if source.ranges is None or not files:
+        return files
+    ends = min(low for low, _ in source.ranges), max(high for _, high in source.ranges)
+    if not all(ends[0] <= file.low and file.high <= ends[1] for file in files):
+        raise ValueError(f"{OUTSIDE}: one of a file of streamed rows")
+    return files
 
 
 def _kept(transaction: Transaction, source: Source, soft: SoftDeletes) -> DataFrame:
     """The rows of keys that the source deletes, as they are in the table, with what is the delete's: one a key, by
     which they are sorted out into few files. Whole rows are read, so no more files than may hold one of these keys."""
-    assert source.rows is not None, "deletes are rows"
-    deletes = source.rows.where(F.col(OP) == "d")
+    assert source.frame is not None, "deletes are rows, and say more than their keys"
+    deletes = source.frame.where(F.col(OP) == "d")
     said = deletes.select(KEY, *(F.col(quoted(name)).alias(_OF_DELETE + name) for name in soft.columns))
     old = transaction.rows_and_places(transaction.files(ranges_of(deletes))).drop(*PLACE)
     both = old.join(F.broadcast(said) if source.known.few else said, KEY)
@@ -259,8 +271,8 @@ def _insert(transaction: Transaction, source: Source, batch_id: int, new: Sequen
         figures = {"numFiles": files, "numOutputRows": rows, "numOutputBytes": size}
         transaction.commit_append(batch_id, figures)
         return NOTHING_FOUND
-    assert source.rows is not None, "an append has rows"
-    transaction.write(source.rows)
+    assert source.frame is not None, "an append has rows"
+    transaction.write(source.frame)
     transaction.commit_append(batch_id)
     return NOTHING_FOUND
 
@@ -279,8 +291,8 @@ def _remove(
         files = transaction.list_of([file for file in held.listed if file.name not in names])
         if rest := {name: rows for name, rows in gone.items() if name not in names}:
             found.append(transaction.places_of(rest).withColumn(_OP, F.lit("r")))
-    if source.rows is not None and not files.isEmpty():
-        keys = source.rows.select(KEY, F.col(OP).alias(_OP))
+    if source.keys is not None and not files.isEmpty():
+        keys = source.keys.select(KEY, F.col(OP).alias(_OP))
         mine = transaction.places(files).join(F.broadcast(keys) if few else keys, KEY)
         found.append(mine.select(*PLACE, _OP))
     if matches is not None and matches.found.differing:

@@ -17,6 +17,7 @@ from streaming.delta.row_writer import (
     Choice,
     How,
     Known,
+    RowsInFiles,
     Source,
     choose,
 )
@@ -133,8 +134,8 @@ class Writing:
         landing = self._with_rows(landing, table)
         source = landing.source
         if landing.added is not None:  # what was said of the source does not hold for both
-            assert source.rows is not None, "rows are added beside others"
-            source = Source(source.rows.unionByName(landing.added), None, NOTHING_KNOWN)
+            assert source.frame is not None, "rows are added beside others"
+            source = Source(source.frame.unionByName(landing.added), None, NOTHING_KNOWN)
         assert how != "append"
         # Without vectors files are written again: of small ones that is quicker without Java made for it.
         vectors = self._vectors and (has_vectors(table) or table.size > _SMALL_BYTES)
@@ -144,6 +145,9 @@ class Writing:
 
     def _with_rows(self, landing: Landing, table: Snapshot) -> Landing:
         """The landing with its files read as rows, for a writer that takes no files."""
+        if isinstance(there := landing.source.rows, RowsInFiles):
+            rows = there.read(self._session, self._path, table.schema)
+            landing = replace(landing, source=replace(landing.source, rows=rows))
         if isinstance(files := landing.source.reads, ReadFiles):
             reads = files.read(self._session, self._path, table.schema)
             landing = replace(landing, source=replace(landing.source, reads=reads))

@@ -216,7 +216,7 @@ def position_behind(engine: EngineProcess, time: ClusterTime) -> ClusterTime | N
 
 
 def options(uri: str, strategy: Strategy, rng: random.Random) -> dict[str, str]:
-    """READs are written to files, or are held as rows, as they are where there are topics."""
+    """READs are written to files, or are held as rows."""
     found = {
         "name": "rounds",
         "mongodb.connection.string": uri,

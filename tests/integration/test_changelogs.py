@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from snapshotter.landing.targets import changelogs, state_tables
 from snapshotter.landing.targets.target import CollectionContents, LandedCollection
+from snapshotter.reading.read_buffer import Buffer
 from streaming.positions import ClusterTime
 from tests.support.changes import now, read_since
 from tests.support.commands import run, share
@@ -61,6 +62,14 @@ def reads_of(lab: Lab, request: str, collection: str = "orders") -> dict[str, li
     return found
 
 
+def assert_no_file_is_left(lab: Lab) -> None:
+    """All that lie in the state table's folder were added by a commit."""
+    folder = lab.table("orders")
+    lines = (line for log in (folder / "_delta_log").glob("*.json") for line in log.read_text().splitlines())
+    named = {action["add"]["path"] for action in map(json.loads, lines) if "add" in action}
+    assert {file.name for file in folder.glob("*.parquet")} == named
+
+
 def with_changelogs(lab: Lab, **options: object) -> Lab:
     given = {"delta__changelog__enabled": "true", "retriable__restart__connector__wait__ms": 1, **options}
     return lab.with_options("cluster_time", **given)
@@ -84,16 +93,17 @@ def test_every_event_once_beside_reads(
     """Beside a first load, an incremental snapshot, after a restart, and where the position is set back: each event
     that MongoDB tells of is in the table, once, in its order; also those of ids that the load had yet to read. READs
     name their window and their request, and none is there that an event in its window supersedes. The state table
-    equals the collection."""
+    equals the collection. READs and their documents are files until they land, and of these none is left."""
     told_to = {"delta__changelog__enabled": "true", "provide__transaction__metadata": "true"}
     with_changelogs(lab, snapshot__mode="initial", **told_to)
-    lab.tune = limits(chunk_docs=5, windows=1)
+    lab.tune = limits(chunk_docs=5, windows=1, file_docs_min=0)
     orders = lab.collection("orders")
     start = now(lab.uri)
     orders.insert_many([{"_id": n, "v": 0} for n in range(20)])
     before_load = now(lab.uri)
 
-    def after(number: int, job: object, buffer: object) -> None:
+    def after(number: int, job: object, buffer: Buffer) -> None:
+        assert all(part.documents is not None for part in buffer.trailers)
         if number == 0:
             orders.update_one({"_id": 3}, {"$set": {"v": "after its read"}})
             orders.update_one({"_id": 19}, {"$set": {"v": "before its read"}})
@@ -121,6 +131,8 @@ def test_every_event_once_beside_reads(
         (3, 3),
     ]
     lab.assert_equal("orders")
+
+    assert_no_file_is_left(lab)
 
     with lab.running() as engine:
         orders.insert_one({"_id": 200})
@@ -160,15 +172,17 @@ def superseded(lab: Lab, start: ClusterTime) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("mode", ["change_streams_update_full", "change_streams"])
+@pytest.mark.parametrize(
+    ("mode", "file_docs_min"), [("change_streams_update_full", 0), ("change_streams", 10_000)]
+)
 def test_a_read_that_is_superseded_is_never_told(
-    lab: Lab, reads: Reads, rng: random.Random, mode: str
+    lab: Lab, reads: Reads, rng: random.Random, mode: str, file_docs_min: int
 ) -> None:
     """Beside writes while windows are open, of which some hide READs, and in batches of before the closing one as well;
     also by updates that come without their documents, which are read again by key. Whatever is not told by a READ is
     told by an event, and the state table equals the collection."""
     with_changelogs(lab, snapshot__mode="no_data", capture__mode=mode)
-    lab.tune = limits(chunk_docs=10, windows=3)
+    lab.tune = limits(chunk_docs=10, windows=3, file_docs_min=file_docs_min)
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "v": 0} for n in range(60)])
     start = now(lab.uri)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import bson
 import pyarrow as pa
 import pytest
@@ -14,6 +17,7 @@ from snapshotter.core.values.window import WindowId
 from snapshotter.reading.chunk_reader import ReadJob, SubRange, free_checkpoint, partition_reader, read
 from snapshotter.reading.ranges import IdProber, bound_of
 from snapshotter.reading.read_buffer import Buffer, Trailer
+from streaming.delta.table_folder import TableFolder
 from streaming.keys.keys import key_of_document
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -129,6 +133,35 @@ def test_a_job_says_what_it_has_read(
         '{"/late":"field"}'
     ]
     _freed_with_its_last_holder(buffer)
+
+
+def test_documents_are_told_alike_wherever_they_wait(
+    spark: SparkSession, mongo_uri: str, mongo_client: Client, database: str, tmp_path: Path
+) -> None:
+    """As they came, with their keys and their windows: whether they lie in files beside those of their rows, or with
+    them on the executors. The files go with the buffer, but for those that a commit was asked to add."""
+    things = mongo_client[database]["things"]
+    things.insert_many([{"_id": n, "v": [n, {"w": None}]} for n in range(20)])
+    halves = (KeyRange(None, bound(9)), KeyRange(bound(9), None))
+    found = replace(job(mongo_uri, mongo_client, database, *halves), documents=True)
+    windows = [WindowId("a", 1), WindowId("a", 2)]
+    held = read(spark, found)
+    written = read(spark, replace(found, folder=TableFolder(str(tmp_path), str(tmp_path))))
+
+    def told(buffer: Buffer) -> list[tuple[object, ...]]:
+        return sorted((r[0], bytes(r[1]), r[2]) for r in buffer.documents(windows).collect())
+
+    raws = {bound(found["_id"]).key: bson.encode(found) for found in things.find()}
+    assert told(written) == told(held)
+    assert {key: raw for key, raw, _ in told(written)} == raws
+    assert {r["_window"] for r in written.documents(windows[1:]).collect()} == {2}
+    assert sorted(written.rows(windows).columns) == sorted(held.rows(windows).columns)
+    assert len(list(tmp_path.iterdir())) == 4
+    rows = [trailer.file for trailer in written.trailers if trailer.file is not None]
+    written.hold(windows[0])
+    written.offer(rows)
+    written.release(windows[0])
+    assert {path.name for path in tmp_path.iterdir()} == {file.name for file in rows}
 
 
 def _freed_with_its_last_holder(buffer: Buffer) -> None:

@@ -186,12 +186,14 @@ def test_an_update_looked_up_after_its_delete_hides_nothing(lab: Lab) -> None:
     lab.assert_equal("orders")
 
 
-@pytest.mark.parametrize("where", ["files", "rows"])
+@pytest.mark.parametrize("where", ["files", "rows", "documents"])
 def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads, where: str) -> None:
-    """An executor dies after windows of two collections were read, or the files are gone that were written: the batch
-    lands without them, and the chunks are read again instead of being recomputed. Both tables have committed the
-    batch's events by then."""
+    """An executor dies after windows of two collections were read, or the files are gone that were written, of their
+    rows or of the documents that a changelog is told of: the batch lands without them, and the chunks are read again
+    instead of being recomputed. Both tables have committed the batch's events by then."""
     lab.with_options(snapshot__mode="no_data")
+    if where == "documents":
+        lab.options |= {"delta.changelog.enabled": "true"}
     if where == "rows":  # a table with such a column takes no files
         kind = "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState"
         lab.options |= {"transforms": "x", "transforms.x.type": kind, "transforms.x.add.fields": "op"}
@@ -204,7 +206,8 @@ def test_a_buffer_whose_blocks_are_lost_is_read_again(lab: Lab, reads: Reads, wh
         if number < 2:
             assert (buffer.folder is None) == (where == "rows")
             free_checkpoint(buffer.frame)
-            for file in buffer.files:
+            documents = [part.documents for part in buffer.trailers if part.documents is not None]
+            for file in documents if where == "documents" else buffer.files:
                 (Path(buffer.folder.path) / file.name).unlink()
             lab.collection(job.namespace.collection).update_one({"_id": 3}, {"$set": {"v": 1}})
             both.wait()

@@ -44,12 +44,16 @@ def test_a_history_lands_as_the_rule_says(
 
 
 @pytest.mark.parametrize("first_load", [False, True], ids=["over_rows", "first_load"])
-def test_a_history_lands_as_the_rule_says_where_reads_are_files(
-    spark: SparkSession, tmp_path: Path, rng: random.Random, first_load: bool
+@pytest.mark.parametrize(
+    ("reads", "events"), [(True, True), (False, True), thorough(True, False)], ids=["all", "events", "reads"]
+)
+def test_a_history_lands_as_the_rule_says_where_rows_are_files(
+    spark: SparkSession, tmp_path: Path, rng: random.Random, reads: bool, events: bool, first_load: bool
 ) -> None:
-    """The same of READs that lie in the table's folder. Files that no commit has named go with their windows."""
+    """The same of READs that lie in the table's folder, and of rows of events. Files that no commit has named go with
+    their windows, and their batch."""
     history = generate(rng, keys=150, batches=4, events=120)
-    landings = Landings(spark, tmp_path / "table", first_load=first_load, files=True)
+    landings = Landings(spark, tmp_path / "table", first_load=first_load, files=reads, event_files=events)
     follow(landings, history)
     assert landings.left_over() == set()
 

@@ -118,7 +118,8 @@ def buffer_of(
 class Landings:
     """One table, landed batch after batch, as an engine does it. Where it is no first load, as a large one is.
     ``size_bytes``: each batch is taken for one of so many. ``soft``: the rows of deleted documents stay. ``files``:
-    READs lie in files of the table's folder."""
+    READs, and rows of events, lie in files of the table's folder; ``event_files``: these do, or do not, whatever the
+    others do."""
 
     def __init__(
         self,
@@ -133,9 +134,12 @@ class Landings:
         settings: Mapping[str, str] | None = None,
         soft: bool = False,
         files: bool = False,
+        event_files: bool | None = None,
     ) -> None:
         self.spark = spark
-        self.folder = TableFolder.on_disk(str(path)) if files else None
+        where = TableFolder.on_disk(str(path))
+        self.folder = where if files else None
+        self.event_folder = where if (files if event_files is None else event_files) else None
         self.soft = soft
         self.reconcile = reconcile
         self.shard_key = shard_key
@@ -202,6 +206,7 @@ class Landings:
                 size_bytes=self.size_bytes,
             ),
             Identity(batch, {"batch": batch}),
+            folder=self.event_folder,
         )
         self.keys.keep(COLLECTION, batch, history.ends[batch], landed.keys)
         for planned in closing if self.folder is not None else ():
@@ -226,9 +231,10 @@ class Landings:
         return [c for c in changes if not any(window.target.holds(c.key) for window in ahead)]
 
     def left_over(self) -> set[str]:
-        """Files of READs that no version has named."""
+        """Files of READs and events that no version has named."""
         log = "".join(commit.read_text() for commit in (self.path / "_delta_log").glob("*.json"))
-        return {file.name for file in self.path.glob("reads-*") if file.name not in log}
+        written = [*self.path.glob("reads-*"), *self.path.glob("events-*")]
+        return {file.name for file in written if file.name not in log}
 
     def rows(self) -> Rows:
         """The live ones."""
@@ -260,6 +266,17 @@ def apply(rows: Rows, commit: Mapping[str, CommitRow]) -> None:
 def _equals(rows: Rows, row: CommitRow, document: object) -> bool:
     """Whether it is a READ of what the table holds already."""
     return isinstance(row, Read) and row.key in rows and row.content == document
+
+
+def _of_later_windows(
+    expected: Rows, found: Rows, commit: Mapping[str, CommitRow], lows: Sequence[int]
+) -> Rows:
+    """READs whose files became one: they hold as of the latest of their windows' low watermarks."""
+    reads = [
+        key for key, row in commit.items() if isinstance(row, Read) and key in expected.keys() & found.keys()
+    ]
+    later = {key: found[key] for key in reads if found[key][1] in lows and found[key][1] > expected[key][1]}
+    return {key: row for key, row in later.items() if row[0] == expected[key][0]}
 
 
 def follow(landings: Landings, history: History) -> None:
@@ -294,6 +311,8 @@ def follow(landings: Landings, history: History) -> None:
         found = landings.rows()
         unchanged = {key: row for key, row in equal.items() if found.get(key) == row}
         expected |= unchanged
+        if landings.folder is not None:
+            expected |= _of_later_windows(expected, found, commit, [p.window.low.to_int() for p in closing])
         assert found == expected
         gone |= {key: v for key, (v, _) in before.items()}
         gone = {key: v for key, v in gone.items() if key not in expected}

@@ -16,8 +16,8 @@ from streaming.delta.comparison import Found, ReadFiles, Reads
 from streaming.delta.delta_log import Commit, TableLog, active
 from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.further_values import Further, SoftDeletes, with_fields
-from streaming.delta.new_files import FileWriter, NewFile, discard_files, job_name
-from streaming.delta.row_writer import Batch, Known, RowWriter, Source
+from streaming.delta.new_files import MARKS, FileWriter, NewFile, discard_files, job_name
+from streaming.delta.row_writer import Batch, Known, RowsInFiles, RowWriter, Source
 from streaming.delta.state_merge import DeltaMerge
 from streaming.delta.state_upsert import Upsert
 from streaming.delta.table_folder import TableFolder
@@ -49,10 +49,19 @@ class OfFiles(Upsert):
     """The same writer, whose READs lie in files of the table's folder."""
 
 
+def _in_files(session: SparkSession, path: str, soft: SoftDeletes | None) -> Upsert:
+    return InFiles(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
+
+
+class InFiles(Upsert):
+    """The same writer, whose merged rows lie in files of the table's folder."""
+
+
 WRITERS: dict[str, Make] = {
     "merge, old rows marked": lambda session, path, soft: DeltaMerge(session, path, True, soft=soft),
     "merge, files rewritten": lambda session, path, soft: DeltaMerge(session, path, False, soft=soft),
     "upsert": _upsert,
+    "upsert, rows are files": _in_files,
 }
 READERS: dict[str, Make] = {**WRITERS, "upsert, READs are files": _of_files}
 """For what is said of READs."""
@@ -97,6 +106,9 @@ class Bench:
 
     def write_source(self, batch: int, source: Source, how: str = "merge") -> None:
         mark = Batch("e", batch, f'{{"batch": {batch}}}')
+        if isinstance(self.writer, InFiles) and how == "merge":
+            assert source.frame is not None
+            source = replace(source, rows=self.in_files(source.frame))
         with active(self.session), state_merge.transaction(self.session, "e", batch, mark.user_metadata):
             (self.writer.append if how == "append" else self.writer.merge)(source, mark)
 
@@ -143,6 +155,16 @@ class Bench:
         made = writer.close(keys[0], keys[-1])
         assert made is not None
         return made
+
+    def in_files(self, rows: DataFrame) -> RowsInFiles:
+        """These rows, but for deletes, in a file of the table's folder."""
+        found = rows.where("_op <> 'd'").toArrow().cast(pa.schema([*COLUMNS.arrow_schema(PLAN), *MARKS]))
+        writer = FileWriter(TableFolder.on_disk(str(self.path)), found.schema, job_name(), 0)
+        for batch in found.to_batches():
+            writer.add(batch)
+        keys = found["_key"].to_pylist()
+        made = writer.close(min(keys), max(keys), (self.now, self.now)) if keys else None
+        return RowsInFiles(rows.select("_key", "_op"), () if made is None else (made,))
 
     def files(self) -> set[str]:
         """The data files on the disk, those of deletion vectors too."""

@@ -134,6 +134,12 @@ class Changelogs:
         self, contents: Contents, orders: DataFrame | None, batch: CollectionContents
     ) -> LandedCollection:
         in_landing_pool(self.spark)
+        with naming_lost_buffers(batch):
+            return self._tell(contents, orders, batch)
+
+    def _tell(
+        self, contents: Contents, orders: DataFrame | None, batch: CollectionContents
+    ) -> LandedCollection:
         landed = LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table(), size_bytes=batch.size_bytes)
         opened = self._opened(batch.namespace)
         at_ns = self.clock()
@@ -151,7 +157,7 @@ class Changelogs:
             return landed
         rows = reduce(DataFrame.unionByName, told).coalesce(_files(batch))
         said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
-        with opened.lock, naming_lost_buffers(batch):
+        with opened.lock:
             done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
         if done.wrote and self.count is not None:
@@ -246,7 +252,8 @@ def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope)
     if not closings:
         return None
     buffers = distinct(batch.buffers[closing.window.id] for closing in closings)
-    documents = reduce(DataFrame.unionByName, [buffer.documents for buffer in buffers])
+    ids = [closing.window.id for closing in closings]
+    documents = reduce(DataFrame.unionByName, [buffer.documents(ids) for buffer in buffers])
     windows = F.broadcast(frame_of(spark, _windows(closings, batch)))
     reads = documents.withColumnsRenamed({DOCUMENT: "document", "_window": "_number"}).join(
         windows, "_number"

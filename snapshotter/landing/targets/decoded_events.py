@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from snapshotter.landing.tables import OpenTable
+from snapshotter.landing.targets.event_files import KEPT, KEPT_SCHEMA, EventFiles
 from snapshotter.landing.targets.target import KEYS_SCHEMA, CollectionContents
 from snapshotter.reading.document_errors import DocumentError, Met
 from streaming.decode.change_details import OF_SOURCE, OF_TRANSACTIONS, Details
@@ -59,10 +60,12 @@ def decoded(
     *,
     fails: bool,
     said: Said | None = None,
+    files: EventFiles | None = None,
 ) -> tuple[DataFrame, pa.Table, int]:
     """The rows of the ``batch`` in the table ``opened``, of its ``events``, under a plan that knows all their fields;
     key and cluster time of each; and how many of them are deletes. What cannot be decoded goes to ``dead``, by its
-    place; raises DocumentError for it where it ``fails``. ``said``: the rows are to tell of their events, too."""
+    place; raises DocumentError for it where it ``fails``. ``said``: the rows are to tell of their events, too.
+    ``files``: the rows lie there, and only the columns `KEPT` come."""
     layout, plan = opened.table.layout, opened.known_plan()
     events = events.select(*EVENT_COLUMNS) if said is None else said.given(events)
     details, detailed = None if said is None else said.details, said is not None
@@ -73,14 +76,18 @@ def decoded(
     for tried in count():
         # The job that brings the keys holds the rows, too: on disk where there are many bytes of them.
         decode = decode_latest(layout, plan, frozenset(dead), details)
-        rows = events.mapInArrow(decode, row_schema(layout, plan, detailed=detailed))
+        if files is None:
+            rows = events.mapInArrow(decode, row_schema(layout, plan, detailed=detailed))
+        else:
+            rows = events.mapInArrow(files.writing(decode, layout, plan), KEPT_SCHEMA)
         frame = held(rows, at_once=False, on_disk=batch.size_bytes > MEMORY_BYTES)
         try:
-            found = frame.select("_key", "_cluster_time", "_op", "_trailer").toArrow()
+            found = frame.select(*KEPT).toArrow()
         except BaseException:
             free_checkpoint(frame)
             raise
-        grown, failed = _told(layout, plan, found["_trailer"].drop_null().to_pylist())
+        texts = found["_trailer"].drop_null().to_pylist()
+        grown, failed = _told(layout, plan, texts if files is None else files.taken(texts))
         if failed and fails:
             free_checkpoint(frame)
             raise _failure(batch.namespace, events, failed)
@@ -88,6 +95,8 @@ def decoded(
         if grown == plan and (not failed or tried >= _ROUNDS):
             return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
         free_checkpoint(frame)
+        if files is not None:
+            files.again()
         plan = opened.grow(grown)
     raise AssertionError("it counts without end")
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from snapshotter.landing.frames import frame_of, in_landing_pool
 from snapshotter.landing.targets.changelogs import reads_of
-from snapshotter.landing.targets.side_by_side import lost_block
+from snapshotter.landing.targets.side_by_side import lost_block, lost_file
 from snapshotter.landing.targets.target import (
     Contents,
     Identity,
@@ -89,17 +89,16 @@ class OutboxTarget:
         if self._landed == contents.identity.batch_id:
             return Landed()
         self._notice(contents.collections)
-        at_ns, beats = self._clock(), self._beats()
-        told = self._told(contents, at_ns, beats=beats)
-        if told is not None:
-            identity = contents.identity
-            try:
+        at_ns, beats, identity = self._clock(), self._beats(), contents.identity
+        try:
+            told = self._told(contents, at_ns, beats=beats)
+            if told is not None:
                 self._outbox.append(told, self._app, identity.batch_id, identity.metadata)
-            except Exception as error:
-                closing = {c.window.id for one in contents.collections.values() for c in one.closings}
-                if not (closing and lost_block(error)):
-                    raise
-                return Landed(lost=frozenset(closing))
+        except Exception as error:
+            closing = {c.window.id for one in contents.collections.values() for c in one.closings}
+            if not (closing and (lost_block(error) or lost_file(error))):
+                raise
+            return Landed(lost=frozenset(closing))
         self._landed = contents.identity.batch_id
         if beats:
             self._beat = self._now()

@@ -88,7 +88,7 @@ def _newer(streamed: pa.Table, low: int) -> pa.Array:
 def _is_there(buffer: Buffer, window: WindowId) -> bool:
     if buffer.folder is None:
         return True
-    files = [part.file for part in buffer.trailers_of(window) if part.file is not None]
+    files = [file for part in buffer.trailers_of(window) for file in part.files]
     sizes = buffer.folder.each(partial(size_in, buffer.folder), files)
     return sizes == [file.size_bytes for file in files]
 

@@ -36,6 +36,8 @@ def lost_block(error: BaseException) -> bool:
 
 def lost_file(error: BaseException) -> bool:
     """Whether an error says that a file of READs is gone that had to be read."""
+    if isinstance(error, FileGone):
+        return True
     return "FILE_NOT_EXIST" in (said := said_by(error)) and is_new_file(said)
 
 
@@ -45,7 +47,7 @@ def naming_lost_buffers(batch: CollectionContents) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if batch.closings and (isinstance(error, FileGone) or lost_block(error) or lost_file(error)):
+        if batch.closings and (lost_block(error) or lost_file(error)):
             raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
         raise
 

@@ -11,7 +11,8 @@ A READ that equals the row which the table has is left out of the MERGE, and cou
 unless its request asks for every row to be written. READs that lie in files stay there, where the table takes files:
 the commit adds these (`snapshotter.landing.targets.read_files`). Where the READs' ranges are proven new, their keys are
 held against all that streamed since the windows were registered, and the reads are inserted beside a merge of the rows:
-in the same commit, or (where the table takes no deletion vectors) in one behind it.
+in the same commit, or (where the table takes no deletion vectors) in one behind it. Rows of events, too, are written by
+those who decode them, where the table takes files (`snapshotter.landing.targets.event_files`).
 
 Where the batch truncated the collection (`core.values.namespace_changes`), the MERGE deletes every row that its source
 has not: still one commit, in which the old documents go and those that follow come. Where a window reconciles, rows
@@ -43,6 +44,7 @@ from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.decoded_events import Said, decoded
+from snapshotter.landing.targets.event_files import EventFiles, Events, files_for_events
 from snapshotter.landing.targets.read_files import check_files, files_to_add, offer, withdraw
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
@@ -52,7 +54,8 @@ from snapshotter.reading.read_buffer import Trailer, distinct
 from streaming.delta.landed import Landed
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import NewFile
-from streaming.delta.row_writer import Known
+from streaming.delta.row_writer import Known, RowsInFiles
+from streaming.delta.table_folder import TableFolder
 from streaming.keys.ranges import Range, cover
 
 NONE_DELETED: Mapping[WindowId, int] = {}
@@ -68,19 +71,31 @@ def land_table(
     *,
     fails: bool = True,
     said: Said | None = None,
+    folder: TableFolder | None = None,
 ) -> LandedCollection:
     """Land one collection's part of a batch in its table: one commit or two, or none if nothing is left to write.
 
     ``opened`` must be locked for this landing; its table grows by the columns that ``batch`` needs. A batch that the
     table records under ``identity`` already is decoded and counted, not written. Raises ReadBuffersLost before any
     READ is written, and, if it ``fails`` at what cannot be processed, DocumentError before anything is. ``said``: what
-    rows of events are to have of these, for further columns of the table.
+    rows of events are to have of these, for further columns of the table. ``folder``: the table's, where workers may
+    write files that a landing adds (`Tables.folder`).
     """
     began = time.monotonic()
     with ExitStack() as held_frames, naming_lost_buffers(batch):
-        landed = _land(spark, opened, batch, identity, held_frames, fails=fails, said=said)
+        new = said is None and not _has(opened, identity)
+        files = files_for_events(opened, batch, folder) if new else None
+        if files is not None:
+            held_frames.callback(files.left)
+        landed = _land(spark, opened, batch, identity, held_frames, files, fails=fails, said=said)
         landed.write_seconds = time.monotonic() - began - landed.decode_seconds
         return landed
+
+
+def _has(opened: OpenTable, identity: Identity) -> bool:
+    """Whether the table records the batch."""
+    recorded = opened.table.recorded_batch()
+    return recorded is not None and recorded >= identity.batch_id
 
 
 def _land(
@@ -89,26 +104,28 @@ def _land(
     batch: CollectionContents,
     identity: Identity,
     held_frames: ExitStack,
+    files_of_events: EventFiles | None,
     *,
     fails: bool,
     said: Said | None,
 ) -> LandedCollection:
-    """``held_frames`` frees what is checkpointed on the way, once it is written."""
+    """``held_frames`` frees what is checkpointed on the way, once it is written. ``files_of_events``: where the rows of
+    events go, None: they are in a frame."""
     began = time.monotonic()
     rows: DataFrame | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     events = events_to_land(batch)
     dead: dict[int, str] = {}
     if events is not None:
-        rows, keys, deletes = decoded(opened, batch, events, dead, fails=fails, said=said)
+        into = files_of_events
+        rows, keys, deletes = decoded(opened, batch, events, dead, fails=fails, said=said, files=into)
         held_frames.callback(free_checkpoint, rows)
     landed = LandedCollection(
         batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
     )
     landed.decode_seconds, landed.dead = time.monotonic() - began, dead
     # Only now: windows that close later need the keys, also of a batch that the table has already.
-    recorded = opened.table.recorded_batch()
-    if recorded is not None and recorded >= identity.batch_id:
+    if _has(opened, identity):
         return landed
     check_files(batch)
     if not keys.num_rows and batch.truncated is None:
@@ -118,8 +135,9 @@ def _land(
     if appends:
         streamed = _always_newer(streamed)
     files = files_to_add(opened, batch, streamed, appends=appends)
+    written = None if rows is None else Events.of(rows, landed, files_of_events)
     if files is not None and appends:
-        return _add(opened, batch, identity, None if rows is None else _table_rows(rows), files, landed)
+        return _add(opened, batch, identity, written, files, landed)
     reads = None if files is not None else _reads(spark, opened, batch, streamed)
     if reads is None and files is None and rows is None and batch.truncated is None:
         landed.outcomes = {c.window.id: Outcome(0, c.window.rows) for c in batch.closings}
@@ -129,7 +147,6 @@ def _land(
         missing = missing_rows(spark, opened.table, batch.closings, batch.buffers, streamed)
     if missing is not None:
         held_frames.callback(missing.free)
-    written = None if rows is None else _table_rows(rows)
     if reads is not None and appends:
         return _append(opened, batch, identity, written, reads, landed)
     return _commit(opened, batch, identity, written, reads if files is None else files, missing, landed)
@@ -149,10 +166,6 @@ def events_to_land(batch: CollectionContents) -> DataFrame | None:
     if batch.unreached.after is not None:
         ahead = ahead & (F.col("_key") > batch.unreached.after)
     return events.where(~ahead)
-
-
-def _table_rows(rows: DataFrame) -> DataFrame:
-    return rows.where("_trailer is null").drop("_trailer")
 
 
 def _always_newer(keys: pa.Table) -> pa.Table:
@@ -192,7 +205,7 @@ def _commit(
     opened: OpenTable,
     batch: CollectionContents,
     identity: Identity,
-    events: DataFrame | None,
+    events: Events | None,
     reads: DataFrame | Mapping[WindowId, Sequence[NewFile]] | None,
     missing: MissingRows | None,
     landed: LandedCollection,
@@ -203,7 +216,8 @@ def _commit(
     files, seen = (None, None) if isinstance(reads, DataFrame) or reads is None else _whole(reads)
     rows = reads if isinstance(reads, DataFrame) else None
     compared = rows if batch.truncated is None else None
-    source = [frame for frame in (events, None if compared is not None else rows) if frame is not None]
+    source: list[DataFrame | RowsInFiles] = [] if events is None else [events.rows]
+    source += [rows] if rows is not None and compared is None else []
     trailers, spans = _trailers(batch), _spans_read(batch)
     added, beside = sum(c.window.rows for c in batch.closings), landed.events
     deleted: Mapping[WindowId, int] = {}
@@ -217,7 +231,8 @@ def _commit(
     said = said_of(batch.closings, deleted, beside, seen)
     offer(batch, files or ())
     read = compared if files is None else files
-    done = _merge(opened, batch, identity, source, spans, known, landed, said, reads=read)
+    by = None if events is None else events.files
+    done = _merge(opened, batch, identity, source, spans, known, landed, said, by, reads=read)
     if done.wrote:
         withdraw(opened, batch, files or ())
     return _noting(batch, landed, done, beside, deleted, seen)
@@ -227,7 +242,7 @@ def _append(
     opened: OpenTable,
     batch: CollectionContents,
     identity: Identity,
-    events: DataFrame | None,
+    events: Events | None,
     reads: DataFrame | Sequence[NewFile],
     landed: LandedCollection,
     seen: Mapping[WindowId, int] | None = None,
@@ -239,10 +254,11 @@ def _append(
     known = _known(landed, 0, [])
     if events is not None and opened.table.takes_added(known):
         said = said_of(batch.closings, {}, landed.events, seen)
-        done = _merge(opened, batch, identity, [events], [], known, landed, said, added=rows, new=new)
+        mine, by = [events.rows], events.files
+        done = _merge(opened, batch, identity, mine, [], known, landed, said, by, added=rows, new=new)
         return _noting(batch, landed, done, landed.events, seen=seen)
     if events is not None:
-        _merge(opened, batch, identity, [events], [], known, landed, None)
+        _merge(opened, batch, identity, [events.rows], [], known, landed, None, events.files)
     done = opened.table.land(
         rows,
         batch_id=identity.batch_id,
@@ -259,7 +275,7 @@ def _add(
     opened: OpenTable,
     batch: CollectionContents,
     identity: Identity,
-    events: DataFrame | None,
+    events: Events | None,
     files: Mapping[WindowId, Sequence[NewFile]],
     landed: LandedCollection,
 ) -> LandedCollection:
@@ -305,19 +321,23 @@ def _merge(
     opened: OpenTable,
     batch: CollectionContents,
     identity: Identity,
-    source: Sequence[DataFrame],
+    source: Sequence[DataFrame | RowsInFiles],
     spans: Sequence[Range],
     known: Known,
     landed: LandedCollection,
     said: Mapping[str, Any] | None,
+    files: EventFiles | None,
     *,
     added: DataFrame | None = None,
     new: Sequence[NewFile] | None = None,
     reads: DataFrame | Sequence[NewFile] | None = None,
 ) -> Landed:
     """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
-    their rows. ``said``: of the READs; None where they follow in a commit of their own, which names their windows."""
+    their rows. ``said``: of the READs; None where they follow in a commit of their own, which names their windows.
+    ``files``: of the source."""
     truncated = batch.truncated
+    if files is not None:
+        files.asked = True
     done = opened.table.land(
         reduce(_together, source) if source else None,
         batch_id=identity.batch_id,
@@ -331,12 +351,18 @@ def _merge(
         rewrite=any(c.rewrite for c in batch.closings),
         emptied_at=None if truncated is None else truncated.time.to_int(),
     )
+    if files is not None and done.wrote:
+        files.settle(opened.table.named)
     landed.cost = Cost(done.changed_bytes, done.copied_bytes)
     return done
 
 
-def _together(one: DataFrame, other: DataFrame) -> DataFrame:
-    """Rows of both; what only some say, of their events, is null in the others."""
+def _together(one: DataFrame | RowsInFiles, other: DataFrame | RowsInFiles) -> DataFrame | RowsInFiles:
+    """Rows of both; what only some say, of their events, is null in the others. Beside rows in files there are only
+    deletes."""
+    assert not isinstance(other, RowsInFiles), "those of events come first"
+    if isinstance(one, RowsInFiles):
+        return one.and_deletes(other)
     return one.unionByName(other, allowMissingColumns=True)
 
 
