@@ -1,4 +1,4 @@
-"""The documents of the benchmarks: orders of a shop, about 300 bytes of BSON each.
+"""The documents of the benchmarks: orders of a shop, about 300 bytes of BSON each, or 3,600.
 
 Everything is a function of (seed, index): order 7 is the same document in every run, in every process,
 whichever process made it. So nothing has to be read back to know which ids exist, loading can use any
@@ -8,9 +8,11 @@ Invariant: `order_id(seed, i)` rises with `i`, so new orders are appended in `_i
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
+from itertools import accumulate, product
 from random import Random
 from typing import Any, Literal
 
@@ -18,6 +20,8 @@ from bson import Decimal128, Int64, ObjectId
 
 IdKind = Literal["objectid", "int"]
 Order = dict[str, Any]
+Maker = Callable[[int, int, int, IdKind], Iterator[Order]]
+"""Makes orders: by seed, the first number, the one behind the last, and the kind of `_id`."""
 
 BLOCK = 10_000  # orders made from one random generator
 FIRST_ORDER_AT = datetime(2025, 1, 1, tzinfo=UTC)
@@ -26,6 +30,16 @@ STATUSES = ("placed", "paid", "packed", "shipped", "delivered", "returned")
 _PLACES = (
     *(("Amsterdam", "NL"), ("Bordeaux", "FR"), ("Cork", "IE"), ("Dresden", "DE"), ("Ghent", "BE")),
     *(("Linz", "AT"), ("Porto", "PT"), ("Turin", "IT"), ("Uppsala", "SE"), ("Vilnius", "LT")),
+)
+
+_LARGE_LINES, _LARGE_TEXT_BYTES = (12, 28), 2_080
+_SYLLABLES = ("an", "ber", "co", "den", "el", "for", "ga", "his", "lo", "mi", "ter", "un")
+_WORDS = tuple("".join(parts) for count in (1, 2, 3) for parts in product(_SYLLABLES, repeat=count))
+# As in a language, short words are the frequent ones, and there are many that hardly ever come.
+_FREQUENCIES = tuple(1 / (rank + 2) for rank in range(1, len(_WORDS) + 1))
+_CUMULATED = tuple(accumulate(_FREQUENCIES))
+_WORD_BYTES = (
+    sum(often * (len(word) + 1) for often, word in zip(_FREQUENCIES, _WORDS, strict=True)) / _CUMULATED[-1]
 )
 
 # An order as a table: what every table of the benchmarks has for columns.
@@ -59,6 +73,22 @@ def orders(seed: int, start: int, stop: int, ids: IdKind = "objectid") -> Iterat
         index += BLOCK
 
 
+def large_orders(seed: int, start: int, stop: int, ids: IdKind = "objectid") -> Iterator[Order]:
+    """The same orders with some twenty lines each and a text, which compresses about as one of a language does: some
+    3,600 bytes of BSON."""
+    items = _many_items(seed)
+    for number, order in enumerate(orders(seed, start, stop, ids), start):
+        random = Random(f"{seed}:large:{number}")
+        lines = random.choices(items, k=random.randint(*_LARGE_LINES))
+        words = round(random.uniform(0.5, 1.5) * _LARGE_TEXT_BYTES / _WORD_BYTES)
+        yield {
+            **order,
+            "items": [line["item"] for line in lines],
+            "total": _total(lines),
+            "text": " ".join(random.choices(_WORDS, cum_weights=_CUMULATED, k=words)),
+        }
+
+
 def few_orders(seed: int, start: int, count: int, ids: IdKind = "objectid") -> list[Order]:
     """`count` orders from number `start` on, in time that grows with `count` alone. Their contents depend
     on `start`."""
@@ -72,7 +102,6 @@ def _order(
 ) -> Order:
     bits = random.getrandbits(64)
     lines = [items[(bits >> (8 * line)) % len(items)] for line in range(1 + (bits >> 60) % 2)]
-    total = sum(line["cents"] * line["item"]["quantity"] for line in lines)
     return {
         "_id": order_id(seed, number, ids),
         "number": f"SO-{number:09d}",
@@ -82,9 +111,19 @@ def _order(
         "revision": 1,
         "customer": customers[(bits >> 44) % len(customers)],
         "items": [line["item"] for line in lines],
-        "total": Decimal128(Decimal(total).scaleb(-2)),
+        "total": _total(lines),
         "gift": (bits >> 56) % 8 == 0,
     }
+
+
+def _total(lines: Sequence[Order]) -> Decimal128:
+    cents = sum(line["cents"] * line["item"]["quantity"] for line in lines)
+    return Decimal128(Decimal(cents).scaleb(-2))
+
+
+@cache
+def _many_items(seed: int) -> list[Order]:
+    return _items(Random(f"{seed}:items"), 4_096)
 
 
 def _customers(random: Random, count: int = 256) -> list[Order]:

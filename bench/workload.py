@@ -15,7 +15,7 @@ from pymongo import DeleteOne, InsertOne, MongoClient, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from bench.orders import BLOCK, STATUSES, IdKind, Order, order_id, orders
+from bench.orders import BLOCK, STATUSES, IdKind, Maker, Order, order_id, orders
 
 Operation = InsertOne[Order] | UpdateOne | DeleteOne
 
@@ -52,15 +52,17 @@ def load_orders(
     *,
     ids: IdKind = "objectid",
     processes: int = LOAD_PROCESSES,
+    make: Maker = orders,
 ) -> None:
-    """Drop the collection and put orders [0, n) into it. Raises RuntimeError when there are not n afterwards.
+    """Drop the collection and put orders [0, n) into it, as `make` has them. Raises RuntimeError when there are not n
+    afterwards.
 
     Uses `spawn`: a script that calls it needs the usual `if __name__ == "__main__"`.
     """
     with open_collection(uri, db, coll) as collection:
         collection.drop()
         collection.database.create_collection(coll)
-    blocks = [(uri, db, coll, seed, start, min(start + BLOCK, n), ids) for start in range(0, n, BLOCK)]
+    blocks = [(uri, db, coll, seed, start, min(start + BLOCK, n), ids, make) for start in range(0, n, BLOCK)]
     if len(blocks) < 2 * processes:
         for block in blocks:
             _load_block(*block)
@@ -84,14 +86,15 @@ def mixed_changes(
     part: int = 0,
     ids: IdKind = "objectid",
     bulk: int = 1_000,
+    make: Maker = orders,
 ) -> Changes:
-    """Make `n` changes to loaded orders [0, existing) in unordered bulks; the new orders follow those of
-    the parts before (which are taken to have had `n` changes too).
+    """Make `n` changes to loaded orders [0, existing) in unordered bulks; the new orders, as `make` has
+    them, follow those of the parts before (which are taken to have had `n` changes too).
 
     Raises ValueError when there are too few orders to change, RuntimeError when other changes were made
     than asked: the part was made before, or something else writes to the collection.
     """
-    expected, operations = _mixed_operations(n, seed, existing, part, ids)
+    expected, operations = _mixed_operations(n, seed, existing, part, ids, make)
     inserted = updated = deleted = 0
     with open_collection(uri, db, coll) as collection:
         for start in range(0, n, bulk):
@@ -114,7 +117,7 @@ def mixed_changes(
 
 
 def _mixed_operations(
-    n: int, seed: int, existing: int, part: int, ids: IdKind
+    n: int, seed: int, existing: int, part: int, ids: IdKind, make: Maker
 ) -> tuple[Changes, Sequence[Operation]]:
     shares = Changes.of(n)
     if not 0 <= part < PARTS:
@@ -131,7 +134,7 @@ def _mixed_operations(
     rest = [index for index in mine if index not in gone]
     first_new = existing + part * shares.inserts
     operations: list[Operation] = [
-        InsertOne(order) for order in orders(seed, first_new, first_new + shares.inserts, ids)
+        InsertOne(order) for order in make(seed, first_new, first_new + shares.inserts, ids)
     ]
     operations += [DeleteOne({"_id": order_id(seed, index, ids)}) for index in doomed]
     operations += [update_operation(random, seed, random.choice(rest), ids) for _ in range(shares.updates)]
@@ -144,9 +147,11 @@ def update_operation(random: Random, seed: int, index: int, ids: IdKind) -> Upda
     return UpdateOne({"_id": order_id(seed, index, ids)}, change)
 
 
-def _load_block(uri: str, db: str, coll: str, seed: int, start: int, stop: int, ids: IdKind) -> None:
+def _load_block(
+    uri: str, db: str, coll: str, seed: int, start: int, stop: int, ids: IdKind, make: Maker
+) -> None:
     with open_collection(uri, db, coll) as collection:
-        collection.insert_many(orders(seed, start, stop, ids), ordered=False)
+        collection.insert_many(make(seed, start, stop, ids), ordered=False)
 
 
 @contextmanager
