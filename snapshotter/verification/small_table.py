@@ -21,7 +21,8 @@ from streaming.json_text import from_text
 
 BYTES_MAX = 64 * 2**20
 DOCUMENTS_MAX = 500_000
-"""More of either takes one process as long as Spark takes to start and to read on two cores (bench/README.md)."""
+"""Bounds of memory and of time: one process reads both sides, where Spark has all cores. From where on Spark is quicker
+is an estimate; at 2,000 documents it takes ten times as long (bench/README.md)."""
 
 UNDERSTOOD = frozenset({"deletionVectors"})
 """The features, by Delta's names, of tables that an engine makes, and that every reader is tried with. What others have
