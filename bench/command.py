@@ -12,15 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-_COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
+COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
+"""The command line, for a Python that has the checkout on its path."""
 _STOP_S = 120
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command that runs. `table_log` is the folder of the log of its only table."""
+    """A command that runs. `settings` is its configuration, `table_log` the folder of the log of its only table."""
 
     process: subprocess.Popen[bytes]
+    settings: Path
     table_log: Path
     output: Path
 
@@ -48,13 +50,14 @@ def running(
     }
     settings, output = folder / "bench.json", folder / "log"
     settings.write_text(json.dumps(given), encoding="utf-8")
-    command = [sys.executable, "-c", _COMMAND, "run", "-c", str(settings), *arguments]
+    command = [sys.executable, "-c", COMMAND, "run", "-c", str(settings), *arguments]
     paths = {**os.environ, "PYTHONPATH": str(checkout)}
     try:
         with output.open("wb") as written:
             process = subprocess.Popen(command, cwd=checkout, env=paths, stdout=written, stderr=written)
             try:
-                yield Command(process, folder / "warehouse" / "state" / db / coll / "_delta_log", output)
+                log = folder / "warehouse" / "state" / db / coll / "_delta_log"
+                yield Command(process, settings, log, output)
             finally:
                 process.terminate()
                 process.wait(_STOP_S)

@@ -31,7 +31,7 @@ _NO_ERRORS = ("Problem", "Finding")
 """What is told without being raised."""
 _LOGGED = {"_log.warning": ("text",), "_log.error": ("text",), "warn_of": ("log", "text")}
 """What writes a warning into the log, and what it is given."""
-_UNSEEN = ("StopRequested", "ExecutionTimeout")
+_UNSEEN = ("StopRequested", "ExecutionTimeout", "NeedsSpark")
 """Caught by whoever called, always."""
 _PARTS = {
     **dict.fromkeys(("message", "why", "what"), "text"),

@@ -45,7 +45,8 @@ from snapshotter.reporting.status_collection import status_of
 from snapshotter.reporting.views import View
 from snapshotter.reporting.window_log import LandedWindow
 from snapshotter.table import Table
-from snapshotter.verification.verify import VerifyResult, verify_collection
+from snapshotter.verification.comparison import VerifyResult
+from snapshotter.verification.verify import verify_collection
 from streaming.mongo.deployment import majority_time
 from streaming.namespaces import Namespace, listed
 from streaming.positions import ORIGIN, ClusterTime

@@ -3,16 +3,21 @@
 While somebody writes, the two are never read at one moment, so keys that differ are looked at again, a few seconds
 apart, and not before a running engine has landed what was committed by then: it may be putting its next landing off. A
 key that changes every few seconds may still be named; while nobody writes, none is.
+
+Small tables are compared in this process, where the extra ``verify`` is installed; Spark is started for the first one
+that takes it. Which of the two has read a table is in the report, and why it was Spark.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import structlog
 import typer
 
 from snapshotter.cli.common import AsJson, ConfigFile, load_settings, read_status, set_up_logging
@@ -22,11 +27,14 @@ from snapshotter.reporting.health import Check, check
 from snapshotter.reporting.status import Status
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from snapshotter.configuration.settings import Settings
-    from snapshotter.state.storage import Storage
+    from snapshotter.verification.comparison import VerifyResult
     from streaming.namespaces import Namespace
     from streaming.positions import ClusterTime
 
+_log = structlog.get_logger(__name__)
 _ROUND_SECONDS = 3.0
 _LANDS_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
@@ -47,38 +55,24 @@ def verify(
     set_up_logging(ctx)
     settings = load_settings(config)
     chosen = chosen_collections(settings, collections or [])
-    from snapshotter.configuration.engine_config import layout_of
-    from snapshotter.engine.assembly import spark_session
-    from snapshotter.state.storages import needs_spark, storage_for
-    from snapshotter.verification.verify import verify_collection
-    from snapshotter.worker_code import check_workers
-    from streaming.delta.table_paths import state_path, under
-    from streaming.fields.rules import FieldRules
-
-    uri, spark = settings.connection_uri(), spark_session(settings)
-    rules, shape = FieldRules.parse(settings.source_options()), settings.unwrap.shape
     reports: list[dict[str, object]] = []
-    location = settings.state_location()
-    state = storage_for(location, spark if needs_spark(location) else None)
-    before = partial(_let_changes_land, settings, state)
+    session = _Session(settings)
     try:
-        check_workers(spark)
         for namespace in chosen:
-            table = under(settings.warehouse(), state_path(namespace))
-            sides = spark, uri, namespace, table, layout_of(shape)
-            mine = rules.of(namespace)
-            result = verify_collection(*sides, fields=mine, shape=shape, before_round=before)
+            result, why_spark = _compared(settings, session, namespace)
             report: dict[str, object] = {
                 "collection": str(namespace),
                 "equal": result.equal,
                 "documents": result.documents,
                 "filtered": settings.events.filters,
+                "read_by": "duckdb" if why_spark is None else "spark",
+                "why_spark": why_spark,
             }
             reports.append({**report, "report": str(result)})
             if not as_json:
                 typer.echo(f"{namespace}: {'equal' if result.equal else 'DIFFERENT'}\n{result}")
     finally:
-        spark.stop()
+        session.stop()
     if settings.events.filtered_text:
         typer.echo(settings.events.filtered_text, err=True)
     if as_json:
@@ -86,10 +80,63 @@ def verify(
     raise typer.Exit(EXIT_OK if all(report["equal"] for report in reports) else EXIT_DIFFERENT)
 
 
-def _let_changes_land(settings: Settings, state: Storage) -> None:
+@dataclass(slots=True)
+class _Session:
+    """Of Spark, started when it is first asked for."""
+
+    settings: Settings
+    _spark: SparkSession | None = None
+    _told: set[str] = field(default_factory=set)
+
+    def tell(self, namespace: Namespace, why: str) -> None:
+        """Log why it is needed: once for each reason."""
+        if why not in self._told:
+            _log.info("Spark reads a table", collection=str(namespace), why=why)
+        self._told.add(why)
+
+    def get(self) -> SparkSession:
+        if self._spark is None:
+            from snapshotter.engine.assembly import spark_session
+            from snapshotter.worker_code import check_workers
+
+            self._spark = spark_session(self.settings)
+            check_workers(self._spark)
+        return self._spark
+
+    def stop(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+
+
+def _compared(settings: Settings, session: _Session, namespace: Namespace) -> tuple[VerifyResult, str | None]:
+    """What was found, and why it took Spark; None where it did not."""
+    from snapshotter.configuration.engine_config import layout_of
+    from snapshotter.verification.small_table import NeedsSpark
+    from snapshotter.verification.verify import verify_collection
+    from streaming.delta.table_paths import state_path, under
+    from streaming.fields.rules import FieldRules
+
+    shape = settings.unwrap.shape
+    table = under(settings.warehouse(), state_path(namespace))
+    sides = settings.connection_uri(), namespace, table, layout_of(shape)
+    rules = FieldRules.parse(settings.source_options()).of(namespace)
+    before = partial(_let_changes_land, settings, session)
+    try:
+        return verify_collection(None, *sides, fields=rules, shape=shape, before_round=before), None
+    except NeedsSpark as why:
+        why_spark = str(why)
+    session.tell(namespace, why_spark)
+    spark = session.get()
+    return verify_collection(spark, *sides, fields=rules, shape=shape, before_round=before), why_spark
+
+
+def _let_changes_land(settings: Settings, session: _Session) -> None:
     from snapshotter.core.rules.commit_interval import LONGEST_SECONDS
+    from snapshotter.state.storages import needs_spark, storage_for
     from streaming.mongo.deployment import connect, majority_time
 
+    location = settings.state_location()
+    state = storage_for(location, session.get() if needs_spark(location) else None)
     head = majority_time(connect(settings.connection_uri()))
     time.sleep(_ROUND_SECONDS)
     longest = max(LONGEST_SECONDS, (settings.engine.commit_interval_ms or 0) / 1_000) + _LANDS_SECONDS

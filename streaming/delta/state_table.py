@@ -52,7 +52,7 @@ from streaming.delta.state_writing import Landing, Writing
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_guard import TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
-from streaming.delta.table_properties import USUAL, TableForm
+from streaming.delta.table_properties import PLAN_PROPERTY, USUAL, TableForm
 from streaming.delta.transaction import has_vectors, takes_files
 from streaming.keys.ranges import Range
 from streaming.layout import AnyLayout, TablePlan
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-PLAN_PROPERTY = "snapshotter.plan"
 CLEARED_PROPERTY = "snapshotter.cleared"
 
 _WRITES = ("MERGE", "WRITE")

@@ -20,6 +20,8 @@ from streaming.delta.upkeep_plan import SAFE_HOURS
 VECTORS = "delta.enableDeletionVectors"
 STATISTICS = "delta.dataSkippingStatsColumns"
 POLICY = "delta.checkpointPolicy"
+PLAN_PROPERTY = "snapshotter.plan"
+"""Which columns a table has for its documents (`streaming.layout.TablePlan`), in every one of ours."""
 READER, ANY = "snapshotter.reader", "any"
 """Of a table that was made without deletion vectors on purpose."""
 

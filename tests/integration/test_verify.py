@@ -1,14 +1,12 @@
-"""`snapshotter.verification.verify`: a real collection and a real Delta table, whose differences are planted."""
+"""`snapshotter.verification.verify`: a real collection and a real Delta table, whose differences are planted. Both
+readers find the same, in every test (`tests.support.pairs`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bson
-import pyarrow as pa
 import pytest
 from bson import Decimal128, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
@@ -17,75 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from snapshotter.verification.verify import VerifyResult, verify_collection
+from snapshotter.verification.comparison import VerifyResult
 from streaming.keys.decoded import key_of
-from streaming.layouts.columns.decoder import Decoder
-from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
 from streaming.layouts.columns.plan import TablePlan
 from streaming.mongo.errors import DefiniteError
-from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from tests.support import bson_documents
 from tests.support.inserts import insert_raw
-from tests.support.state_tables import columns_table
+from tests.support.pairs import READERS, Pair, pair
 
 if TYPE_CHECKING:
-    from pymongo import MongoClient
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+__all__ = ["pair"]
 
 pytestmark = pytest.mark.guard
-
-
-class Pair:
-    """A collection and its state table, loaded by what the product loads with."""
-
-    def __init__(
-        self, spark: SparkSession, client: MongoClient[Any], uri: str, database: str, path: str
-    ) -> None:
-        self.spark, self.uri, self.path = spark, uri, path
-        self.namespace = Namespace(database, "things")
-        self.collection = client[database]["things"]
-        self._batches = 0
-
-    def load(
-        self,
-        plan: TablePlan | None = None,
-        tamper: Callable[[DataFrame], DataFrame] = lambda rows: rows,
-    ) -> None:
-        """Land all documents of the collection, under a plan learned from them unless one is given."""
-        raw = b"".join(self.collection.find_raw_batches(sort=[("_id", 1)]))
-        plan = observe(raw) if plan is None else plan
-        table = columns_table(self.spark, self.path, self.namespace, "test")
-        table.create(plan)
-        rows = self.spark.createDataFrame(pa.Table.from_batches([Decoder(plan).decode(raw).batch]))
-        extra = {
-            "_cluster_time": F.lit(1).cast("long"),
-            "_source_ts": F.current_timestamp(),
-            "_op": F.lit("c"),
-        }
-        self._batches += 1
-        table.land(
-            tamper(rows.withColumns(extra)),
-            batch_id=self._batches,
-            metadata={},
-            how="append",
-            key_ranges=None,
-        )
-
-    def sql(self, statement: str) -> None:
-        """Change the table behind the product's back; ``{}`` is its name."""
-        self.spark.sql(statement.format(f"delta.`{self.path}`"))
-
-    def verify(self, **options: Any) -> VerifyResult:
-        return verify_collection(self.spark, self.uri, self.namespace, self.path, COLUMNS, **options)
-
-
-@pytest.fixture
-def pair(
-    spark: SparkSession, mongo_client: MongoClient[Any], mongo_uri: str, database: str, tmp_path: Path
-) -> Pair:
-    return Pair(spark, mongo_client, mongo_uri, database, str(tmp_path / "table"))
 
 
 def some_things() -> list[dict[str, Any]]:
@@ -239,7 +184,8 @@ def test_missing_extra_and_repeated_rows_are_told_apart(pair: Pair) -> None:
     }
 
 
-def test_a_change_that_lands_meanwhile_is_no_difference(pair: Pair) -> None:
+@pytest.mark.parametrize("reader", READERS)
+def test_a_change_that_lands_meanwhile_is_no_difference(pair: Pair, reader: str) -> None:
     """Keys that differ are looked at again, both sides afresh."""
     pair.collection.insert_many([{"_id": n} for n in range(20)])
     pair.load()
@@ -251,7 +197,7 @@ def test_a_change_that_lands_meanwhile_is_no_difference(pair: Pair) -> None:
         if len(rounds) == 2:
             pair.collection.delete_one({"_id": 20})
 
-    result = pair.verify(before_round=land)
+    result = pair.verify_by(reader, before_round=land)
     assert result.equal
     assert len(rounds) == 2
 
@@ -275,8 +221,9 @@ def test_a_collection_is_read_as_of_a_cluster_time(pair: Pair) -> None:
 def test_a_moment_that_is_long_past_is_refused(pair: Pair) -> None:
     """The message names the moment and the server's limit."""
     pair.collection.insert_one({"_id": 1})
-    with pytest.raises(Exception, match="minSnapshotHistoryWindowInSeconds"):
-        pair.verify(at=ClusterTime(1_600_000_000, 1))
+    for reader in READERS:
+        with pytest.raises(Exception, match="minSnapshotHistoryWindowInSeconds"):
+            pair.verify_by(reader, at=ClusterTime(1_600_000_000, 1))
 
 
 def test_no_collection_and_no_table_are_equal(pair: Pair) -> None:
@@ -289,8 +236,9 @@ def test_no_collection_and_no_table_are_equal(pair: Pair) -> None:
 def test_a_table_of_somebody_else_is_refused(pair: Pair) -> None:
     """Without our plan the columns mean nothing to us."""
     pair.spark.range(3).write.format("delta").save(pair.path)
-    with pytest.raises(DefiniteError, match="not made by snapshotter"):
-        pair.verify()
+    for reader in READERS:
+        with pytest.raises(DefiniteError, match="not made by snapshotter"):
+            pair.verify_by(reader)
 
 
 def test_random_documents_survive_mongodb_and_delta(pair: Pair) -> None:

@@ -27,6 +27,7 @@ TOLD_ELSEWHERE = {
     "EventTooLargeError": "streaming.mongo.errors.as_source_error",
     "TableUnusable": "snapshotter.landing.tables: of what Delta says",
     "StopRequested": "nobody sees it",
+    "NeedsSpark": "no error: Spark is taken, and the reason is logged",
 }
 
 

@@ -1,12 +1,11 @@
-"""The two halves of ``verify`` that run on executors: a collection's contents, and a table's, by key.
+"""A collection's side of ``verify``: the contents of its documents by key, from raw BSON.
 
-A *content* is the hash of a document's canonical bytes, so that only hashes cross the network; or the bytes
-themselves, asked for by key, for the few documents that are to be shown.
+It runs where it is asked to: beside Spark's executors, a range of ids each, or in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import Struct as Packed
 from typing import Any
@@ -16,32 +15,24 @@ from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from snapshotter.core.values.chunks import KeyRange
-from snapshotter.landing.frames import frame_of
 from snapshotter.reading.ranges import IdProber, range_find
+from snapshotter.verification.comparison import CONTENTS
 from streaming.canonical.documents import canonical_document, content_hash
 from streaming.canonical.flattened import flattened
 from streaming.canonical.selected import Rule, selected_document
-from streaming.column_names import KEY, RESCUED_DATA, quoted
 from streaming.decode.keys import MissingId, key_at
-from streaming.delta.further_values import live
 from streaming.keys.shard_keys import ShardKey
-from streaming.layout import AnyLayout, TablePlan
 from streaming.mongo.deployment import RawClient, connect
 from streaming.mongo.errors import DefiniteError, as_source_error
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
-Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What ``mapInArrow`` takes."""
+EVERYTHING = KeyRange(None, None)
 
 _LENGTH = Packed("<i").unpack_from
 _FETCH_DOCS = 10_000
-_OUTPUT_SCHEMA = "`_key` STRING, content BINARY"
-_ARROW_SCHEMA = pa.schema([pa.field(KEY, pa.string()), pa.field("content", pa.binary())])
 _SNAPSHOT_ERRORS = (239, 246)
 """SnapshotTooOld, SnapshotUnavailable."""
 
@@ -74,78 +65,54 @@ class Source:
         return flattened(content, delimiter, arrays=arrays)
 
 
-def source_contents(
-    spark: SparkSession, source: Source, keys: frozenset[str] | None = None, whole: bool = False
-) -> DataFrame:
-    """``_key`` and ``content`` of each document of ``source``, or of those with these ``keys``; all of it is read
-    either way. ``whole``: contents are canonical bytes, not hashes."""
-    ranges = split(source, 4 * spark.sparkContext.defaultParallelism)
-    read = _source_reader(source, ranges, keys, whole)
-    return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(read, _OUTPUT_SCHEMA)
-
-
-def table_contents(
-    table: DataFrame,
-    layout: AnyLayout,
-    plan: TablePlan,
-    keys: frozenset[str] | None = None,
-    whole: bool = False,
-) -> DataFrame:
-    """``_key`` and ``content`` of each row of a state ``table``, or of those with these ``keys``; rows marked as
-    deleted do not count. ``layout`` makes documents of the rows by ``plan``, which has to be the table's own.
-    ``whole``: contents are canonical bytes, not hashes."""
-    table = live(table)
-    if keys is not None:
-        asked = frame_of(table.sparkSession, pa.table({KEY: pa.array(sorted(keys), pa.string())}))
-        table = table.join(F.broadcast(asked), KEY, "left_semi")
-    # By other names: `mapInArrow` takes a column called "*" for all of them.
-    columns = [F.col(quoted(name)).alias(f"c{number}") for number, name in enumerate(_columns_of(plan))]
-    return table.select(*columns).mapInArrow(_table_reader(layout, plan, whole), _OUTPUT_SCHEMA)
+def size(source: Source) -> int:
+    """How many documents it has, by its metadata."""
+    name = source.namespace
+    try:
+        return connect(source.uri)[name.database][name.collection].estimated_document_count()
+    except PyMongoError as error:
+        raise as_source_error(error, f"cannot read {name}") from error
 
 
 def split(source: Source, parts: int) -> tuple[KeyRange, ...]:
     """Ranges that cover every id there is or may be; one range where the order of ids is not that of keys."""
-    client = connect(source.uri)
-    prober = IdProber(client)
-    everything = KeyRange(None, None)
+    prober = IdProber(connect(source.uri))
     try:
         last = prober.max_bound(source.namespace)
         if last is None:
-            return (everything,)
-        docs = client[source.namespace.database][source.namespace.collection].estimated_document_count()
+            return (EVERYTHING,)
+        docs = size(source)
         parts = min(parts, docs // _FETCH_DOCS + 1)  # a task costs more than reading a few documents
         ranges = prober.sub_bounds(source.namespace, KeyRange(None, last), parts, docs=max(docs, 1))
     except PyMongoError as error:
         raise as_source_error(error, f"cannot read {source.namespace}") from error
     if len(ranges) < 2:
-        return (everything,)
+        return (EVERYTHING,)
     return (*ranges[:-1], KeyRange(ranges[-1].after, None))
 
 
-def _source_reader(
-    source: Source, ranges: tuple[KeyRange, ...], keys: frozenset[str] | None, whole: bool
-) -> Mapped:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                for raw in _raw_batches(source, ranges[index]):
-                    yield _contents(raw, source, keys, whole)
-
-    return read
+def contents(
+    source: Source, part: KeyRange, keys: frozenset[str] | None, whole: bool
+) -> Iterator[pa.RecordBatch]:
+    """`CONTENTS` of each document of this ``part`` of ``source``, or of those with these ``keys``; all of it is read
+    either way. ``whole``: contents are canonical bytes, not hashes."""
+    for raw in _raw_batches(source, part):
+        yield _contents(raw, source, keys, whole)
 
 
 def _contents(raw: bytes, source: Source, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
     found: list[str] = []
-    contents: list[bytes] = []
+    forms: list[bytes] = []
     at = 0
     while at < len(raw):
         key = _key_at(raw, at, source.shard_key)
         if keys is None or key in keys:
             canonical = source.canonical(raw, at)
             found.append(key)
-            contents.append(canonical if whole else content_hash(canonical))
+            forms.append(canonical if whole else content_hash(canonical))
         at += _LENGTH(raw, at)[0]
-    return _batch(found, contents)
+    arrays = [pa.array(found, pa.string()), pa.array(forms, pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=CONTENTS)
 
 
 def _key_at(raw: bytes, at: int, shard_key: ShardKey) -> str:
@@ -153,11 +120,6 @@ def _key_at(raw: bytes, at: int, shard_key: ShardKey) -> str:
         return key_at(raw, at, shard_key)
     except MissingId as error:
         raise DefiniteError(str(error)) from error
-
-
-def _batch(keys: list[str], contents: list[bytes]) -> pa.RecordBatch:
-    arrays = [pa.array(keys, pa.string()), pa.array(contents, pa.binary())]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
 
 
 def _raw_batches(source: Source, part: KeyRange) -> Iterator[bytes]:
@@ -192,23 +154,3 @@ def _session(client: RawClient, at: ClusterTime | None) -> ClientSession:
     # readers.
     session.__dict__[_SNAPSHOT_TIME] = Timestamp(at.t, at.i)
     return session
-
-
-def _columns_of(plan: TablePlan) -> list[str]:
-    return [KEY, *plan.names, RESCUED_DATA]
-
-
-def _table_reader(
-    layout: AnyLayout, plan: TablePlan, whole: bool
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            batch = batch.rename_columns(_columns_of(plan))
-            contents = layout.documents(plan, batch)
-            if not whole:
-                contents = [content_hash(content) for content in contents]
-            yield pa.RecordBatch.from_arrays(
-                [batch.column(KEY), pa.array(contents, pa.binary())], schema=_ARROW_SCHEMA
-            )
-
-    return read
