@@ -94,7 +94,8 @@ def test_every_event_once_beside_reads(
     that MongoDB tells of is in the table, once, in its order; also those of ids that the load had yet to read. READs
     name their window and their request, and none is there that an event in its window supersedes. The state table
     equals the collection. READs and their documents are files until they land, and of these none is left."""
-    with_changelogs(lab, snapshot__mode="initial", provide__transaction__metadata="true")
+    told_to = {"delta__changelog__enabled": "true", "provide__transaction__metadata": "true"}
+    with_changelogs(lab, snapshot__mode="initial", **told_to)
     lab.tune = limits(chunk_docs=5, windows=1, file_docs_min=0)
     orders = lab.collection("orders")
     start = now(lab.uri)
@@ -132,7 +133,6 @@ def test_every_event_once_beside_reads(
     lab.assert_equal("orders")
 
     assert_no_file_is_left(lab)
-
     with lab.running() as engine:
         orders.insert_one({"_id": 200})
         engine.catch_up(SECONDS)
