@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from types import MappingProxyType
 from typing import Any
@@ -228,6 +228,7 @@ class StatusWriter:
             batch=progress.batch_id if progress.batch_id >= 0 else None,
             position=Position(t=position.t, i=position.i) if progress.batch_id >= 0 else None,
             lag_seconds=lag,
+            next_landing_at=_next_landing(run, progress),
             events_total=events,
             events_per_second=self._speed(_EVENTS, now, events),
             snapshot_speed=self.speed.newest,
@@ -364,6 +365,13 @@ def status_writer(
         connection=lambda: connection_of(client).since(before),
         completed=lambda status: reduce(lambda one, tell: tell(one), told, status),
     )
+
+
+def _next_landing(run: Run | None, progress: Progress) -> datetime | None:
+    if run is None or progress.batch_id < 0:
+        return None
+    seconds = run.pacing.lands_in(run.machine)
+    return None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 def _window(window: Window) -> WindowReport:

@@ -117,10 +117,6 @@ class FirstLoad:
             return []
         return [n for n in self.captured() if self.config.loads_initially(n)][:_AHEAD]
 
-    def landed(self, progress: Progress) -> list[Namespace]:
-        """The first collections, by name, whose tables an earlier run has left to this one."""
-        return sorted(n for n in progress.tables if self.config.captures_data(n))[:_AHEAD]
-
     def look(self, progress: Progress) -> Found:
         """Look at the source and at the tables; this may take a while, and decides nothing."""
         there = tuple(self.captured())

@@ -95,6 +95,10 @@ class SourcePacing:
         early = self.times.clock() < self._lands_at
         return early and machine.finished and not machine.scheduler.draining
 
+    def lands_in(self, machine: Machine) -> float | None:
+        """For how many seconds changes still wait for the next landing; None where they do not."""
+        return self._lands_at - self.times.clock() if self.waits(machine) else None
+
     def _opening(self, machine: Machine | None) -> bool:
         if not self.fresh or machine is None:
             return self.fresh

@@ -56,12 +56,13 @@ _Name = tuple[Namespace, str]
 class _Kept:
     """Of one table: the newest ``look``, what was ``due`` then and is not done, when it is looked at ``next``, what was
     done in this life of the engine, the ``last`` rewrite of it, and what went wrong; ``refused``: why its old files are
-    not removed."""
+    not removed; ``tried``: when that was tried, ``vacuumed``: when it was done."""
 
     look: TableLook | None = None
     small: int | None = None
     due: Step | None = None
     next: float = 0.0
+    tried: float | None = None
     vacuumed: float | None = None
     oldest: int | None = None
     rewrites: int = 0
@@ -178,7 +179,7 @@ class TableUpkeep(RecurringLook):
                 return None
             files = found.files or ()
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
-            ago = None if kept.vacuumed is None else time.monotonic() - kept.vacuumed
+            ago = None if kept.tried is None else time.monotonic() - kept.tried
             kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
             if step is not None and step.kind is not Kind.VACUUM:
                 done = self._rewrite(kept, opened, step)
@@ -205,7 +206,7 @@ class TableUpkeep(RecurringLook):
     def _vacuum(self, name: _Name, opened: KeptInOrder, step: Step) -> Step | None:
         kept = self._kept[name]
         # Whatever becomes of it, it is not tried again before it is due again: nothing depends on it.
-        kept.vacuumed, kept.due, kept.refused = time.monotonic(), None, None
+        kept.tried, kept.due, kept.refused = time.monotonic(), None, None
         upkeep, hours = opened.upkeep, self._limits.retention_hours
         before = datetime.now(UTC) - timedelta(hours=hours)
         # READs lie in the state table of their own collection alone.
@@ -225,6 +226,7 @@ class TableUpkeep(RecurringLook):
             return None
         began = time.monotonic()
         kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
+        kept.vacuumed = time.monotonic()
         self._done(kept, step, began)
         return step
 

@@ -230,12 +230,12 @@ class Tables:
         with _blaming(namespace), self._clearing.setdefault(namespace, threading.Lock()):
             if namespace in self._out_of_reach:
                 return None
+            if not opened.table.takes_files():
+                return None
             try:
                 folder = opened.table.folder()
             except OutOfReach as why:
                 self._left_alone(namespace, str(why))
-                return None
-            if not opened.table.takes_files():
                 return None
             if namespace not in self._cleared:
                 try:

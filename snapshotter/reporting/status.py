@@ -328,7 +328,8 @@ class TopicsReport(_Report):
 class Status(_Report):
     """The whole file. ``health`` is `Active`, `Paused` or `Broken`, ``stream_paused`` whether an operator has paused
     the stream, ``restarts`` what there is of automatic ones. ``position`` is the end of what has been landed;
-    ``lag_seconds`` how far that is behind. ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
+    ``lag_seconds`` how far that is behind; ``next_landing_at`` until when changes wait, where landings are put off
+    (`engine.commit.interval.ms`). ``error`` is what is wrong now, ``last_error`` the last thing that was wrong
     in this life of the engine. ``snapshot_speed``: documents a second of the newest snapshot that was large enough to
     measure it, also in an earlier life. ``commands``: the newest ones that this process has carried out.
     ``dead_letters``: None without any. ``warnings`` are about what is captured, each with what to do. ``topics``: None
@@ -350,6 +351,7 @@ class Status(_Report):
     batch: int | None = None
     position: Position | None = None
     lag_seconds: float | None = None
+    next_landing_at: datetime | None = None
     oplog: OplogReport | None = None
     events_total: int = 0
     events_per_second: float = 0.0

@@ -46,10 +46,14 @@ def health_text(status: Status) -> str:
 
 
 def stream_text(status: Status) -> str:
-    """The stream's lag and speed, and the windows that are open."""
+    """The stream's lag and speed, the windows that are open, and until when changes wait for their landing."""
     lag = "unknown" if status.lag_seconds is None else f"{status.lag_seconds:.1f}s"
     text = f"lag={lag} events/s={status.events_per_second:.0f} events={status.events_total}"
-    return f"{text} windows={len(status.windows)}" if status.state is EngineState.RUNNING else text
+    if status.state is not EngineState.RUNNING:
+        return text
+    at = status.next_landing_at
+    waits = "" if at is None else f" changes wait until {at:%H:%M:%S} UTC"
+    return f"{text} windows={len(status.windows)}{waits}"
 
 
 def error_text(status: Status) -> str | None:

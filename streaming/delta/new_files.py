@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -182,8 +181,11 @@ class FileWriter:
         if self._writer is None:
             # A dictionary of values that are all different would be built, and thrown away.
             alike = [field for field in self._schema if field.name not in self._plain]
-            others = [path for field in alike for path in _leaves(field)]
+            others = [path for field in alike for path, _ in _leaves(field)]
+            # Arrow leaves NaN out of the bounds of a column. To Spark it is the greatest number: it would not be found.
+            bound = [p for field in self._schema for p, of in _leaves(field) if not pa.types.is_floating(of)]
             form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
+            form |= {"write_statistics": bound}
             self._sink = self._folder.create(self._name)
             self._writer = pq.ParquetWriter(self._sink, self._schema, store_schema=False, **form)
         made: list[pa.Array] = []
@@ -272,8 +274,8 @@ def read_files(session: SparkSession, folder: str, names: Sequence[str], schema:
 def leftovers(folder: TableFolder, now: float) -> set[str]:
     """The files in a table's ``folder`` that were written so, but for old ones: of these the log may have forgotten
     that they were the table's. ``now``: as seconds since 1970."""
-    ours = chain.from_iterable(folder.written(f"{kind}-") for kind in (READS, EVENTS))
-    return {name for name, at in ours if name.endswith(_SUFFIX) and now - at < _REMEMBERED_SECONDS}
+    young = {name for name, at in folder.written("") if now - at < _REMEMBERED_SECONDS}
+    return {name for name in young if name.startswith((f"{READS}-", f"{EVENTS}-")) and name.endswith(_SUFFIX)}
 
 
 def discard_job(folder: TableFolder, job: str) -> None:
@@ -289,8 +291,8 @@ def discard_files(folder: TableFolder, names: Iterable[str]) -> None:
         folder.remove(names)
 
 
-def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
-    """The columns that Parquet makes of a field, by their paths."""
+def _leaves(field: pa.Field, above: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    """The columns that Parquet makes of a field, by their paths, with their types."""
     path = f"{above}{field.name}"
     if pa.types.is_struct(field.type):
         for inner in field.type.fields:
@@ -298,7 +300,7 @@ def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
     elif pa.types.is_list(field.type):
         yield from _leaves(field.type.value_field.with_name("element"), f"{path}.list.")
     else:
-        yield path
+        yield path, field.type
 
 
 def _cut(low: str) -> str:

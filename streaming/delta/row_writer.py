@@ -83,10 +83,11 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class RowsInFiles:
     """Rows that lie in the table's folder as ``files`` already, and deletes, which have none. ``keys`` has the key and
-    the operation of each of both, in columns of the table's names."""
+    the operation of each of both, in columns of the table's names; ``schema`` is that of the rows."""
 
     keys: DataFrame
     files: Sequence[NewFile]
+    schema: StructType
 
     def and_deletes(self, others: DataFrame) -> RowsInFiles:
         """These and further deletes, rows of the table's columns."""

@@ -50,7 +50,7 @@ from streaming.delta.state_schema import fitting
 from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.state_writing import Landing, Writing
 from streaming.delta.table_folder import TableFolder
-from streaming.delta.table_guard import TableGuard, landing_mark
+from streaming.delta.table_guard import CLEARED_PROPERTY, TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.delta.table_properties import PLAN_PROPERTY, USUAL, TableForm
 from streaming.delta.transaction import has_vectors, takes_files
@@ -59,11 +59,8 @@ from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-
-CLEARED_PROPERTY = "snapshotter.cleared"
 
 _WRITES = ("MERGE", "WRITE")
 P = ParamSpec("P")
@@ -107,15 +104,11 @@ class StateTable:
     ) -> None:
         if "${" in app_id:
             raise ValueError(f"Spark would substitute a variable in the application id {app_id!r}")
-        self.layout = layout
-        self.path = path
-        self.namespace = namespace
-        self.app_id = app_id
+        self.layout, self.path, self.namespace, self.app_id = layout, path, namespace, app_id
         self._session = state_merge.landing_session(spark, settings or {})
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
-        self._further = Further(namespace, further)
-        self._form = form
+        self._further, self._form = Further(namespace, further), form
         self._sql_name = f"delta.`{path.replace('`', '``')}`"
         self._landed_parts: set[tuple[Part, int]] = set()
         self._writing = Writing(self._session, path, self._guard)
@@ -345,6 +338,8 @@ class StateTable:
         table, source = self._existing(), landing.source
         fit = partial(self._fitting, table=table.schema, ours=self._ours(table))
         rows = source.rows if source.frame is None else fit(source.frame)
+        if isinstance(rows, RowsInFiles):
+            self._columns(rows.schema, table.schema, self._ours(table))
         reads = source.reads and source.reads.fitted(fit)
         added = None if landing.added is None else fit(landing.added)
         fitted = replace(landing, source=replace(source, rows=rows, reads=reads), added=added)
@@ -384,7 +379,8 @@ class StateTable:
 
     @_in_session
     def folder(self) -> TableFolder:
-        """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
+        """The table's folder, for files to be written there. Raises `OutOfReach` where only the JVM reaches it."""
+        self._guard.files_from(self._existing())
         return self._log.folder()
 
     @_in_session
@@ -404,7 +400,9 @@ class StateTable:
         """Remove `leftovers`, where there are some. Not while a run of this engine has such files in flight. A commit
         of its own comes first, so that an earlier run which does not know that it is over cannot add what is removed:
         its commit is a conflict, and it looks again."""
-        self._log.set_properties(lambda _: {CLEARED_PROPERTY: uuid.uuid4().hex})
+        name = uuid.uuid4().hex
+        self._log.set_properties(lambda _: {CLEARED_PROPERTY: name})
+        self._guard.cleared(name)
         discard_files(folder, self.leftovers(folder))
 
     def _ours(self, table: Snapshot) -> StructType:
@@ -414,10 +412,13 @@ class StateTable:
     def _fitting(self, source: DataFrame, table: StructType, ours: StructType) -> DataFrame:
         """The source with its columns in the order of the ``table``, whose plan knows ``ours``; raises `LandingError`
         for other columns."""
+        source = self._further.filled(source, table)
+        return source.select(*self._columns(source.schema, table, ours))
+
+    def _columns(self, schema: StructType, table: StructType, ours: StructType) -> list[Column]:
+        """The columns of rows with this ``schema``, as `_fitting` has them."""
         try:
-            source = self._further.filled(source, table)
-            ours = with_fields(ours, self._further.of(table))
-            return source.select(*fitting(source.schema, table, ours))
+            return fitting(schema, table, with_fields(ours, self._further.of(table)))
         except ValueError as misfit:
             raise LandingError(
                 f"the rows for {self.namespace} do not fit its table: {misfit}. Evolve the table first"

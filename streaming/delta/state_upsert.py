@@ -83,7 +83,7 @@ class Upsert:
     def append(self, source: Source, batch: Batch) -> None:
         """As `RowWriter.append`. Delta's own append reads nothing, so of two that append the same rows both succeed;
         here the ranges count as read. The table needs no deletion vectors for it."""
-        work = partial(_insert, source=source, batch_id=batch.batch_id, new=self.new)
+        work = partial(_insert, self.guard, source=source, batch_id=batch.batch_id, new=self.new)
         self._in_transaction(batch, work, marks=False)
 
     def _in_transaction(
@@ -134,6 +134,7 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
         if new is not None:
             transaction.reads(None)
         if files_named := [*_within_ranges(source), *(new or ()), *(held.matched.added if held else ())]:
+            upsert.guard.check_files(transaction.begins)
             more = transaction.add(files_named)
             made, written = made + more[0], written + more[1]
         marked = (0, 0)
@@ -263,9 +264,12 @@ def _kept(transaction: Transaction, source: Source, soft: SoftDeletes) -> DataFr
     return both.select(*columns).dropDuplicates([KEY])
 
 
-def _insert(transaction: Transaction, source: Source, batch_id: int, new: Sequence[NewFile] | None) -> Found:
+def _insert(
+    guard: TableGuard, transaction: Transaction, source: Source, batch_id: int, new: Sequence[NewFile] | None
+) -> Found:
     transaction.reads(source.ranges)
     if new is not None:
+        guard.check_files(transaction.begins)
         files, rows = transaction.add(new)
         size = sum(file.size_bytes for file in new)
         figures = {"numFiles": files, "numOutputRows": rows, "numOutputBytes": size}
@@ -292,7 +296,10 @@ def _remove(
         if rest := {name: rows for name, rows in gone.items() if name not in names}:
             found.append(transaction.places_of(rest).withColumn(_OP, F.lit("r")))
     if source.keys is not None and not files.isEmpty():
-        keys = source.keys.select(KEY, F.col(OP).alias(_OP))
+        rows = source.keys
+        if isinstance(source.rows, RowsInFiles):  # others are guarded where they are written
+            rows = guarded(rows, source.ranges, distinct=True)
+        keys = rows.select(KEY, F.col(OP).alias(_OP))
         mine = transaction.places(files).join(F.broadcast(keys) if few else keys, KEY)
         found.append(mine.select(*PLACE, _OP))
     if matches is not None and matches.found.differing:

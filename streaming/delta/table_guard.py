@@ -20,12 +20,15 @@ from typing import Any
 from streaming.delta.attempts import attempts
 from streaming.delta.delta_log import Commit, Snapshot, TableLog, metadata_text
 from streaming.delta.landing_errors import TableAltered, TableOwned
+from streaming.delta.new_files import FileGone
 from streaming.delta.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
 from streaming.namespaces import Namespace
 
 NAMESPACE_PROPERTY = "snapshotter.namespace"
 OWNER_PROPERTY = "snapshotter.owner"
 ENGINE_PROPERTY = "snapshotter.engine"
+CLEARED_PROPERTY = "snapshotter.cleared"
+"""Changes with each look for what earlier runs have left in the table's folder."""
 _ENGINE = "snapshotter"
 
 
@@ -39,6 +42,7 @@ class TableGuard:
         self._log = log
         self.owner = owner
         self._table_id: str | None = None
+        self._cleared: tuple[str | None] | None = None
 
     def properties(self) -> dict[str, str]:
         """What a new table says of itself."""
@@ -60,6 +64,22 @@ class TableGuard:
             self._take(self._must_take, takes_over=False)
         self._table_id = table.table_id
         return takes
+
+    def files_from(self, table: Snapshot) -> None:
+        """From here on files are written into the table's folder, for commits to add."""
+        self._cleared = self._cleared or (table.table_property(CLEARED_PROPERTY),)
+
+    def cleared(self, name: str) -> None:
+        """The folder was cleared by a commit of this ``name``, before any of these files."""
+        self._cleared = (name,)
+
+    def check_files(self, table: Snapshot) -> None:
+        """Raises `FileGone` where somebody has cleared the folder since files were written: another run of this engine,
+        which has taken them for those of one that is over. The next ones count from here."""
+        now = (table.table_property(CLEARED_PROPERTY),)
+        if self._cleared is not None and self._cleared != now:
+            self._cleared = now
+            raise FileGone(f"another run has cleared the folder of the table at {self._path}")
 
     def look(self, mark: TableMark | None) -> TableMark | None:
         """The newest version, once the commits behind ``mark`` have been looked at; None if there is no table and was

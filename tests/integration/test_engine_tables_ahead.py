@@ -9,7 +9,6 @@ from deltalake import DeltaTable
 
 from snapshotter.engine.run import Run
 from snapshotter.testing.processes import wait_until
-from streaming.delta.new_files import EVENTS, job_name
 from streaming.delta.state_table import StateTable
 from tests.support.engines import SECONDS, Lab, lab
 
@@ -34,32 +33,6 @@ def test_the_table_is_there_before_the_first_batch(lab: Lab, monkeypatch: pytest
         engine.wait("initial", SECONDS)
         assert empty_had_one == [False]
         lab.assert_equal("orders")
-
-
-def test_what_an_earlier_run_has_left_goes_before_the_first_batch(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To look for it takes the first landing seconds, and the stream is not there yet."""
-    orders = lab.collection("orders")
-    with lab.with_options("cluster_time", snapshot__mode="no_data").running() as engine:
-        orders.insert_one({"_id": 1})
-        engine.catch_up(SECONDS)
-    left = lab.table("orders") / f"{job_name(EVENTS)}-0-left.parquet"
-    left.write_bytes(b"")
-    foreach_batch, gone = Run.foreach_batch, []
-
-    def late(run: Run, frame: Any, batch_id: int) -> None:
-        if not gone:
-            wait_until(lambda: not left.exists(), "the file to go")
-            gone.append(batch_id)
-        foreach_batch(run, frame, batch_id)
-
-    monkeypatch.setattr(Run, "foreach_batch", late)
-    orders.insert_one({"_id": 2})
-    with lab.running() as engine:
-        engine.catch_up(SECONDS)
-    assert gone
-    lab.assert_equal("orders")
 
 
 def test_a_table_that_cannot_be_made_ahead_is_made_when_it_is_read(

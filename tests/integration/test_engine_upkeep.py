@@ -221,7 +221,7 @@ def test_nothing_is_written_without_the_engines_lock(spark: SparkSession, lab: L
 def test_old_files_are_removed_unless_the_table_says_otherwise(
     spark: SparkSession, lab: Lab, tmp_path: Path
 ) -> None:
-    """Once a day, behind all else; the status names the oldest version that can be read. A table whose property
+    """Once a day, before all else; the status names the oldest version that can be read. A table whose property
     contradicts the option keeps its files, and the status says why."""
     kept = Kept(spark, lab, tmp_path, retention_hours=168)
     kept.land(ORDERS, 0)
@@ -253,9 +253,10 @@ def test_no_file_of_a_window_in_flight_is_taken_for_an_old_one(
     kept.open = [OpenWindow("run/1", 1, str(ORDERS), low_at=began - timedelta(seconds=1))]
     kept.looks()
     assert in_flight.exists()
-    assert kept.report(ORDERS).oldest_version is None
+    held = kept.report(ORDERS)
+    assert (held.oldest_version, held.vacuumed_at) == (None, None)
     kept.open = [OpenWindow("run/2", 2, str(ORDERS), low_at=datetime.now(UTC))]
-    kept.upkeep._kept[ORDERS, STATE].vacuumed = None
+    kept.upkeep._kept[ORDERS, STATE].tried = None
     kept.looks()
     assert not in_flight.exists(), "it is of nobody"
     assert kept.report(ORDERS).oldest_version == 0

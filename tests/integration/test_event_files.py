@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pymongo.errors import AutoReconnect
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from snapshotter.landing.targets import state_rows
-from streaming.delta.new_files import EVENTS, MARKS, FileWriter, NewFile, job_name
+from snapshotter.landing.targets.event_files import EventFiles
+from streaming.delta.landing_errors import LandingError
+from streaming.delta.new_files import EVENTS, MARKS, FileGone, FileWriter, NewFile, job_name
 from streaming.delta.row_writer import By, Known, RowsInFiles
 from streaming.delta.table_folder import TableFolder
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.new_files import PLAN, Made, made
+from tests.support.state_tables import state_schema
 
 __all__ = ["lab", "made"]
 
@@ -92,6 +99,65 @@ def test_what_fails_before_a_commit_is_asked_for_leaves_no_file(
     assert not written(folder) & failed[0]
 
 
+def test_a_job_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    """What other partitions have written by then, nobody was told of."""
+    files = EventFiles(TableFolder.on_disk(str(tmp_path)))
+    columns = pa.schema([*COLUMNS.arrow_schema(PLAN), *MARKS, pa.field("_trailer", pa.string())])
+    values = {"_key": "a", "_cluster_time": 7, "_op": "c"}
+    batch = pa.RecordBatch.from_pylist([values], schema=columns)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    told = list(files.writing(decode, COLUMNS, PLAN)(iter([batch])))
+    assert [b.num_rows for b in told] == [1, 1]
+    assert len(written(tmp_path)) == 1
+    files.failed()
+    assert written(tmp_path) == set()
+
+
+def test_what_another_run_has_cleared_is_added_by_no_commit(made: Made) -> None:
+    """It takes the files of a run that is over for leftovers. One that goes on all the same meets that as a conflict,
+    and then as the loss of its files; those that it writes from then on are its own."""
+    made.merge(0, {"a": (1, "c")}, [])
+    assert made.table.folder() == made.folder
+    made.opened().clear_leftovers(made.folder)
+    with pytest.raises(FileGone, match="another run has cleared"):
+        land(made, 1, of_events(made, {"b": 20}))
+    assert made.rows() == {"a": 1}
+    land(made, 1, of_events(made, {"b": 20}))
+    assert made.rows() == {"a": 1, "b": 20}
+
+
+def test_rows_of_other_columns_are_refused(made: Made) -> None:
+    """Somebody has overwritten the table since they were decoded, say: no reader could make sense of both."""
+    file = of_events(made, {"b": 20})
+    with pytest.raises(LandingError, match="do not fit its table"):
+        land(made, 0, file, schema=state_schema(TablePlan((Column("n", Scalar("string")),))))
+    assert made.rows() == {}
+
+
+def test_a_number_that_is_none_is_found(spark: SparkSession, made: Made, tmp_path: Path) -> None:
+    """To Spark it is greater than any other, and Parquet's bounds leave it out."""
+    schema = pa.schema([pa.field("_key", pa.string()), pa.field("v", pa.float64())])
+    folder = TableFolder.on_disk(str(tmp_path))
+    writer = FileWriter(folder, schema, job_name(EVENTS), 0)
+    writer.add(
+        pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([1.0, float("nan")])], schema=schema)
+    )
+    file = writer.close("a", "b", (1, 1))
+    assert file is not None
+    found = spark.read.parquet(str(tmp_path / file.name)).where("v > 5").collect()
+    assert [row["_key"] for row in found] == ["b"]
+
+
+def land(made: Made, batch: int, file: NewFile, schema: StructType | None = None) -> None:
+    keys = made.spark.createDataFrame([("b", "u")], "_key string, _op string")
+    known = Known(1, distinct=True, held=True, deletes=0)
+    how = {"metadata": {}, "how": "merge", "key_ranges": key_ranges("b"), "known": known}
+    made.table.land(RowsInFiles(keys, (file,), schema or state_schema(PLAN)), batch_id=batch, **how)
+
+
 def of_events(made: Made, rows: dict[str, int]) -> NewFile:
     schema = pa.schema([*COLUMNS.arrow_schema(PLAN), *MARKS])
     writer = FileWriter(TableFolder.on_disk(str(made.path)), schema, job_name(EVENTS), 0)
@@ -115,7 +181,7 @@ def test_a_table_that_asks_more_of_its_writers_reads_them(made: Made, feed: bool
     keys = made.spark.createDataFrame([("b", "u"), ("d", "c"), ("c", "d")], "_key string, _op string")
     known = Known(3, distinct=True, held=True, deletes=1)
     how = {"metadata": {}, "how": "merge", "key_ranges": key_ranges("bcd"), "known": known}
-    landed = made.table.land(RowsInFiles(keys, (file,)), batch_id=1, **how)
+    landed = made.table.land(RowsInFiles(keys, (file,), state_schema(PLAN)), batch_id=1, **how)
     assert made.rows() == {"a": 1, "b": 20, "d": 40}
     assert (landed.inserted, landed.updated, landed.deleted) == (1, 1, 1)
     choice = made.table.written_by

@@ -63,6 +63,8 @@ WRITERS: dict[str, Make] = {
     "upsert": _upsert,
     "upsert, rows are files": _in_files,
 }
+KEEPERS = {name: make for name, make in WRITERS.items() if make is not _in_files}
+"""Those that keep rows of deleted documents: of rows in files only the keys are known."""
 READERS: dict[str, Make] = {**WRITERS, "upsert, READs are files": _of_files}
 """For what is said of READs."""
 
@@ -164,7 +166,7 @@ class Bench:
             writer.add(batch)
         keys = found["_key"].to_pylist()
         made = writer.close(min(keys), max(keys), (self.now, self.now)) if keys else None
-        return RowsInFiles(rows.select("_key", "_op"), () if made is None else (made,))
+        return RowsInFiles(rows.select("_key", "_op"), () if made is None else (made,), SCHEMA)
 
     def files(self) -> set[str]:
         """The data files on the disk, those of deletion vectors too."""

@@ -48,6 +48,12 @@ class RunStub:
     head: SourceHead = field(default_factory=lambda: at(ClusterTime(110, 0)))
     windows: tuple[Window, ...] = ()
     written_by: dict[Namespace, Choice] = field(default_factory=dict)
+    lands_in: float | None = None
+    machine: object = None
+
+    @property
+    def pacing(self) -> Any:
+        return SimpleNamespace(lands_in=lambda _: self.lands_in)
 
 
 @dataclass
@@ -111,6 +117,20 @@ def test_progress_lag_speed_and_what_is_left(clock: Clock) -> None:
     assert (orders.rows_per_second, orders.eta_seconds) == (20.0, 35.0)
     assert people.state is RequestState.QUEUED
     assert [(w.number, w.collection, w.rows) for w in status.windows] == [(3, "shop.orders", 7)]
+
+
+def test_it_says_until_when_changes_wait(clock: Clock) -> None:
+    """Where a landing is put off; else, and before the first batch, nothing."""
+    storage = MemoryStorage()
+    writer = StatusWriter("shop", OWNER, storage)
+    for batch, lands_in, waits in ((-1, 30.0, False), (4, 30.0, True), (4, None, False)):
+        progress = Progress(batch, ClusterTime(100, 2), ())
+        writer.write(EngineState.RUNNING, run_of(progress, lands_in=lands_in), [], [])
+        clock.now += 10
+        at = written(storage).next_landing_at
+        assert (at is not None) == waits
+        if at is not None:
+            assert 25 < (at - datetime.now(UTC)).total_seconds() <= 30
 
 
 def test_how_tables_are_written(clock: Clock) -> None:

@@ -227,6 +227,15 @@ def test_a_line_has_the_facts() -> None:
     )
 
 
+def test_a_line_says_until_when_changes_wait() -> None:
+    """Where landings are put off: what looks like a lag is meant."""
+    at = datetime(2026, 1, 2, 14, 8, 12, tzinfo=UTC)
+    screen, out = console(terminal=False)
+    with LineView(screen) as view:
+        view.update(RUNNING.model_copy(update={"next_landing_at": at}))
+    assert "events=1000 windows=1 changes wait until 14:08:12 UTC | shop.orders" in out.getvalue()
+
+
 def test_the_live_display_keeps_messages_and_the_last_state() -> None:
     """Messages scroll above; when the view is left, the last table stays."""
     screen, out = console(terminal=True)

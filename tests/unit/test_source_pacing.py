@@ -79,10 +79,10 @@ def test_changes_wait_for_a_landing_that_has_to_be_paid_for(paced: Paced) -> Non
     assert paced.told() == 31
     paced.now += 27.9
     assert paced.told() == 31
-    assert paced.pacing.waits(paced.machine)
+    assert paced.pacing.lands_in(paced.machine) == pytest.approx(0.1)
     paced.now += 0.2
     assert paced.told() == 0
-    assert not paced.pacing.waits(paced.machine)
+    assert paced.pacing.lands_in(paced.machine) is None
 
 
 def test_marked_rows_and_slow_landings_are_followed_at_once(paced: Paced) -> None:

@@ -85,6 +85,8 @@ def decoded(
             found = frame.select(*KEPT).toArrow()
         except BaseException:
             free_checkpoint(frame)
+            if files is not None:
+                files.failed()
             raise
         texts = found["_trailer"].drop_null().to_pylist()
         grown, failed = _told(layout, plan, texts if files is None else files.taken(texts))
@@ -96,7 +98,7 @@ def decoded(
             return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
         free_checkpoint(frame)
         if files is not None:
-            files.again()
+            files.settle()  # it is decoded anew
         plan = opened.grow(grown)
     raise AssertionError("it counts without end")
 

@@ -20,8 +20,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.target import CollectionContents, LandedCollection
+from streaming.decode.streamed_rows import table_schema
 from streaming.delta.new_files import EVENTS, MARKS, FileWriter, NewFile, discard_files, discard_job, job_name
-from streaming.delta.row_writer import RowsInFiles
+from streaming.delta.row_writer import Known, RowsInFiles
 from streaming.delta.table_folder import TableFolder
 from streaming.json_text import from_text, to_text
 from streaming.layout import AnyLayout, TablePlan
@@ -33,6 +34,8 @@ KEPT_SCHEMA = StructType(
     [StructField(name, LongType() if name == "_cluster_time" else StringType()) for name in KEPT]
 )
 _FILE = '{"file":'
+_UPSERTED = Known(distinct=True, held=True, deletes=0)
+"""What is promised of such rows."""
 
 
 @dataclass(slots=True)
@@ -42,13 +45,14 @@ class EventFiles:
     folder: TableFolder
     job: str = field(default_factory=partial(job_name, EVENTS))
     files: tuple[NewFile, ...] = ()
+    schema: StructType = field(default_factory=StructType)
     asked: bool = False
 
     def writing(self, decode: Decode, layout: AnyLayout, plan: TablePlan) -> Decode:
         """For ``mapInArrow``: what ``decode`` makes, of a table with this ``layout`` and ``plan``; its rows go to a
         file for each partition, and come as `KEPT_SCHEMA`."""
         columns = pa.schema([*layout.arrow_schema(plan), *MARKS])
-        folder, job = self.folder, self.job
+        folder, job, self.schema = self.folder, self.job, table_schema(layout, plan)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             file, bounds = FileWriter(folder, columns, job, 0), _Bounds()
@@ -59,12 +63,11 @@ class EventFiles:
                     bounds.take(rows)
                     file.add(rows)
                     yield batch.select(KEPT)
-                written = file.close(*bounds.keys, bounds.times)
+                if (written := file.close(*bounds.keys, bounds.times)) is not None:
+                    yield _told(written)
             except BaseException:
                 file.discard()
                 raise
-            if written is not None:
-                yield _told(written)
 
         return run
 
@@ -74,17 +77,16 @@ class EventFiles:
         self.files = tuple(NewFile.from_json(from_text(text)["file"]) for text in found)
         return [text for text in texts if not text.startswith(_FILE)]
 
-    def again(self) -> None:
-        """What was decoded is decoded anew: the files go."""
+    def failed(self) -> None:
+        """The job that writes them has failed, and told of none: whatever there is of it goes."""
         discard_job(self.folder, self.job)
-        self.files = ()
 
     def rows(self, keys: DataFrame, count: int) -> RowsInFiles:
         """The rows of ``keys``, which are so many but for the deletes. Raises RuntimeError where the files have not as
         many."""
         if (written := sum(file.rows for file in self.files)) != count:
             raise RuntimeError(f"{count} rows were decoded, and {written} are in files")
-        return RowsInFiles(keys, self.files)
+        return RowsInFiles(keys, self.files, self.schema)
 
     def settle(self, named: frozenset[str] | None = frozenset()) -> None:
         """Remove what no commit has ``named``; None: that is not known. Where one was ``asked`` to add them, that is
@@ -120,7 +122,7 @@ def files_for_events(
     own writer has to see them."""
     if folder is None or batch.events is None or batch.truncated is not None:
         return None
-    return EventFiles(folder) if opened.table.marks_rows() else None
+    return EventFiles(folder) if opened.table.takes_added(_UPSERTED) else None
 
 
 class _Bounds:
