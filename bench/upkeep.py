@@ -57,7 +57,7 @@ class Kept:
         began = time.monotonic()
         look = self.table.upkeep.look(LIMITS)
         assert look is not None
-        step = due(look.files or (), LIMITS, self.pace.bytes_max, None)
+        step = due(look.files or (), LIMITS, self.pace.bytes_max, 0.0)
         if step is not None:
             done = self.table.upkeep.rewrite(step)
             assert done is not None

@@ -78,7 +78,7 @@ class Watched:
         upkeep, pace = self.table.upkeep, Pace()
         upkeep.own_checkpoints()
         while (look := upkeep.look(LIMITS)) is not None:
-            step = due(look.files or (), LIMITS, pace.bytes_max, None)
+            step = due(look.files or (), LIMITS, pace.bytes_max, 0.0)
             if step is None or upkeep.rewrite(step) is None:
                 break
         if look is not None and look.commits >= COMMITS:
