@@ -199,7 +199,7 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
             columns = [keys, list(range(FILE_ROWS)), [None] * FILE_ROWS]
             arrays = [pa.array(some, of.type) for some, of in zip(columns, schema, strict=True)]
             writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-            file = writer.close(keys[0], keys[-1])
+            file = writer.close()
             assert file is not None
             given = {"how": "append", "key_ranges": [(file.low, file.high)], "new": [file]}
             grown.timed(lambda batch, given=given: table.land(None, batch_id=batch, metadata={}, **given))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from snapshotter.configuration.settings import Settings
     from snapshotter.verification.comparison import VerifyResult
+    from streaming.fields.rules import CollectionRules
     from streaming.namespaces import Namespace
     from streaming.positions import ClusterTime
 
@@ -55,11 +56,14 @@ def verify(
     set_up_logging(ctx)
     settings = load_settings(config)
     chosen = chosen_collections(settings, collections or [])
+    from streaming.fields.rules import FieldRules
+
+    rules = FieldRules.parse(settings.source_options())
     reports: list[dict[str, object]] = []
     session = _Session(settings)
     try:
         for namespace in chosen:
-            result, why_spark = _compared(settings, session, namespace)
+            result, why_spark = _compared(settings, session, namespace, rules.of(namespace))
             report: dict[str, object] = {
                 "collection": str(namespace),
                 "equal": result.equal,
@@ -108,26 +112,33 @@ class _Session:
             self._spark.stop()
 
 
-def _compared(settings: Settings, session: _Session, namespace: Namespace) -> tuple[VerifyResult, str | None]:
+def _compared(
+    settings: Settings, session: _Session, namespace: Namespace, fields: CollectionRules | None
+) -> tuple[VerifyResult, str | None]:
     """What was found, and why it took Spark; None where it did not."""
     from snapshotter.configuration.engine_config import layout_of
     from snapshotter.verification.small_table import NeedsSpark
     from snapshotter.verification.verify import verify_collection
     from streaming.delta.table_paths import state_path, under
-    from streaming.fields.rules import FieldRules
 
     shape = settings.unwrap.shape
     table = under(settings.warehouse(), state_path(namespace))
-    sides = settings.connection_uri(), namespace, table, layout_of(shape)
-    rules = FieldRules.parse(settings.source_options()).of(namespace)
-    before = partial(_let_changes_land, settings, session)
+    compare = partial(
+        verify_collection,
+        uri=settings.connection_uri(),
+        namespace=namespace,
+        table_path=table,
+        layout=layout_of(shape),
+        fields=fields,
+        shape=shape,
+        before_round=partial(_let_changes_land, settings, session),
+    )
     try:
-        return verify_collection(None, *sides, fields=rules, shape=shape, before_round=before), None
+        return compare(None), None
     except NeedsSpark as why:
         why_spark = str(why)
     session.tell(namespace, why_spark)
-    spark = session.get()
-    return verify_collection(spark, *sides, fields=rules, shape=shape, before_round=before), why_spark
+    return compare(session.get()), why_spark
 
 
 def _let_changes_land(settings: Settings, session: _Session) -> None:

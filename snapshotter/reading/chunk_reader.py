@@ -155,10 +155,9 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
         yield from _rows_read(job, part, None)
         return
     named, columns = (job.name, part.number), job.layout.arrow_schema(job.plan)
-    plain = [field.name for field in DOCUMENTS]
     files = _Files(
         FileWriter(job.folder, columns, *named, part.after_time.to_int()),
-        FileWriter(job.folder, pa.schema(DOCUMENTS), *named, plain=plain) if job.documents else None,
+        FileWriter(job.folder, DOCUMENTS, *named, plain=DOCUMENTS.names) if job.documents else None,
     )
     try:
         yield from _rows_read(job, part, files)
@@ -179,11 +178,11 @@ class _Files:
         self.rows.add(rows)
         if self.documents is not None:
             told = [rows.column(0), _documents(ruled)]
-            self.documents.add(pa.RecordBatch.from_arrays(told, schema=pa.schema(DOCUMENTS)))
+            self.documents.add(pa.RecordBatch.from_arrays(told, schema=DOCUMENTS))
 
-    def close(self, low: str | None, high: str | None) -> tuple[NewFile | None, NewFile | None]:
+    def close(self) -> tuple[NewFile | None, NewFile | None]:
         """As `FileWriter.close`, of each."""
-        return self.rows.close(low, high), None if self.documents is None else self.documents.close(low, high)
+        return self.rows.close(), None if self.documents is None else self.documents.close()
 
     def discard(self) -> None:
         self.rows.discard()
@@ -215,7 +214,7 @@ def _rows_read(job: ReadJob, part: SubRange, files: _Files | None) -> Iterator[p
         reached = session.operation_time if not part.exact else None
         ended = part.after_time if reached is None else ClusterTime(reached.time, reached.inc)
         signed = session.cluster_time
-    written = (None, None) if files is None else files.close(seen.min_key, seen.max_key)
+    written = (None, None) if files is None else files.close()
     text = seen.trailer(part.number, ended, signed, *written).to_text()
     yield _extra_rows(_row_schema(job), part.number, [text], [None])
 

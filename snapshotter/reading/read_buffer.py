@@ -25,6 +25,7 @@ import bson
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from snapshotter.core.values.window import WindowId
@@ -36,9 +37,9 @@ from streaming.layout import AnyLayout, TablePlan
 from streaming.positions import ClusterTime
 
 DOCUMENT = "_document"
-DOCUMENTS = (pa.field("_key", pa.string()), pa.field(DOCUMENT, pa.binary()))
-"""The columns of a file of documents, in Arrow."""
 _DOCUMENTS = StructType([StructField("_key", StringType()), StructField(DOCUMENT, BinaryType())])
+DOCUMENTS: pa.Schema = to_arrow_schema(_DOCUMENTS)
+"""The columns of a file of documents, in Arrow."""
 
 
 @dataclass(frozen=True, slots=True)

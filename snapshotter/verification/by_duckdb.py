@@ -26,6 +26,7 @@ from snapshotter.verification.comparison import (
     RECHECKED_MAX,
     Contents,
     VerifyResult,
+    by_key,
     found,
 )
 from snapshotter.verification.small_table import DOCUMENTS_MAX, NeedsSpark, SmallTable
@@ -64,7 +65,9 @@ class DuckdbSides:
     def whole(self, keys: frozenset[str]) -> tuple[Contents, Contents]:
         """As `Sides.whole`."""
         with _lake() as lake:
-            return _by_key(self._documents(keys, whole=True)), _by_key(self._rows(lake, keys, whole=True))
+            return _collected(self._documents(keys, whole=True)), _collected(
+                self._rows(lake, keys, whole=True)
+            )
 
     def _documents(self, keys: frozenset[str] | None, whole: bool) -> Iterator[pa.RecordBatch]:
         if (documents := collection.size(self._source)) > DOCUMENTS_MAX:
@@ -134,12 +137,10 @@ def _table(batches: Iterator[pa.RecordBatch], what: str) -> pa.Table:
     return pa.Table.from_batches(kept, CONTENTS)
 
 
-def _by_key(batches: Iterator[pa.RecordBatch]) -> Contents:
-    of_key: dict[str, list[bytes]] = {}
-    for batch in batches:
-        for key, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            of_key.setdefault(key, []).append(content)
-    return of_key
+def _collected(batches: Iterator[pa.RecordBatch]) -> Contents:
+    return by_key(
+        pair for batch in batches for pair in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    )
 
 
 def _many(what: str, count: int) -> str:

@@ -15,7 +15,15 @@ from snapshotter.core.values.chunks import KeyRange
 from snapshotter.landing.frames import frame_of
 from snapshotter.verification import collection, rows
 from snapshotter.verification.collection import Source
-from snapshotter.verification.comparison import FIGURES, JUDGED, RECHECKED_MAX, Contents, VerifyResult, found
+from snapshotter.verification.comparison import (
+    FIGURES,
+    JUDGED,
+    RECHECKED_MAX,
+    Contents,
+    VerifyResult,
+    by_key,
+    found,
+)
 from streaming.column_names import KEY, quoted
 from streaming.delta.delta_log import TableLog
 from streaming.delta.further_values import live
@@ -100,7 +108,4 @@ def _first_of_each_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _collected(contents: DataFrame) -> Contents:
-    of_key: dict[str, list[bytes]] = {}
-    for key, content in contents.collect():
-        of_key.setdefault(key, []).append(bytes(content))
-    return of_key
+    return by_key((key, bytes(content)) for key, content in contents.collect())

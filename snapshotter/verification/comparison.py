@@ -117,6 +117,14 @@ def found(counts: Mapping[str, int | None], names: Iterable[str]) -> VerifyResul
     return VerifyResult(**figures, differing=tuple(sorted(names))[:RECHECKED_MAX])
 
 
+def by_key(contents: Iterable[tuple[str, bytes]]) -> Contents:
+    """What each key has, in the order in which it comes."""
+    of_key: dict[str, list[bytes]] = {}
+    for key, content in contents:
+        of_key.setdefault(key, []).append(content)
+    return of_key
+
+
 def examples(sides: Sides, keys: tuple[str, ...]) -> tuple[KeyDifference, ...]:
     """What exactly differs at these keys. They are read once more, so one may be in order by now."""
     if not keys:

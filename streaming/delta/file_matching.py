@@ -388,15 +388,13 @@ def _written(job: Matching, rest: Sequence[tuple[NewFile, _File, Flags]]) -> New
     has streamed on their keys up to the end of the batch, or they would have given way."""
     writer = FileWriter(job.folder, job.columns, job.name, 0, max(said.time for said, _, _ in rest))
     try:
-        ends: list[str] = []
         for _, file, seen in rest:
             for group, begin in enumerate(file.begins[:-1]):
                 rows = np.flatnonzero(seen[begin : file.begins[group + 1]])
                 if len(rows):
                     arrays = [_taken(file.column(group, of), rows) for of in job.columns]
-                    ends += [arrays[0][0].as_py(), arrays[0][-1].as_py()]
                     writer.add(pa.RecordBatch.from_arrays(arrays, schema=job.columns))
-        made = writer.close(min(ends), max(ends))
+        made = writer.close()
     except BaseException:
         writer.discard()
         raise

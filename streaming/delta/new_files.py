@@ -136,32 +136,34 @@ class FileWriter:
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
+        self._keys: tuple[str, str] | None = None
+        self._times: tuple[int, int] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write these rows behind those of before."""
         if not batch.num_rows:
             return
         self._rows += batch.num_rows
+        self._keys = _widened(self._keys, batch.column(0))
+        if self._time is None and CLUSTER_TIME in self._schema.names:
+            self._times = _widened(self._times, batch.column(CLUSTER_TIME))
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
         if self._waiting_bytes >= GROUP_BYTES:
             self._write()
 
-    def close(
-        self, low: str | None, high: str | None, times: tuple[int, int] | None = None
-    ) -> NewFile | None:
-        """The file, which is on the disk; None where there was no row. ``low`` and ``high``: its lowest and its highest
-        key; ``times``: the same of its cluster times, where its rows came with them."""
+    def close(self) -> NewFile | None:
+        """The file, which is on the disk; None where there was no row."""
         self._write()
-        if self._writer is None or self._sink is None or low is None or high is None:
+        if self._writer is None or self._sink is None or self._keys is None:
             return None
         self._writer.add_key_value_metadata(_CALENDAR)
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
         self._folder.seal(self._name)
-        oldest, newest = times or (self._time or 0, None)
-        return NewFile(self._name, size, self._rows, low, high, oldest, newest=newest)
+        oldest, newest = self._times or (self._time or 0, None)
+        return NewFile(self._name, size, self._rows, *self._keys, oldest, newest=newest)
 
     def discard(self) -> None:
         """Leave nothing behind. Where the store does not answer, that is done at the engine's next start."""
@@ -289,6 +291,12 @@ def discard_files(folder: TableFolder, names: Iterable[str]) -> None:
     """Remove files that no commit was ever asked to add; as `discard_job` where the store does not answer."""
     with suppress(OSError):
         folder.remove(names)
+
+
+def _widened(known: tuple[Any, Any] | None, values: pa.Array) -> tuple[Any, Any]:
+    """The lowest and the highest of these ``values``, and of those ``known`` before."""
+    low, high = (end.as_py() for end in pc.min_max(values).values())
+    return (low, high) if known is None else (min(known[0], low), max(known[1], high))
 
 
 def _leaves(field: pa.Field, above: str = "") -> Iterator[tuple[str, pa.DataType]]:

@@ -15,12 +15,12 @@ from streaming.delta.comparison import Found
 from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
 from streaming.delta.transaction import Transaction, Unsupported
-from tests.support.row_writers import READERS, WRITERS, Bench, Change, counts
+from tests.support.row_writers import ALL_WRITERS, READERS, WRITERS, Bench, Change, counts
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(params=ALL_WRITERS)
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
-    return Bench(spark, tmp_path / "ord ers", WRITERS[request.param])
+    return Bench(spark, tmp_path / "ord ers", ALL_WRITERS[request.param])
 
 
 @pytest.fixture(params=READERS)

@@ -16,15 +16,15 @@ from pyspark.sql import functions as F
 from streaming.delta.comparison import Found
 from streaming.delta.state_merge import DeltaMerge
 from tests.support import tables
-from tests.support.row_writers import KEEPERS, Bench, Change, counts
+from tests.support.row_writers import WRITERS, Bench, Change, counts
 
 
 @pytest.fixture(
-    params=[pytest.param(w, marks=[pytest.mark.thorough] * (w == "merge, files rewritten")) for w in KEEPERS]
+    params=[pytest.param(w, marks=[pytest.mark.thorough] * (w == "merge, files rewritten")) for w in WRITERS]
 )
 def soft(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Bench:
     """Of a table that keeps the rows of deleted documents."""
-    return Bench(spark, tmp_path / "ord ers", KEEPERS[request.param], soft=True)
+    return Bench(spark, tmp_path / "ord ers", WRITERS[request.param], soft=True)
 
 
 def test_batch_after_batch_the_rows_say_what_happened(soft: Bench, rng: random.Random) -> None:

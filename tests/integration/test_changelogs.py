@@ -20,7 +20,7 @@ from streaming.positions import ClusterTime
 from tests.support.changes import now, read_since
 from tests.support.commands import run, share
 from tests.support.engines import SECONDS, Lab, Reads, lab, limits, quiet_rereads, reads
-from tests.support.tables import landing_marks, rows
+from tests.support.tables import added, landing_marks, rows
 
 __all__ = ["lab", "reads"]
 
@@ -65,9 +65,7 @@ def reads_of(lab: Lab, request: str, collection: str = "orders") -> dict[str, li
 def assert_no_file_is_left(lab: Lab) -> None:
     """All that lie in the state table's folder were added by a commit."""
     folder = lab.table("orders")
-    lines = (line for log in (folder / "_delta_log").glob("*.json") for line in log.read_text().splitlines())
-    named = {action["add"]["path"] for action in map(json.loads, lines) if "add" in action}
-    assert {file.name for file in folder.glob("*.parquet")} == named
+    assert {file.name for file in folder.glob("*.parquet")} == added(folder).keys()
 
 
 def with_changelogs(lab: Lab, **options: object) -> Lab:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from snapshotter.landing.targets import state_rows
 from snapshotter.landing.targets.event_files import EventFiles
+from streaming.delta.landed import Landed
 from streaming.delta.landing_errors import LandingError
 from streaming.delta.new_files import EVENTS, MARKS, FileGone, FileWriter, NewFile, job_name
 from streaming.delta.row_writer import By, Known, RowsInFiles
@@ -26,14 +27,13 @@ from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from tests.support.engines import SECONDS, Lab, lab
 from tests.support.new_files import PLAN, Made, made
 from tests.support.state_tables import state_schema
+from tests.support.tables import added
 
 __all__ = ["lab", "made"]
 
-
-def added(folder: Path) -> dict[str, dict[str, Any]]:
-    """By name, what commits say of the files that they have added."""
-    lines = (line for log in (folder / "_delta_log").glob("*.json") for line in log.read_text().splitlines())
-    return {action["add"]["path"]: action["add"] for action in map(json.loads, lines) if "add" in action}
+KEPT = ("_key", "_cluster_time")
+"""What the log keeps the bounds of."""
+UPDATED, SCHEMA = {"b": "u"}, state_schema(PLAN)
 
 
 def written(folder: Path) -> set[str]:
@@ -67,9 +67,6 @@ def test_what_streams_lies_in_files_that_workers_wrote(lab: Lab) -> None:
         assert said["numRecords"] == rows.num_rows
         assert bounds == {c: (said["minValues"][c], said["maxValues"][c]) for c in KEPT}
         assert "d" not in rows["_op"].to_pylist()
-
-
-KEPT = ("_key", "_cluster_time")
 
 
 def test_what_fails_before_a_commit_is_asked_for_leaves_no_file(
@@ -145,17 +142,20 @@ def test_a_number_that_is_none_is_found(spark: SparkSession, made: Made, tmp_pat
     writer.add(
         pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([1.0, float("nan")])], schema=schema)
     )
-    file = writer.close("a", "b", (1, 1))
+    file = writer.close()
     assert file is not None
     found = spark.read.parquet(str(tmp_path / file.name)).where("v > 5").collect()
     assert [row["_key"] for row in found] == ["b"]
 
 
-def land(made: Made, batch: int, file: NewFile, schema: StructType | None = None) -> None:
-    keys = made.spark.createDataFrame([("b", "u")], "_key string, _op string")
-    known = Known(1, distinct=True, held=True, deletes=0)
-    how = {"metadata": {}, "how": "merge", "key_ranges": key_ranges("b"), "known": known}
-    made.table.land(RowsInFiles(keys, (file,), schema or state_schema(PLAN)), batch_id=batch, **how)
+def land(
+    made: Made, batch: int, file: NewFile, *, ops: Mapping[str, str] = UPDATED, schema: StructType = SCHEMA
+) -> Landed:
+    """Events of these operations by key, of which ``file`` has the rows."""
+    keys = made.spark.createDataFrame([*ops.items()], "_key string, _op string")
+    known = Known(len(ops), distinct=True, held=True, deletes=sum(op == "d" for op in ops.values()))
+    how = {"metadata": {}, "how": "merge", "key_ranges": key_ranges(ops), "known": known}
+    return made.table.land(RowsInFiles(keys, (file,), schema), batch_id=batch, **how)
 
 
 def of_events(made: Made, rows: dict[str, int]) -> NewFile:
@@ -165,7 +165,7 @@ def of_events(made: Made, rows: dict[str, int]) -> NewFile:
     nulls = [None] * len(rows)
     arrays = [pa.array(nulls if c is None else c, f.type) for c, f in zip(columns, schema, strict=True)]
     writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    file = writer.close(min(rows), max(rows), (7, 7))
+    file = writer.close()
     assert file is not None
     return file
 
@@ -178,10 +178,7 @@ def test_a_table_that_asks_more_of_its_writers_reads_them(made: Made, feed: bool
         name = f"delta.`{made.path}`"
         made.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     file = of_events(made, {"b": 20, "d": 40})
-    keys = made.spark.createDataFrame([("b", "u"), ("d", "c"), ("c", "d")], "_key string, _op string")
-    known = Known(3, distinct=True, held=True, deletes=1)
-    how = {"metadata": {}, "how": "merge", "key_ranges": key_ranges("bcd"), "known": known}
-    landed = made.table.land(RowsInFiles(keys, (file,), state_schema(PLAN)), batch_id=1, **how)
+    landed = land(made, 1, file, ops={"b": "u", "d": "c", "c": "d"})
     assert made.rows() == {"a": 1, "b": 20, "d": 40}
     assert (landed.inserted, landed.updated, landed.deleted) == (1, 1, 1)
     choice = made.table.written_by

@@ -171,8 +171,7 @@ def test_rows_come_back_as_they_were_decoded(
     rows = COLUMNS.decoder(plan).decode(b"".join(documents)).batch
     writer = FileWriter(TableFolder.on_disk(str(tmp_path)), COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
     writer.add(rows)
-    keys = sorted(rows.column(0).to_pylist())
-    file = writer.close(keys[0], keys[-1])
+    file = writer.close()
     assert file is not None
     found = read_files(spark, str(tmp_path), [file.name], COLUMNS.spark_schema(plan)).toArrow()
     assert repr(found.to_pylist()) == repr(rows.to_pylist())  # NaN is not equal to itself
@@ -214,7 +213,7 @@ def test_files_say_by_which_calendar_they_are(made: Made) -> None:
     raw = [bson.encode({"_id": n, "ship": {"city": "Oslo"}}) for n in range(1_000)]
     writer = FileWriter(made.folder, COLUMNS.arrow_schema(plan), job_name(), 1, TIME)
     writer.add(COLUMNS.decoder(plan).decode(b"".join(raw)).batch)
-    file = writer.close("a", "z")
+    file = writer.close()
     assert file is not None
     footer = pq.read_metadata(made.path / file.name)
     assert footer.metadata[b"org.apache.spark.version"] == b"4.0.0"

@@ -50,7 +50,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> TableFolder:
 def written(folder: TableFolder, job: str, keys: list[str]) -> NewFile:
     writer = FileWriter(folder, SCHEMA, job, 7, 5 << 32)
     writer.add(pa.RecordBatch.from_arrays([pa.array(keys)], schema=SCHEMA))
-    file = writer.close(keys[0], keys[-1])
+    file = writer.close()
     assert file is not None
     return file
 

@@ -139,7 +139,7 @@ def written(table: StateTable, keys: list[str]) -> NewFile:
     writer = FileWriter(TableFolder.on_disk(table.path), columns, job_name(), 0, 1 << 32)
     rows: list[dict[str, Any]] = [{"_key": key, "n": at, "price": None} for at, key in enumerate(keys)]
     writer.add(pa.RecordBatch.from_pylist(rows, columns))
-    made = writer.close(keys[0], keys[-1])
+    made = writer.close()
     assert made is not None
     return made
 

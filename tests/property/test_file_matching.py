@@ -74,7 +74,7 @@ def write(folder: TableFolder, rows: dict[str, Any], time: int) -> NewFile:
         columns = [some, *zip(*(rows[key] for key in some), strict=True)]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)]
         writer.add(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
-    made = writer.close(keys[0], keys[-1])
+    made = writer.close()
     assert made is not None
     return made
 

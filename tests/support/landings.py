@@ -93,7 +93,7 @@ def buffer_of(
             columns = COLUMNS.arrow_schema(plan)
             writer = FileWriter(folder, columns, job_name(), number, window.window.low.to_int())
             writer.add(decoded.batch)
-            file = writer.close(keys[0] if keys else None, keys[-1] if keys else None)
+            file = writer.close()
         trailers.append(
             Trailer(
                 number=number,
@@ -232,9 +232,8 @@ class Landings:
 
     def left_over(self) -> set[str]:
         """Files of READs and events that no version has named."""
-        log = "".join(commit.read_text() for commit in (self.path / "_delta_log").glob("*.json"))
         written = [*self.path.glob("reads-*"), *self.path.glob("events-*")]
-        return {file.name for file in written if file.name not in log}
+        return {file.name for file in written} - tables.added(self.path).keys()
 
     def rows(self) -> Rows:
         """The live ones."""

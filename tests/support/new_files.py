@@ -40,7 +40,7 @@ def written(folder: Path, rows: dict[str, int], number: int = 1, time: int = TIM
         schema = COLUMNS.arrow_schema(PLAN)
         arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
         writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    file = writer.close(pairs[0][0], pairs[-1][0])
+    file = writer.close()
     assert file is not None
     return file
 

@@ -37,20 +37,15 @@ Change = tuple[str, int | None, str]
 Make = Callable[[SparkSession, str, SoftDeletes | None], RowWriter]
 
 
-def _upsert(session: SparkSession, path: str, soft: SoftDeletes | None) -> Upsert:
-    return Upsert(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
+def _upserting(kind: type[Upsert]) -> Make:
+    def make(session: SparkSession, path: str, soft: SoftDeletes | None) -> RowWriter:
+        return kind(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
 
-
-def _of_files(session: SparkSession, path: str, soft: SoftDeletes | None) -> Upsert:
-    return OfFiles(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
+    return make
 
 
 class OfFiles(Upsert):
     """The same writer, whose READs lie in files of the table's folder."""
-
-
-def _in_files(session: SparkSession, path: str, soft: SoftDeletes | None) -> Upsert:
-    return InFiles(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
 
 
 class InFiles(Upsert):
@@ -60,12 +55,12 @@ class InFiles(Upsert):
 WRITERS: dict[str, Make] = {
     "merge, old rows marked": lambda session, path, soft: DeltaMerge(session, path, True, soft=soft),
     "merge, files rewritten": lambda session, path, soft: DeltaMerge(session, path, False, soft=soft),
-    "upsert": _upsert,
-    "upsert, rows are files": _in_files,
+    "upsert": _upserting(Upsert),
 }
-KEEPERS = {name: make for name, make in WRITERS.items() if make is not _in_files}
-"""Those that keep rows of deleted documents: of rows in files only the keys are known."""
-READERS: dict[str, Make] = {**WRITERS, "upsert, READs are files": _of_files}
+"""Those that keep rows of deleted documents, where that is wanted."""
+ALL_WRITERS: dict[str, Make] = {**WRITERS, "upsert, rows are files": _upserting(InFiles)}
+"""And one that does not: of rows in files only the keys are known."""
+READERS: dict[str, Make] = {**ALL_WRITERS, "upsert, READs are files": _upserting(OfFiles)}
 """For what is said of READs."""
 
 
@@ -154,7 +149,7 @@ class Bench:
         arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
         writer = FileWriter(TableFolder.on_disk(str(self.path)), schema, job_name(), 1, self.now)
         writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        made = writer.close(keys[0], keys[-1])
+        made = writer.close()
         assert made is not None
         return made
 
@@ -164,8 +159,7 @@ class Bench:
         writer = FileWriter(TableFolder.on_disk(str(self.path)), found.schema, job_name(), 0)
         for batch in found.to_batches():
             writer.add(batch)
-        keys = found["_key"].to_pylist()
-        made = writer.close(min(keys), max(keys), (self.now, self.now)) if keys else None
+        made = writer.close()
         return RowsInFiles(rows.select("_key", "_op"), () if made is None else (made,), SCHEMA)
 
     def files(self) -> set[str]:

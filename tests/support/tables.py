@@ -43,6 +43,13 @@ def landing_marks(path: Path | str) -> list[dict[str, Any]]:
     return marks
 
 
+def added(path: Path | str) -> dict[str, dict[str, Any]]:
+    """By name, what the commits of a table say of the files that they have added."""
+    logs = sorted(Path(path, "_delta_log").glob("*.json"))
+    actions = (json.loads(line) for log in logs for line in log.read_text(encoding="utf-8").splitlines())
+    return {action["add"]["path"]: action["add"] for action in actions if "add" in action}
+
+
 def rows(path: Path | str, columns: str = "*", version: int | None = None) -> list[dict[str, Any]]:
     """The table's rows, read by delta-rs."""
     builder = QueryBuilder().register("t", DeltaTable(str(path), version=version))

@@ -55,15 +55,13 @@ class EventFiles:
         folder, job, self.schema = self.folder, self.job, table_schema(layout, plan)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            file, bounds = FileWriter(folder, columns, job, 0), _Bounds()
+            file = FileWriter(folder, columns, job, 0)
             try:
                 for batch in decode(batches):
                     whole = pc.and_(pc.is_null(batch["_trailer"]), pc.not_equal(batch["_op"], "d"))
-                    rows = batch.filter(whole).select(columns.names).cast(columns)
-                    bounds.take(rows)
-                    file.add(rows)
+                    file.add(batch.filter(whole).select(columns.names).cast(columns))
                     yield batch.select(KEPT)
-                if (written := file.close(*bounds.keys, bounds.times)) is not None:
+                if (written := file.close()) is not None:
                     yield _told(written)
             except BaseException:
                 file.discard()
@@ -123,24 +121,6 @@ def files_for_events(
     if folder is None or batch.events is None or batch.truncated is not None:
         return None
     return EventFiles(folder) if opened.table.takes_added(_UPSERTED) else None
-
-
-class _Bounds:
-    """The lowest and the highest key, and cluster time, of rows."""
-
-    def __init__(self) -> None:
-        self.keys: tuple[str | None, str | None] = (None, None)
-        self.times: tuple[int, int] | None = None
-
-    def take(self, rows: pa.RecordBatch) -> None:
-        if not rows.num_rows:
-            return
-        low, high = (end.as_py() for end in pc.min_max(rows["_key"]).values())
-        first, last = (end.as_py() for end in pc.min_max(rows["_cluster_time"]).values())
-        one, other = self.keys
-        self.keys = low if one is None else min(one, low), high if other is None else max(other, high)
-        times = self.times or (first, last)
-        self.times = min(times[0], first), max(times[1], last)
 
 
 def _told(file: NewFile) -> pa.RecordBatch:

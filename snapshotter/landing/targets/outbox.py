@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from snapshotter.landing.frames import frame_of, in_landing_pool
 from snapshotter.landing.targets.changelogs import reads_of
-from snapshotter.landing.targets.side_by_side import lost_block, lost_file
+from snapshotter.landing.targets.side_by_side import lost_reads
 from snapshotter.landing.targets.target import (
     Contents,
     Identity,
@@ -96,7 +96,7 @@ class OutboxTarget:
                 self._outbox.append(told, self._app, identity.batch_id, identity.metadata)
         except Exception as error:
             closing = {c.window.id for one in contents.collections.values() for c in one.closings}
-            if not (closing and (lost_block(error) or lost_file(error))):
+            if not (closing and lost_reads(error)):
                 raise
             return Landed(lost=frozenset(closing))
         self._landed = contents.identity.batch_id

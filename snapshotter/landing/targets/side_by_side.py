@@ -29,16 +29,12 @@ class ReadBuffersLost(Exception):
         self.windows = windows
 
 
-def lost_block(error: BaseException) -> bool:
-    """Whether an error says that a block of a held frame is gone."""
-    return any(mark in said_by(error) for mark in _LOST_BLOCK)
-
-
-def lost_file(error: BaseException) -> bool:
-    """Whether an error says that a file of READs is gone that had to be read."""
+def lost_reads(error: BaseException) -> bool:
+    """Whether an error says that a block of a held frame is gone, or a file that had to be read."""
     if isinstance(error, FileGone):
         return True
-    return "FILE_NOT_EXIST" in (said := said_by(error)) and is_new_file(said)
+    said = said_by(error)
+    return any(mark in said for mark in _LOST_BLOCK) or ("FILE_NOT_EXIST" in said and is_new_file(said))
 
 
 @contextmanager
@@ -47,7 +43,7 @@ def naming_lost_buffers(batch: CollectionContents) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if batch.closings and (lost_block(error) or lost_file(error)):
+        if batch.closings and lost_reads(error):
             raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
         raise
 

@@ -44,7 +44,7 @@ from snapshotter.landing.frames import STREAMED, frame_of, not_superseded
 from snapshotter.landing.incomplete import after_truncation
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.decoded_events import Said, decoded
-from snapshotter.landing.targets.event_files import EventFiles, Events, files_for_events
+from snapshotter.landing.targets.event_files import Events, files_for_events
 from snapshotter.landing.targets.read_files import check_files, files_to_add, offer, withdraw
 from snapshotter.landing.targets.reconcile import MissingRows, missing_rows
 from snapshotter.landing.targets.side_by_side import naming_lost_buffers
@@ -83,19 +83,9 @@ def land_table(
     """
     began = time.monotonic()
     with ExitStack() as held_frames, naming_lost_buffers(batch):
-        new = said is None and not _has(opened, identity)
-        files = files_for_events(opened, batch, folder) if new else None
-        if files is not None:
-            held_frames.callback(files.left)
-        landed = _land(spark, opened, batch, identity, held_frames, files, fails=fails, said=said)
+        landed = _land(spark, opened, batch, identity, held_frames, folder, fails=fails, said=said)
         landed.write_seconds = time.monotonic() - began - landed.decode_seconds
         return landed
-
-
-def _has(opened: OpenTable, identity: Identity) -> bool:
-    """Whether the table records the batch."""
-    recorded = opened.table.recorded_batch()
-    return recorded is not None and recorded >= identity.batch_id
 
 
 def _land(
@@ -104,28 +94,30 @@ def _land(
     batch: CollectionContents,
     identity: Identity,
     held_frames: ExitStack,
-    files_of_events: EventFiles | None,
+    folder: TableFolder | None,
     *,
     fails: bool,
     said: Said | None,
 ) -> LandedCollection:
-    """``held_frames`` frees what is checkpointed on the way, once it is written. ``files_of_events``: where the rows of
-    events go, None: they are in a frame."""
+    """``held_frames`` frees what is checkpointed on the way, once it is written."""
     began = time.monotonic()
+    recorded = opened.table.recorded_batch()
+    there = recorded is not None and recorded >= identity.batch_id
+    into = None if there or said is not None else files_for_events(opened, batch, folder)
+    if into is not None:
+        held_frames.callback(into.left)
     rows: DataFrame | None = None
     keys, deletes = KEYS_SCHEMA.empty_table(), 0
     events = events_to_land(batch)
     dead: dict[int, str] = {}
     if events is not None:
-        into = files_of_events
         rows, keys, deletes = decoded(opened, batch, events, dead, fails=fails, said=said, files=into)
         held_frames.callback(free_checkpoint, rows)
     landed = LandedCollection(
         batch.namespace, keys, events=keys.num_rows, deletes=deletes, size_bytes=batch.size_bytes
     )
     landed.decode_seconds, landed.dead = time.monotonic() - began, dead
-    # Only now: windows that close later need the keys, also of a batch that the table has already.
-    if _has(opened, identity):
+    if there:  # windows that close later need the keys all the same
         return landed
     check_files(batch)
     if not keys.num_rows and batch.truncated is None:
@@ -135,7 +127,7 @@ def _land(
     if appends:
         streamed = _always_newer(streamed)
     files = files_to_add(opened, batch, streamed, appends=appends)
-    written = None if rows is None else Events.of(rows, landed, files_of_events)
+    written = None if rows is None else Events.of(rows, landed, into)
     if files is not None and appends:
         return _add(opened, batch, identity, written, files, landed)
     reads = None if files is not None else _reads(spark, opened, batch, streamed)
@@ -216,13 +208,12 @@ def _commit(
     files, seen = (None, None) if isinstance(reads, DataFrame) or reads is None else _whole(reads)
     rows = reads if isinstance(reads, DataFrame) else None
     compared = rows if batch.truncated is None else None
-    source: list[DataFrame | RowsInFiles] = [] if events is None else [events.rows]
-    source += [rows] if rows is not None and compared is None else []
+    beside_them = [rows] if rows is not None and compared is None else []
     trailers, spans = _trailers(batch), _spans_read(batch)
     added, beside = sum(c.window.rows for c in batch.closings), landed.events
     deleted: Mapping[WindowId, int] = {}
     if missing is not None:
-        source.append(missing.rows(opened.table.layout, opened.known_plan()))
+        beside_them.append(missing.rows(opened.table.layout, opened.known_plan()))
         spans += missing.spans
         added += missing.total
         beside += missing.total
@@ -231,8 +222,7 @@ def _commit(
     said = said_of(batch.closings, deleted, beside, seen)
     offer(batch, files or ())
     read = compared if files is None else files
-    by = None if events is None else events.files
-    done = _merge(opened, batch, identity, source, spans, known, landed, said, by, reads=read)
+    done = _merge(opened, batch, identity, events, beside_them, spans, known, landed, said, reads=read)
     if done.wrote:
         withdraw(opened, batch, files or ())
     return _noting(batch, landed, done, beside, deleted, seen)
@@ -254,11 +244,10 @@ def _append(
     known = _known(landed, 0, [])
     if events is not None and opened.table.takes_added(known):
         said = said_of(batch.closings, {}, landed.events, seen)
-        mine, by = [events.rows], events.files
-        done = _merge(opened, batch, identity, mine, [], known, landed, said, by, added=rows, new=new)
+        done = _merge(opened, batch, identity, events, [], [], known, landed, said, added=rows, new=new)
         return _noting(batch, landed, done, landed.events, seen=seen)
     if events is not None:
-        _merge(opened, batch, identity, [events.rows], [], known, landed, None, events.files)
+        _merge(opened, batch, identity, events, [], [], known, landed, None)
     done = opened.table.land(
         rows,
         batch_id=identity.batch_id,
@@ -321,25 +310,28 @@ def _merge(
     opened: OpenTable,
     batch: CollectionContents,
     identity: Identity,
-    source: Sequence[DataFrame | RowsInFiles],
+    events: Events | None,
+    others: Sequence[DataFrame],
     spans: Sequence[Range],
     known: Known,
     landed: LandedCollection,
     said: Mapping[str, Any] | None,
-    files: EventFiles | None,
     *,
     added: DataFrame | None = None,
     new: Sequence[NewFile] | None = None,
     reads: DataFrame | Sequence[NewFile] | None = None,
 ) -> Landed:
-    """The batch's first part; ``spans`` hold all keys but the events'. ``reads`` are written where they differ from
-    their rows. ``said``: of the READs; None where they follow in a commit of their own, which names their windows.
-    ``files``: of the source."""
-    truncated = batch.truncated
+    """The batch's first part: its events, and ``others``, whose keys, unlike the events', ``spans`` hold. ``reads`` are
+    written where they differ from their rows. ``said``: of the READs; None where they follow in a commit of their own,
+    which names their windows."""
+    truncated, files = batch.truncated, None if events is None else events.files
+    source = None if events is None else events.rows
+    for other in others:
+        source = other if source is None else _together(source, other)
     if files is not None:
         files.asked = True
     done = opened.table.land(
-        reduce(_together, source) if source else None,
+        source,
         batch_id=identity.batch_id,
         metadata=_metadata(batch, identity, said),
         how="replace" if truncated is not None else "merge",
@@ -357,10 +349,9 @@ def _merge(
     return done
 
 
-def _together(one: DataFrame | RowsInFiles, other: DataFrame | RowsInFiles) -> DataFrame | RowsInFiles:
+def _together(one: DataFrame | RowsInFiles, other: DataFrame) -> DataFrame | RowsInFiles:
     """Rows of both; what only some say, of their events, is null in the others. Beside rows in files there are only
     deletes."""
-    assert not isinstance(other, RowsInFiles), "those of events come first"
     if isinstance(one, RowsInFiles):
         return one.and_deletes(other)
     return one.unionByName(other, allowMissingColumns=True)

@@ -79,7 +79,7 @@ class StateTables:
         if self._needs_no_table(batch):
             return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())
         before = self.tables.look(batch.namespace, batch.mark)
-        folder = None if said is not None else self._folder(batch.namespace)
+        folder = self._folder(batch.namespace)
         with self.tables.landing(batch.namespace) as opened:
             landed = land_table(
                 self.spark, opened, batch, identity, fails=self.fails, said=said, folder=folder
