@@ -46,7 +46,7 @@ from snapshotter.core.values.effects import (
 )
 from snapshotter.core.values.gaps import opening
 from snapshotter.core.values.limits import Limits
-from snapshotter.core.values.outcome import Outcome
+from snapshotter.core.values.outcome import Outcome, Uncounted
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.sharding import ShardKeys, rekeyed
 from snapshotter.core.values.suspension import Suspension, repairing
@@ -378,6 +378,10 @@ class Machine:
             discards.append(Discard(window.id, window.namespace, landed=True))
             if self.windows.pop(window.id, None) is not None:
                 self._window_landed(window, outcome)
+            elif window.request_id is not None and (upto := end_of(window.target)) is not None:
+                # Its task ended while it landed: these rows are in the table, behind the frontier, and may come again.
+                found = Uncounted(window.request_id, outcome, upto)
+                self.scheduler.count({window.namespace: (found,)})
         left_out = landing.left_out | self.progress.left_out  # suspended before it was planned, or since
         for namespace, bounds in arrived.incomplete.items():
             if namespace in left_out:

@@ -3,12 +3,16 @@ read. Whoever holds one frees it."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_BLOCK = re.compile(r"(?:CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block)\D*rdd_(\d+)_\d+")
+"""Spark's words for a block that died with its executor."""
 
 
 def held(frame: DataFrame, *, at_once: bool = True, on_disk: bool = False) -> DataFrame:
@@ -22,3 +26,8 @@ def held(frame: DataFrame, *, at_once: bool = True, on_disk: bool = False) -> Da
 def free_checkpoint(frame: DataFrame) -> None:
     """Drop the blocks of a locally checkpointed frame; Spark would only do so when its JVM object is collected."""
     frame._jdf.logicalPlan().rdd().unpersist(False)
+
+
+def is_lost(frame: DataFrame, said: str) -> bool:
+    """Whether an error that has ``said`` this means a block of this frame, and not of another one that is held."""
+    return str(frame._jdf.logicalPlan().rdd().id()) in _BLOCK.findall(said)

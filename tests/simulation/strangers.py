@@ -88,6 +88,7 @@ class Strangers:
         self.stream_start = self.source.clock
         for table in self.tables.values():
             table.recorded = table.appended = -1  # of another checkpoint
+            table.said = -1, ()
         asked = self.ask(first) if (first := self.first_load()) else ""
         self.oracles.stale = {n: asked if n in self.captured else "" for n in self.tables}
 

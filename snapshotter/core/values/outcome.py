@@ -31,8 +31,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """What windows of a request have done in a commit of a batch whose progress was not saved. ``upto``: the end of the
-    last of them."""
+    """What windows of a request have done in a commit that moves no frontier: the progress of its batch was not saved,
+    or the task ended while it landed. ``upto``: the end of the last of them."""
 
     request_id: str
     outcome: Outcome

@@ -95,10 +95,10 @@ class OutboxTarget:
             if told is not None:
                 self._outbox.append(told, self._app, identity.batch_id, identity.metadata)
         except Exception as error:
-            closing = {c.window.id for one in contents.collections.values() for c in one.closings}
-            if not (closing and lost_reads(error)):
+            lost = [lost_reads(one, error) for one in contents.collections.values()]
+            if not any(lost):
                 raise
-            return Landed(lost=frozenset(closing))
+            return Landed(lost=frozenset().union(*lost))
         self._landed = contents.identity.batch_id
         if beats:
             self._beat = self._now()

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.core.values.window import WindowId
-from snapshotter.landing.table_faults import LOST_BLOCK, Blame
+from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.targets.target import CollectionContents, Contents, Landed, LandedCollection
+from streaming.delta.local_checkpoints import is_lost
 from streaming.delta.new_files import FileGone, is_new_file
 from streaming.error_text import said_by
 from streaming.namespaces import Namespace
 
-_LOST_BLOCK = (LOST_BLOCK, "Checkpoint block")
 LandOne = Callable[[CollectionContents], LandedCollection]
 
 
@@ -29,12 +29,14 @@ class ReadBuffersLost(Exception):
         self.windows = windows
 
 
-def lost_reads(error: BaseException) -> bool:
-    """Whether an error says that a block of a held frame is gone, or a file that had to be read."""
-    if isinstance(error, FileGone):
-        return True
+def lost_reads(batch: CollectionContents, error: BaseException) -> frozenset[WindowId]:
+    """The windows whose READs an error says are gone: a file that had to be read, or blocks of their frame. Those of
+    the batch's own events are not in it: to read windows again brings none of these back."""
+    windows = frozenset(closing.window.id for closing in batch.closings)
     said = said_by(error)
-    return any(mark in said for mark in _LOST_BLOCK) or ("FILE_NOT_EXIST" in said and is_new_file(said))
+    if isinstance(error, FileGone) or ("FILE_NOT_EXIST" in said and is_new_file(said)):
+        return windows
+    return frozenset(window for window in windows if is_lost(batch.buffers[window].frame, said))
 
 
 @contextmanager
@@ -43,8 +45,8 @@ def naming_lost_buffers(batch: CollectionContents) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if batch.closings and lost_reads(error):
-            raise ReadBuffersLost(frozenset(c.window.id for c in batch.closings)) from error
+        if lost := lost_reads(batch, error):
+            raise ReadBuffersLost(lost) from error
         raise
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import copy
+from typing import Any, TypeVar
 
 from snapshotter.core.machine import Machine
 from snapshotter.core.values import effects as eff
@@ -14,10 +15,12 @@ from snapshotter.core.values.requests import SnapshotRequest, Wanted
 from snapshotter.core.values.window import Edge, WatermarkObservation, Window, WindowId
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
+from tests.support.taken import taken
 
 E = TypeVar("E", bound=eff.Effect)
 ORDERS = Namespace("shop", "orders")
 ITEMS = Namespace("shop", "items")
+W1, W2, W3 = (WindowId("a", n) for n in (1, 2, 3))
 
 
 def at(time: int) -> ClusterTime:
@@ -80,3 +83,21 @@ def seen(*windows: WindowId) -> tuple[WatermarkObservation, ...]:
     return tuple(
         WatermarkObservation(w, edge, at(t)) for w in windows for edge, t in ((Edge.LOW, 12), (Edge.HIGH, 14))
     )
+
+
+def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **told: Any) -> Machine:
+    """A machine whose first request has chunks; batch 1 (up to 11) has landed, two windows are registered."""
+    it = machine(**{k: told.pop(k) for k in list(told) if k not in ("empty_tables", "incomplete")})
+    it.step(taken(it, request()))
+    it.step(arrived(0, 10))
+    it.step(inp.BatchLanded(0))
+    it.step(inp.CollectionOpened("q1", ORDERS, bound(last)))
+    it.step(arrived(1, 11, **told))
+    it.step(inp.BatchLanded(1))
+    it.step(inp.ChunksPlanned("q1", ORDERS, tuple(map(bound, ends)), exhausted=False))
+    return it
+
+
+def state(it: Machine) -> dict[str, Any]:
+    known = {**vars(it), **vars(it.scheduler)}
+    return copy.deepcopy({k: v for k, v in known.items() if k not in ("limits", "scheduler")})

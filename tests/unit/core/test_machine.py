@@ -5,9 +5,7 @@ The traces (tests/traces) tell whole stories; the simulation (tests/simulation) 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -18,41 +16,29 @@ from snapshotter.core.values.commands import Pause, Resume, Stop
 from snapshotter.core.values.controls import Controls
 from snapshotter.core.values.progress import Progress
 from snapshotter.core.values.requests import SnapshotRequest, Wanted
-from snapshotter.core.values.tasks import TaskState
 from snapshotter.core.values.tries import FIRST
 from snapshotter.core.values.window import WindowId, WindowMisuse, WindowState
 from tests.support.taken import taken
 
-from .some import ITEMS, ORDERS, arrived, at, bound, chunk, closing, ids, machine, only, request, seen
-
-W1, W2, W3 = (WindowId("a", n) for n in (1, 2, 3))
-
-
-def scanning(*, last: str = "k6", ends: tuple[str, ...] = ("k2", "k4", "k6"), **told: Any) -> Machine:
-    """A machine whose first request has chunks; batch 1 (up to 11) has landed, two windows are registered."""
-    it = machine(**{k: told.pop(k) for k in list(told) if k not in ("empty_tables", "incomplete")})
-    it.step(taken(it, request()))
-    it.step(arrived(0, 10))
-    it.step(inp.BatchLanded(0))
-    it.step(inp.CollectionOpened("q1", ORDERS, bound(last)))
-    it.step(arrived(1, 11, **told))
-    it.step(inp.BatchLanded(1))
-    it.step(inp.ChunksPlanned("q1", ORDERS, tuple(map(bound, ends)), exhausted=False))
-    return it
-
-
-def failing(it: Machine, window: WindowId | None, times: int, *, passing: bool = False) -> WindowId | None:
-    """The chunk of this window fails so many times; the window that it has then, None if it has none."""
-    for _ in range(times):
-        assert window is not None
-        asked = only(eff.WriteLow, it.step(inp.WindowFailed(window, "gone", passing=passing)))
-        window = asked[0].window if asked else None
-    return window
-
-
-def state(it: Machine) -> dict[str, Any]:
-    known = {**vars(it), **vars(it.scheduler)}
-    return copy.deepcopy({k: v for k, v in known.items() if k not in ("limits", "scheduler")})
+from .some import (
+    ITEMS,
+    ORDERS,
+    W1,
+    W2,
+    W3,
+    arrived,
+    at,
+    bound,
+    chunk,
+    closing,
+    ids,
+    machine,
+    only,
+    request,
+    scanning,
+    seen,
+    state,
+)
 
 
 def at_state(wanted: WindowState) -> Machine:
@@ -201,50 +187,6 @@ def test_land_save_announce() -> None:
     assert (task.frontier, task.rows, task.superseded) == (bound("k2"), 1, 1)
 
 
-def test_attempts_are_counted_and_then_the_task_fails() -> None:
-    """Two here; the other windows of the task go with it, and a batch is asked for, to save that."""
-    it = scanning()
-    said = it.step(inp.WindowFailed(W1, "reset"))
-    assert only(eff.WriteLow, said) == [eff.WriteLow(W3, ORDERS)]
-    said = it.step(inp.WindowFailed(W3, "reset"))
-    assert [e.window for e in only(eff.Discard, said)] == [W3, W2]
-    assert only(eff.MakeBatch, said)
-    task = it.progress.requests[0].tasks[0]
-    assert (task.state, task.error, it.quiet) == (TaskState.FAILED, "reset", True)
-
-
-def test_a_source_that_is_away_is_waited_for_longer() -> None:
-    """As often as the stream tries to reach it."""
-    it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
-    window = failing(it, W1, 3, passing=True)
-    assert failing(it, window, 1, passing=True) is None
-    assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
-
-
-def test_an_outage_is_not_held_against_a_chunk() -> None:
-    """What else fails, in its midst or after it, is counted by itself."""
-    it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
-    window = failing(it, W1, 3, passing=True)
-    window = failing(it, window, 1)
-    assert it.progress.requests[0].tasks[0].state is TaskState.RUNNING
-    assert failing(it, window, 1) is None
-    assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
-
-
-def test_an_outage_is_over_once_a_window_is_whole() -> None:
-    """The next one is waited for as long again; failures of the chunk's own stay counted."""
-    it = scanning(attempts=2, attempts_away=4, windows_in_flight=1)
-    window = failing(it, failing(it, W1, 1), 3, passing=True)
-    for outage in range(2):
-        it.step(inp.LowWritten(window, at(12)))
-        it.step(inp.ChunkRead(window, at(13), 2))
-        it.step(inp.HighWritten(window, at(14)))
-        window = failing(it, window, 3, passing=True)
-        assert it.progress.requests[0].tasks[0].state is TaskState.RUNNING, f"outage {outage}"
-    assert failing(it, window, 1) is None
-    assert it.progress.requests[0].tasks[0].state is TaskState.FAILED
-
-
 def test_the_buffer_of_a_window_that_is_being_landed_stays() -> None:
     """Its task may fail meanwhile: the rows land, the frontier does not move, and then the buffer is dropped."""
     it = _with_closing()
@@ -269,18 +211,6 @@ def test_a_window_that_could_have_closed_already_asks_for_a_batch() -> None:
     it.step(arrived(2, 20, observations=seen(W1, W2)))
     said = it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
     assert only(eff.MakeBatch, said)
-
-
-def test_a_lost_window_takes_its_task_with_it_when_it_was_the_last_attempt() -> None:
-    """Several windows lost at once are no problem then."""
-    it = scanning(attempts=1)
-    closing(it, W1, W2)
-    it.step(arrived(2, 20, observations=seen(W1, W2)))
-    said = it.step(inp.BuffersLost(2, frozenset({W1, W2})))
-    assert only(eff.LandBatch, said)[0].closings == ()
-    assert sorted(e.window for e in only(eff.Discard, said)) == [W1, W2, W3]
-    it.step(inp.BatchLanded(2))
-    assert it.finished
 
 
 def test_a_second_landing_of_a_batch_takes_in_nothing_new() -> None:
@@ -364,22 +294,6 @@ def test_a_new_run_begins_with_nothing_in_flight() -> None:
     assert it.beginning() == ()
 
 
-def test_a_first_load_that_goes_on_after_its_failure_appends_nothing() -> None:
-    """What streamed meanwhile has landed ahead of it, and lands from here on."""
-    it = scanning(empty_tables=frozenset({ORDERS}), attempts=1)
-    closing(it, W1)
-    it.step(arrived(2, 20, observations=seen(W1)))
-    it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
-    it.step(inp.WindowFailed(W2, "reset"))
-    assert only(eff.LandBatch, it.step(arrived(3, 21)))[0].unreached == {}
-    it.step(inp.BatchLanded(3))
-    said = it.step(taken(it, Resume("r1", frozenset({"q1"}))))
-    assert isinstance(said[0], eff.SaveControls)
-    assert [e.after for e in only(eff.PlanChunks, said)] == [bound("k2")]
-    landing = only(eff.LandBatch, it.step(arrived(4, 22)))[0]
-    assert landing.unreached == {}
-
-
 @pytest.mark.parametrize(
     "late",
     [inp.CollectionOpened("q1", ORDERS, bound("k9")), inp.CollectionFailed("q1", ORDERS, "not allowed")],
@@ -398,20 +312,6 @@ def test_an_answer_to_a_request_that_is_forgotten_is_passed_over(late: inp.Input
     assert it.step(late) == ()
     with pytest.raises(ValueError, match="no task"):
         it.step(late)
-
-
-def test_a_plan_from_before_a_failure_answers_nobody() -> None:
-    """The scan was begun anew, and has asked for a plan of its own."""
-    it = scanning(attempts=1, windows_in_flight=2)
-    closing(it, W1)
-    it.step(arrived(2, 20, observations=seen(W1)))
-    it.step(inp.BatchLanded(2, {W1: inp.Outcome(2, 0)}))
-    it.step(inp.WindowFailed(W2, "reset"))
-    (asked,) = only(eff.PlanChunks, it.step(taken(it, Resume("r1", frozenset({"q1"})))))
-    assert (asked.after, asked.resumed) == (bound("k2"), 1)
-    before = state(it)
-    assert it.step(inp.ChunksPlanned("q1", ORDERS, (bound("k1"),), exhausted=True)) == ()
-    assert state(it) == before
 
 
 def test_a_pause_leaves_nothing_waiting_in_flight() -> None:
