@@ -11,13 +11,14 @@ engine as somebody types it (`snapshotter run`, all defaults but `spark.master=l
                those of the documents that inserts and updates bring
     rest       half a minute with nothing to do, with upkeep of what was done before
 
-The first round is the cold one (its JVM is up, and has done nothing yet), the last one the warm one. Each is checked:
+The first round is the cold one (its JVM is up, and has done nothing yet), all others together the warm ones, with the
+upkeep that falls into them. Each is checked:
 the table has every document of the collection (key, number, status, revision), and no other row, or the run ends. CPU
 time is that of all processes, of those that end meanwhile too; memory is the proportional share of all at once, looked
 at each second. Beside it stands what others took of this machine (`others_core_seconds`). Refused where the load before
 is above 0.5, but for --busy; that before a round has our own work of the minute in it.
 
-All rounds are written as they come, as JSON lines beside the output (`cost.jsonl`), and into it those that are cold and
+All rounds are written as they come, as JSON lines beside the output (`cost.jsonl`), and into it what they are cold and
 warm. The table is printed; in money too with a price of one core (vCPU) for an hour, of which there is none by default.
 """
 
@@ -38,7 +39,7 @@ from pymongo import MongoClient
 from bench.engine import DB, Engine, collections, started
 from bench.measurement import machine, too_busy
 from bench.orders import Maker, large_orders, orders
-from bench.unit_cost import ends, table, unit_costs
+from bench.unit_cost import states, table, unit_costs
 from bench.workload import PARTS, Changes, load_orders
 from snapshotter.testing.mongodb import start_mongodb
 from tests.support.warehouses import shared_folder
@@ -64,7 +65,7 @@ def main() -> None:
             for found in measure(size, asked.documents, asked.changes, asked.rounds):
                 _tell(raw, {"size": size, **found})
                 rounds.append({"size": size, **found})
-    shown = [{"state": state, **one} for state, one in ends(rounds)]
+    shown = [{"state": state, **one} for state, one in states(rounds)]
     text = json.dumps({"about": about, "figures": shown}, indent=1)
     asked.output.write_text(f"{text}\n", encoding="utf-8")
     print(f"\n{table(rounds, asked.price_per_core_hour)}")

@@ -9,6 +9,7 @@ rented for it, and what is known of others who publish a rate and a machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
 from typing import Any
 
 from bench.kinds import ALL, DRIVER_JVM, DRIVER_PYTHON, DRIVER_WORKERS, ENGINE, MONGOD, OF_ENGINE
@@ -38,9 +39,9 @@ def dollars(core_hours: float, price_per_core_hour: float) -> float:
     return core_hours * price_per_core_hour
 
 
-def ends(rounds: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Of each size and kind of work the first round, which is cold, and the last, which is warm; not of a rest, which
-    is no work."""
+def states(rounds: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Of each size and kind of work the first round, which is cold, and all others together, which are warm: upkeep
+    falls into some of them. Not of a rest, which is no work."""
     groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
     for one in rounds:
         if "round" in one:
@@ -48,7 +49,30 @@ def ends(rounds: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str
     for first, *others in groups.values():
         yield "cold", first
         if others:
-            yield "warm", others[-1]
+            yield "warm", together(others)
+
+
+def together(rounds: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Means of rounds of the same size, the highest of their peaks, and what there is at the end of the last one."""
+    seconds = mean(one["seconds"] for one in rounds)
+    return {
+        **{
+            name: rounds[-1][name]
+            for name in ("size", "what", "documents", "bson_bytes", "table_bytes", "rows")
+        },
+        "rounds": [one["round"] for one in rounds],
+        "seconds": round(seconds, 2),
+        "per_second": round(rounds[-1]["documents"] / seconds),
+        "peak_mb": {kind: max(one["peak_mb"][kind] for one in rounds) for kind in rounds[-1]["peak_mb"]},
+        "core_seconds_per_million": _means(rounds, "core_seconds_per_million"),
+        "core_hours_per_tb": _means(rounds, "core_hours_per_tb"),
+        "clock_core_hours_per_tb": round(mean(one["clock_core_hours_per_tb"] for one in rounds), 2),
+    }
+
+
+def _means(rounds: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    kinds = rounds[-1][name]
+    return {kind: round(mean(one[name].get(kind, 0.0) for one in rounds), 2) for kind in kinds}
 
 
 def table(rounds: Sequence[Mapping[str, Any]], price: float | None) -> str:
@@ -56,7 +80,7 @@ def table(rounds: Sequence[Mapping[str, Any]], price: float | None) -> str:
     money = [] if price is None else [f"$: {name}" for name in _SUMS]
     numbers = ["a second", *_COLUMNS, *_SUMS, *money, "peak MB, engine", "with mongod", "B a row, stored"]
     lines = [["B", "work", "", *numbers], ["--:", "---", "---", *["--:"] * len(numbers)]]
-    lines += [_cells(state, one, price) for state, one in ends(rounds)]
+    lines += [_cells(state, one, price) for state, one in states(rounds)]
     text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     return (
         f"Core-seconds a million documents or changes ({', '.join(_COLUMNS)}), core-hours a TB of BSON "

@@ -15,8 +15,6 @@ No row goes through the JVM. Files never change, so what is found holds for the 
 from __future__ import annotations
 
 import json
-import struct
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from streaming.column_names import KEY
-from streaming.delta.arrow_rows import Flags, aligned, equal
+from streaming.delta.arrow_rows import Flags, equal
 from streaming.delta.comparison import Found
 from streaming.delta.marked_rows import Numbers, marked_rows, within_reach
 from streaming.delta.new_files import MARKED_MAX, FileGone, FileWriter, NewFile, discard_job, job_name
+from streaming.delta.table_file import KEYS, UNREAD, TableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 FILES_MAX = 400
 """Of the table, in one job: a worker has all of them open."""
 _TASK_ROWS = 20_000
-_WHOLE_BYTES = 8 << 20
 _KEYS_HELD = 2_000_000
 _REPORT = "what string, name string, rows binary"
 _OLD, _KEPT, _MADE, _FOUND, _GONE, _STRANGE = "old", "kept", "made", "found", "gone", "strange"
@@ -180,10 +177,10 @@ def _report(lines: Sequence[Line]) -> pa.RecordBatch:
 
 def _matched(job: Matching, task: Task) -> Iterator[Line]:
     with ExitStack() as stack:
-        new: list[_File] = []
+        new: list[TableFile] = []
         for file in task.new:
             try:
-                new.append(_File.opened(job.folder, file.name, stack))
+                new.append(TableFile.opened(job.folder, file.name, stack))
             except FileNotFoundError:
                 yield _GONE, file.name, _NONE
                 return
@@ -196,7 +193,7 @@ def _matched(job: Matching, task: Task) -> Iterator[Line]:
             same = times == 1
             if job.rewrite or not _compared(job.columns, reads, hits, same):
                 same[:] = False
-        except _UNREAD as error:
+        except UNREAD as error:
             yield _STRANGE, f"{type(error).__name__}: {error}", _NONE
             return
         yield _FOUND, "", np.array([np.count_nonzero((times > 0) & ~same), np.count_nonzero(same)])
@@ -208,64 +205,13 @@ def _matched(job: Matching, task: Task) -> Iterator[Line]:
 
 
 _NONE = np.empty(0, np.int64)
-# A file that others have written may be one that Spark reads, and Arrow or the look into a vector does not.
-_UNREAD = (ValueError, TypeError, IndexError, OSError, struct.error, pa.ArrowException)
-
-
-@dataclass(slots=True)
-class _File:
-    """A Parquet file that is open, and where each of its row groups begins."""
-
-    parquet: pq.ParquetFile
-    begins: list[int]
-    names: frozenset[str]
-
-    @classmethod
-    def opened(cls, folder: TableFolder, name: str, stack: ExitStack) -> _File:
-        source = stack.enter_context(folder.open(name))
-        if folder.store is not None and source.size() <= _WHOLE_BYTES:
-            source = pa.BufferReader(source.read())  # each column would be a request
-        # What others have written there may have times as Spark once wrote them.
-        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-        sizes = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
-        return cls(parquet, [0, *np.cumsum(sizes).tolist()], frozenset(parquet.schema_arrow.names))
-
-    @property
-    def rows(self) -> int:
-        return self.begins[-1]
-
-    def column(self, group: int, of: pa.Field) -> pa.Array:
-        """Of a row group; null where the file lacks it."""
-        if of.name not in self.names:
-            return pa.nulls(self.begins[group + 1] - self.begins[group], of.type)
-        table = self.parquet.read_row_group(group, columns=[of.name], use_threads=False)
-        return aligned(table.column(0).combine_chunks(), of.type)
-
-    def whole(self, of: pa.Field) -> pa.Array:
-        return pa.concat_arrays([self.column(group, of) for group in range(len(self.begins) - 1)])
-
-    def groups_of(self, keys: Sequence[str]) -> Iterator[int]:
-        """The row groups that may hold one of these keys, which ascend."""
-        columns = self.parquet.schema
-        at = next(number for number in range(len(columns)) if columns.column(number).path == KEY)
-        for group in range(len(self.begins) - 1):
-            said = self.parquet.metadata.row_group(group).column(at).statistics
-            if said is None or not said.has_min_max:
-                yield group
-                continue
-            first = bisect_left(keys, said.min)
-            if first < len(keys) and keys[first] <= said.max:
-                yield group
-
-
-_KEY_FIELD = pa.field(KEY, pa.string())
 
 
 class _Reads:
     """The READs of a task that did not give way, one behind the other: ``rows`` are their places among all of them,
     ``keys`` their keys."""
 
-    def __init__(self, said: Sequence[NewFile], files: Sequence[_File]) -> None:
+    def __init__(self, said: Sequence[NewFile], files: Sequence[TableFile]) -> None:
         self.said, self.files = said, files
         self.begins = [0, *np.cumsum([file.rows for file in files]).tolist()]
         seen = np.ones(self.begins[-1], np.bool_)
@@ -274,7 +220,7 @@ class _Reads:
                 raise ValueError(f"{file.name} has {one.rows} rows, and {file.rows} were written")
             seen[begin + np.array(file.gone, np.int64)] = False
         self.rows = np.flatnonzero(seen)
-        self.keys = _taken(self.column(_KEY_FIELD), self.rows)
+        self.keys = _taken(self.column(KEYS), self.rows)
 
     def column(self, of: pa.Field) -> pa.Array:
         return pa.concat_arrays([file.whole(of) for file in self.files])
@@ -286,7 +232,7 @@ class _Hit:
     among those that did not give way."""
 
     name: str
-    file: _File
+    file: TableFile
     rows: Numbers
     reads: Numbers
 
@@ -297,17 +243,17 @@ def _hits(folder: TableFolder, task: Task, reads: _Reads, stack: ExitStack) -> l
         return []
     ordered = sorted(reads.keys.to_pylist())
     hits: list[_Hit] = []
-    some: list[tuple[OldFile, _File, pa.Array, Numbers]] = []
+    some: list[tuple[OldFile, TableFile, pa.Array, Numbers]] = []
     held = 0
     for old in task.old:
-        file = _File.opened(folder, old.name, stack)
+        file = TableFile.opened(folder, old.name, stack)
         gone = np.zeros(file.rows, np.bool_)
         if old.vector is not None:
             gone[marked_rows(folder, old.vector)] = True
         for group in file.groups_of(ordered):
             numbers = np.arange(file.begins[group], file.begins[group + 1])
             live = ~gone[numbers]
-            keys = _taken(file.column(group, _KEY_FIELD), np.flatnonzero(live))
+            keys = _taken(file.column(group, KEYS), np.flatnonzero(live))
             some.append((old, file, keys, numbers[live]))
             held += len(keys)
             if held >= _KEYS_HELD:
@@ -316,7 +262,7 @@ def _hits(folder: TableFolder, task: Task, reads: _Reads, stack: ExitStack) -> l
     return _joined([*hits, *_met(some, reads)])
 
 
-def _met(groups: Sequence[tuple[OldFile, _File, pa.Array, Numbers]], reads: _Reads) -> Iterator[_Hit]:
+def _met(groups: Sequence[tuple[OldFile, TableFile, pa.Array, Numbers]], reads: _Reads) -> Iterator[_Hit]:
     """What row groups have of the READs' keys. They are looked for all at once: each look makes a table of all keys of
     READs."""
     whole = pa.concat_arrays([pa.array([], pa.string()), *(keys for _, _, keys, _ in groups)])
@@ -369,7 +315,7 @@ def _landing(job: Matching, reads: _Reads, same: Flags) -> Iterator[Line]:
     """The files of the task as they are to be added: with their marks, or what is left of several as another."""
     seen = np.zeros(reads.begins[-1], np.bool_)
     seen[reads.rows[~same]] = True
-    rest: list[tuple[NewFile, _File, Flags]] = []
+    rest: list[tuple[NewFile, TableFile, Flags]] = []
     for said, file, begin in zip(reads.said, reads.files, reads.begins, strict=False):
         of_file = seen[begin : begin + said.rows]
         dead = np.flatnonzero(~of_file)
@@ -383,7 +329,7 @@ def _landing(job: Matching, reads: _Reads, same: Flags) -> Iterator[Line]:
         yield _MADE, json.dumps(_written(job, rest).to_json()), _NONE
 
 
-def _written(job: Matching, rest: Sequence[tuple[NewFile, _File, Flags]]) -> NewFile:
+def _written(job: Matching, rest: Sequence[tuple[NewFile, TableFile, Flags]]) -> NewFile:
     """These rows of files in one file. All say that they hold as of the latest time that any of the files says: nothing
     has streamed on their keys up to the end of the batch, or they would have given way."""
     writer = FileWriter(job.folder, job.columns, job.name, 0, max(said.time for said, _, _ in rest))

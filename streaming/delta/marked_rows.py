@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 """Of rows in a file."""
-_IN_LOG, _IN_FOLDER = "i", "u"
-_PORTABLE = 1_681_511_377
-_PLAIN, _WITH_RUNS = 12_346, 12_347
-_ARRAY_MAX, _BITMAP_BYTES = 4_096, 8_192
+_IN_LOG, IN_FOLDER = "i", "u"
+PORTABLE = 1_681_511_377
+PLAIN, _WITH_RUNS = 12_346, 12_347
+ARRAY_MAX, _BITMAP_BYTES = 4_096, 8_192
 _OFFSETS_FROM = 4
 _UUID_CHARS = 20
 # The log writes bytes as Z85; Python knows the same code under other letters.
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_LETTERS = str.maketrans(_Z85, _B85)
+_LETTERS, _SIGNS = str.maketrans(_Z85, _B85), str.maketrans(_B85, _Z85)
 
 
 def within_reach(vector: Mapping[str, Any]) -> bool:
     """Whether a vector, as the log describes it, lies in the log or in the table's folder."""
-    return vector["storageType"] in (_IN_LOG, _IN_FOLDER)
+    return vector["storageType"] in (_IN_LOG, IN_FOLDER)
 
 
 def marked_rows(folder: TableFolder, vector: Mapping[str, Any]) -> Numbers:
@@ -55,7 +55,7 @@ def marked_rows(folder: TableFolder, vector: Mapping[str, Any]) -> Numbers:
 
 def _in_file(folder: TableFolder, what: str, offset: int, size: int) -> bytes:
     prefix, name = what[:-_UUID_CHARS], uuid.UUID(bytes=_from_z85(what[-_UUID_CHARS:]))
-    path = "/".join([*([prefix] if prefix else []), f"deletion_vector_{name}.bin"])
+    path = "/".join([*([prefix] if prefix else []), file_name(name)])
     with folder.open(path) as source:
         source.seek(offset)
         found = source.read(size + 8)
@@ -65,6 +65,16 @@ def _in_file(folder: TableFolder, what: str, offset: int, size: int) -> bytes:
     return bytes(data)
 
 
+def file_name(name: uuid.UUID) -> str:
+    """Of a file of vectors with this id."""
+    return f"deletion_vector_{name}.bin"
+
+
+def to_z85(data: bytes) -> str:
+    """As the log writes bytes."""
+    return base64.b85encode(data).decode("ascii").translate(_SIGNS)
+
+
 def _from_z85(text: str) -> bytes:
     return base64.b85decode(text.translate(_LETTERS))
 
@@ -72,7 +82,7 @@ def _from_z85(text: str) -> bytes:
 def rows_in(data: bytes) -> Numbers:
     """The numbers in a vector, ascending. Raises ValueError for one in another format."""
     magic, count = struct.unpack_from("<IQ", data)
-    if magic != _PORTABLE:
+    if magic != PORTABLE:
         raise ValueError(f"a deletion vector of an unknown format: {magic}")
     parts, at = [np.empty(0, np.int64)], 12
     for _ in range(count):
@@ -92,7 +102,7 @@ def _containers(data: bytes, at: int) -> tuple[list[Numbers], int]:
         are_runs = np.unpackbits(flags, count=count, bitorder="little")
         at += len(flags)
         offsets = count >= _OFFSETS_FROM
-    elif cookie == _PLAIN:
+    elif cookie == PLAIN:
         (count,) = struct.unpack_from("<I", data, at)
         are_runs, at, offsets = np.zeros(count, np.uint8), at + 4, True
     else:
@@ -105,7 +115,7 @@ def _containers(data: bytes, at: int) -> tuple[list[Numbers], int]:
             (number,) = struct.unpack_from("<H", data, at)
             values = np.concatenate([np.arange(a, a + b + 1) for a, b in _pairs(data, at + 2, number)])
             at += 2 + 4 * number
-        elif less < _ARRAY_MAX:
+        elif less < ARRAY_MAX:
             values = np.frombuffer(data, "<u2", int(less) + 1, at)
             at += 2 * (int(less) + 1)
         else:

@@ -23,6 +23,7 @@ from streaming.delta.delta_log import metadata_text
 from streaming.delta.new_files import rows_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -83,15 +84,17 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class RowsInFiles:
     """Rows that lie in the table's folder as ``files`` already, and deletes, which have none. ``keys`` has the key and
-    the operation of each of both, in columns of the table's names; ``schema`` is that of the rows."""
+    the operation of each of both, in columns of the table's names; ``schema`` is that of the rows. ``told``: the
+    same as ``keys``, where the driver has them."""
 
     keys: DataFrame
     files: Sequence[NewFile]
     schema: StructType
+    told: pa.Table | None = None
 
     def and_deletes(self, others: DataFrame) -> RowsInFiles:
         """These and further deletes, rows of the table's columns."""
-        return replace(self, keys=self.keys.unionByName(others.select(self.keys.columns)))
+        return replace(self, keys=self.keys.unionByName(others.select(self.keys.columns)), told=None)
 
     def read(self, session: SparkSession, folder: str, schema: StructType) -> DataFrame:
         """All of them as rows of a table in this ``folder``, with its ``schema``, read in ``session``, for whoever

@@ -29,14 +29,15 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, ReadFiles, Reads, matched
 from streaming.delta.delta_log import CONFLICTS, USER_METADATA, TableLog, configured
-from streaming.delta.file_matching import FILES_MAX, Matched, Matching, OldFile, Strange, match, tasks
+from streaming.delta.file_matching import FILES_MAX, Matched, Matching, Strange, match, tasks
 from streaming.delta.new_files import FileGone, discard_job
+from streaming.delta.old_rows import ByReads, remove
 from streaming.delta.row_writer import Batch, RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded, ranges_of
 from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction, takes_files
@@ -44,13 +45,14 @@ from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streaming.delta.file_keys import FileKeys
     from streaming.delta.further_values import SoftDeletes
     from streaming.delta.new_files import NewFile
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
     from streaming.keys.ranges import Range
 
-_OP, _OF_DELETE = "_snapshotter_op", "_snapshotter_delete_"
+_OF_DELETE = "_snapshotter_delete_"
 
 
 @dataclass(slots=True)
@@ -61,9 +63,9 @@ class Upsert:
     about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the
     version that was committed, None where nothing was. ``added``: rows that `merge` inserts in the same commit; their
     keys are in neither the table nor the source. ``new``: such rows, of `append` too, that lie in the table's folder as
-    files. ``soft``: how rows of deleted documents are kept, if they are. ``named``: the files of READs that the commit
-    has added; None where nothing was committed, as far as is known. ``as_rows``: why READs in files were taken as rows,
-    if they were.
+    files. ``soft``: how rows of deleted documents are kept, if they are. ``kept``: keys of files that the driver has;
+    None: Spark is to look for old rows. ``named``: the files of READs that the commit has added; None where nothing was
+    committed, as far as is known. ``as_rows``: why READs in files were taken as rows, if they were.
     """
 
     session: SparkSession
@@ -73,6 +75,7 @@ class Upsert:
     added: DataFrame | None = None
     soft: SoftDeletes | None = None
     new: Sequence[NewFile] | None = None
+    kept: FileKeys | None = None
     named: frozenset[str] | None = None
     as_rows: str | None = None
 
@@ -120,7 +123,8 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
             places = transaction.rows_and_places(files)
             matches = matched(places, source.reads, few=source.few, keep=PLACE)
             until_written.callback(matches.free)
-        removed = _remove(transaction, files, source, matches, held)
+        by_reads = None if held is None else ByReads(held.listed, held.matched.gone)
+        removed = remove(transaction, files, source, matches, by_reads, upsert.kept)
         frames = [frame for frame in (source.frame, _to_write(source, matches)) if frame is not None]
         made, written = 0, 0
         if frames:
@@ -201,7 +205,7 @@ def _held(
     if source.ranges is not None and not all(_inside(file, source.ranges) for file in reads.files):
         raise ValueError(f"{OUTSIDE}: one of a file of READs")
     listed = transaction.listed(files)
-    old = [OldFile(one.name, one.vector, one.said.low, one.said.high) for one in listed]
+    old = [one.as_old() for one in listed]
     if not takes_files(transaction.begins):
         raise Strange("the table's writers are to check every row")
     if len(old) > FILES_MAX:
@@ -279,37 +283,3 @@ def _insert(
     transaction.write(source.frame)
     transaction.commit_append(batch_id)
     return NOTHING_FOUND
-
-
-def _remove(
-    transaction: Transaction, files: Any, source: Source, matches: Matches | None, held: _Held | None
-) -> Removed:
-    """Take out what these files have of the source's keys, but for rows that equal their READ."""
-    if files.isEmpty():
-        return Removed()
-    few, found, whole = source.known.few, [], Removed()
-    if held is not None and (gone := held.matched.gone):
-        # Of a file that loses all of its rows to READs nothing is left for events.
-        lost = [file for file in held.listed if file.loses_all(len(gone.get(file.name, ())))]
-        whole, names = transaction.drop(lost), {file.name for file in lost}
-        files = transaction.list_of([file for file in held.listed if file.name not in names])
-        if rest := {name: rows for name, rows in gone.items() if name not in names}:
-            found.append(transaction.places_of(rest).withColumn(_OP, F.lit("r")))
-    if source.keys is not None and not files.isEmpty():
-        rows = source.keys
-        if isinstance(source.rows, RowsInFiles):  # others are guarded where they are written
-            rows = guarded(rows, source.ranges, distinct=True)
-        keys = rows.select(KEY, F.col(OP).alias(_OP))
-        mine = transaction.places(files).join(F.broadcast(keys) if few else keys, KEY)
-        found.append(mine.select(*PLACE, _OP))
-    if matches is not None and matches.found.differing:
-        found.append(matches.differing.select(*PLACE, F.lit("r").alias(_OP)))
-    if not found:
-        return whole
-    seen = Observation()
-    counts = F.count_if(F.col(_OP) == "d").alias("deletes"), F.count(F.lit(1)).alias("rows")
-    removed = transaction.remove(files, reduce(DataFrame.unionByName, found).observe(seen, *counts), few=few)
-    if removed.rows != seen.get["rows"]:
-        raise RuntimeError(f"{seen.get['rows']} old rows were found, and {removed.rows} were marked")
-    removed = replace(removed, rows=removed.rows + whole.rows, files=removed.files + whole.files)
-    return replace(removed, deletes=int(seen.get["deletes"]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from streaming.delta import state_merge
 from streaming.delta.comparison import NOTHING_FOUND, Found, ReadFiles
+from streaming.delta.file_keys import KEPT, FileKeys
 from streaming.delta.new_files import NewFile, rows_of
 from streaming.delta.row_writer import (
     NOTHING_KNOWN,
@@ -59,8 +60,9 @@ class Writing:
     """Writes landings into the table at ``path``, in the table's own ``session``.
 
     ``guard`` is asked about each version that our own writer begins at. ``files``: the table's, as of some version, if
-    they are known; ``chosen``: how the newest landing was written, and ``named``: which files of READs it has added,
-    None where that is not known. ``off``: the Spark setting that switches our own writer off, if one does.
+    they are known; ``kept``: keys of files that the driver has, None where Spark is to look for old rows; ``chosen``:
+    how the newest landing was written, and ``named``: which files of READs it has added, None where that is not known.
+    ``off``: the Spark setting that switches our own writer off, if one does.
     """
 
     def __init__(self, session: SparkSession, path: str, guard: TableGuard) -> None:
@@ -72,6 +74,7 @@ class Writing:
         self.off = next((s for s in switches if not state_merge.switched_on(session, s)), None)
         self._vectors = self.off != state_merge.DELETION_VECTORS
         self.files: TableFiles | None = None
+        self.kept: FileKeys | None = KEPT
         self.chosen: Choice | None = None
         self.named: frozenset[str] | None = None
 
@@ -107,7 +110,7 @@ class Writing:
         if self.off is not None:
             return None
         beside = landing.added, landing.soft, landing.new
-        upsert = Upsert(self._session, self._path, self._guard, self.files, *beside)
+        upsert = Upsert(self._session, self._path, self._guard, self.files, *beside, kept=self.kept)
         try:
             if landing.how == "append":
                 upsert.append(landing.source, landing.batch)

@@ -10,12 +10,11 @@ Invariant: what was read through `files` is what the commit's check for conflict
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,7 @@ from streaming.delta.delta_log import (
     optimize_operation,
 )
 from streaming.delta.file_index import DataFile
+from streaming.delta.file_matching import OldFile
 from streaming.delta.java_adds import JavaAdds
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.newest_version import begun_at_newest
@@ -40,6 +40,7 @@ from streaming.delta.state_merge import within
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_folder import TableFolder, table_folder
 from streaming.delta.table_properties import VECTORS
+from streaming.delta.vector_writer import to_bytes
 from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from streaming.delta.marked_rows import Numbers
+    from streaming.delta.vector_writer import Vector
     from streaming.keys.ranges import Range
 
 _FEATURES = frozenset(
@@ -130,6 +132,10 @@ class ListedFile:
     def name(self) -> str:
         """In the table's folder."""
         return self.said.facts.path
+
+    def as_old(self) -> OldFile:
+        """As those take it who read it without the JVM."""
+        return OldFile(self.name, self.vector, self.said.low, self.said.high)
 
     def loses_all(self, rows: int) -> bool:
         """Whether no row is left when so many go."""
@@ -291,14 +297,30 @@ class Transaction:
                 self._gone.append(add.path())
                 files += 1
                 continue
-            marked = add.removeRows(file.newDeletionVector(), True, True)
-            self._actions += [marked._1(), marked._2()]
-            self._came.append(marked._1())
+            self._replace(add, file.newDeletionVector())
             if add.deletionVector() is None:
                 vectors += 1
             else:
                 others += 1
         return Removed(sum(int(file.numberOfModifiedRows()) for file in touched), files, vectors, others)
+
+    def mark(self, files: Sequence[tuple[ListedFile, Vector]]) -> Removed:
+        """Give each of these files its new deletion vector; how many of these are new. Only where the files are
+        `known`, and their rows counted."""
+        descriptor, uuids = self._delta.actions.DeletionVectorDescriptor, self._jvm.java.util.UUID
+        some = self._jvm.scala.Option.apply
+        for file, vector in files:
+            what = uuids.fromString(str(vector.id)), "", vector.size_bytes, vector.rows
+            described = descriptor.onDiskWithRelativePath(*what, some(vector.offset), self._none)
+            self._replace(file.add, described)
+        others = sum(file.vector is not None for file, _ in files)
+        return Removed(vectors=len(files) - others, other_vectors=others)
+
+    def _replace(self, add: Any, vector: Any) -> None:
+        """A file by itself, with a new vector."""
+        marked = add.removeRows(vector, True, True)
+        self._actions += [marked._1(), marked._2()]
+        self._came.append(marked._1())
 
     def write(self, rows: DataFrame) -> tuple[int, int]:
         """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
@@ -351,15 +373,7 @@ class Transaction:
 
     def _vector(self, rows: Sequence[int]) -> Any:
         """A deletion vector of these rows that lies in the log itself."""
-        vectors = self._delta.deletionvectors
-        numbers = self._jvm.java.nio.ByteBuffer.wrap(struct.pack(f">{len(rows)}q", *rows)).asLongBuffer()
-        gateway = cast(Any, self._session.sparkContext._gateway)
-        array = gateway.new_array(gateway.jvm.long, len(rows))
-        numbers.get(array)
-        values = singleton(self._jvm.scala.collection.immutable, "ArraySeq").unsafeWrapArray(array)
-        bitmap = singleton(vectors, "RoaringBitmapArray").apply(values)
-        portable = singleton(vectors, "RoaringBitmapArrayFormat").Portable()
-        data = bitmap.serializeAsByteArray(portable)
+        data = to_bytes(np.array(rows, np.int64))
         return self._delta.actions.DeletionVectorDescriptor.inlineInLog(data, len(rows))
 
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from streaming.delta import state_merge
 from streaming.delta.comparison import Found, ReadFiles, Reads
 from streaming.delta.delta_log import Commit, TableLog, active
+from streaming.delta.file_keys import FileKeys
 from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.further_values import Further, SoftDeletes, with_fields
 from streaming.delta.new_files import MARKS, FileWriter, NewFile, discard_files, job_name
@@ -37,9 +38,10 @@ Change = tuple[str, int | None, str]
 Make = Callable[[SparkSession, str, SoftDeletes | None], RowWriter]
 
 
-def _upserting(kind: type[Upsert]) -> Make:
+def _upserting(kind: type[Upsert], *, by_driver: bool = False) -> Make:
     def make(session: SparkSession, path: str, soft: SoftDeletes | None) -> RowWriter:
-        return kind(session, path, TableGuard(path, COLLECTION, TableLog(session, path), None), soft=soft)
+        guard = TableGuard(path, COLLECTION, TableLog(session, path), None)
+        return kind(session, path, guard, soft=soft, kept=FileKeys() if by_driver else None)
 
     return make
 
@@ -58,9 +60,17 @@ WRITERS: dict[str, Make] = {
     "upsert": _upserting(Upsert),
 }
 """Those that keep rows of deleted documents, where that is wanted."""
-ALL_WRITERS: dict[str, Make] = {**WRITERS, "upsert, rows are files": _upserting(InFiles)}
-"""And one that does not: of rows in files only the keys are known."""
-READERS: dict[str, Make] = {**ALL_WRITERS, "upsert, READs are files": _upserting(OfFiles)}
+ALL_WRITERS: dict[str, Make] = {
+    **WRITERS,
+    "upsert, rows are files": _upserting(InFiles),
+    "upsert, rows are files, old ones found by the driver": _upserting(InFiles, by_driver=True),
+}
+"""And those that do not: of rows in files only the keys are known."""
+READERS: dict[str, Make] = {
+    **ALL_WRITERS,
+    "upsert, READs are files": _upserting(OfFiles),
+    "upsert, READs are files, old rows marked by the driver": _upserting(OfFiles, by_driver=True),
+}
 """For what is said of READs."""
 
 
@@ -160,7 +170,9 @@ class Bench:
         for batch in found.to_batches():
             writer.add(batch)
         made = writer.close()
-        return RowsInFiles(rows.select("_key", "_op"), () if made is None else (made,), SCHEMA)
+        keys = rows.select("_key", "_op")
+        told = None if cast(Upsert, self.writer).kept is None else keys.toArrow()
+        return RowsInFiles(keys, () if made is None else (made,), SCHEMA, told)
 
     def files(self) -> set[str]:
         """The data files on the disk, those of deletion vectors too."""

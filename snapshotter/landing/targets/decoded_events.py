@@ -95,7 +95,10 @@ def decoded(
             raise _failure(batch.namespace, events, failed)
         dead |= {one.ord: one.error for one in failed}
         if grown == plan and (not failed or tried >= _ROUNDS):
-            return frame, *_keys_of(found.filter(pc.is_null(found["_trailer"])))
+            rows_found = found.filter(pc.is_null(found["_trailer"]))
+            if files is not None:
+                files.told = rows_found
+            return frame, *_keys_of(rows_found)
         free_checkpoint(frame)
         if files is not None:
             files.settle()  # it is decoded anew

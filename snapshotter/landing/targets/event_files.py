@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.target import CollectionContents, LandedCollection
+from streaming.column_names import KEY, OP
 from streaming.decode.streamed_rows import table_schema
 from streaming.delta.new_files import EVENTS, MARKS, FileWriter, NewFile, discard_files, discard_job, job_name
 from streaming.delta.row_writer import Known, RowsInFiles
@@ -40,12 +41,14 @@ _UPSERTED = Known(distinct=True, held=True, deletes=0)
 
 @dataclass(slots=True)
 class EventFiles:
-    """The files of one landing in the ``folder`` of its table. ``files``: those that the rows of `keys` lie in."""
+    """The files of one landing in the ``folder`` of its table. ``files``: those that the rows of `keys` lie in;
+    ``told``: what the driver has been told of each row."""
 
     folder: TableFolder
     job: str = field(default_factory=partial(job_name, EVENTS))
     files: tuple[NewFile, ...] = ()
     schema: StructType = field(default_factory=StructType)
+    told: pa.Table | None = None
     asked: bool = False
 
     def writing(self, decode: Decode, layout: AnyLayout, plan: TablePlan) -> Decode:
@@ -84,7 +87,8 @@ class EventFiles:
         many."""
         if (written := sum(file.rows for file in self.files)) != count:
             raise RuntimeError(f"{count} rows were decoded, and {written} are in files")
-        return RowsInFiles(keys, self.files, self.schema)
+        told = None if self.told is None else self.told.select([KEY, OP])
+        return RowsInFiles(keys, self.files, self.schema, told)
 
     def settle(self, named: frozenset[str] | None = frozenset()) -> None:
         """Remove what no commit has ``named``; None: that is not known. Where one was ``asked`` to add them, that is
