@@ -18,7 +18,8 @@ where `ReadJob.fails` that is an error, else it tells that the document was ther
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
@@ -197,18 +198,20 @@ def _rows_read(job: ReadJob, part: SubRange, files: _Files | None) -> Iterator[p
     with connect(job.uri).start_session(causal_consistency=not part.exact) as session:
         _advance(session, job.signed, part.after_time)
         try:
-            for raw in _ahead(_raw_batches(session, job, part)):
-                parts, failed = _decoded(raw, decoder, rules, whole=job.documents)
-                for decoded, ruled in parts:
-                    seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
-                    if files is None:
-                        documents = _documents(ruled) if job.documents else None
-                        yield _with_columns(decoded.batch, part.number, documents)
-                    else:
-                        files.add(decoded.batch, ruled)
-                seen.size_bytes += len(raw)
-                if failed:
-                    yield seen.without(_dead_rows(job, part.number, failed))
+            # Its cursor ends here, also where a document fails: the error would keep it until Python collects both.
+            with closing(_ahead(_raw_batches(session, job, part))) as fetched:
+                for raw in fetched:
+                    parts, failed = _decoded(raw, decoder, rules, whole=job.documents)
+                    for decoded, ruled in parts:
+                        seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
+                        if files is None:
+                            documents = _documents(ruled) if job.documents else None
+                            yield _with_columns(decoded.batch, part.number, documents)
+                        else:
+                            files.add(decoded.batch, ruled)
+                    seen.size_bytes += len(raw)
+                    if failed:
+                        yield seen.without(_dead_rows(job, part.number, failed))
         except PyMongoError as error:
             raise as_source_error(error, f"cannot read a chunk of {job.namespace}") from error
         reached = session.operation_time if not part.exact else None
@@ -258,7 +261,7 @@ def _advance(session: ClientSession, signed: bytes | None, after_time: ClusterTi
     session.advance_operation_time(Timestamp(after_time.t, after_time.i))
 
 
-def _raw_batches(session: ClientSession, job: ReadJob, part: SubRange) -> Iterator[bytes]:
+def _raw_batches(session: ClientSession, job: ReadJob, part: SubRange) -> Generator[bytes, None, None]:
     """What a partition reads, as raw documents that lie one behind the other."""
     shown = None if job.fields is None else projection(job.fields.rules)
     if not part.rows:
@@ -295,17 +298,18 @@ class AsOf(ReadConcern):
         return {"level": "snapshot", "atClusterTime": Timestamp(self._time.t, self._time.i)}
 
 
-def _ahead(batches: Iterator[bytes]) -> Iterator[bytes]:
+def _ahead(batches: Generator[bytes, None, None]) -> Generator[bytes, None, None]:
     """Fetch on a thread while the caller decodes: the server and this process work at the same time."""
     fetched: Queue[bytes | BaseException | None] = Queue(maxsize=_AHEAD)
     stopped = threading.Event()
 
     def fetch() -> None:
         try:
-            for raw in batches:
-                fetched.put(raw)
-                if stopped.is_set():
-                    return
+            with closing(batches):
+                for raw in batches:
+                    fetched.put(raw)
+                    if stopped.is_set():
+                        return
             fetched.put(None)
         except BaseException as error:  # noqa: BLE001 - handed to the reader, who raises it
             fetched.put(error)

@@ -21,6 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streaming.column_names import KEY
+from streaming.delta.arrow_rows import Flags
 from streaming.delta.marked_rows import Numbers, marked_rows
 from streaming.delta.table_file import KEYS, TableFile
 
@@ -30,11 +32,16 @@ if TYPE_CHECKING:
     from streaming.delta.file_matching import OldFile
     from streaming.delta.table_folder import TableFolder
 
-ROWS_MAX, FILES_MAX = 2_000_000, 400
-"""In files that are looked through at once."""
+FILES_MAX = 400
+"""That are looked through at once."""
 KEYS_MAX = 400_000
 """That are looked for at once."""
-_KEPT_BYTES = 64 << 20
+_KEPT_BYTES = 96 << 20
+"""Keys of four and a half million documents with ids as MongoDB makes them."""
+_BESIDE_BYTES = 1_000
+"""That an entry takes besides, in round numbers."""
+_WHOLE_BYTES, _AT_ONCE = 1 << 20, 8
+_MARKS = "marks"
 _NONE = np.empty(0, np.int64)
 
 
@@ -49,74 +56,119 @@ class Hits:
 
 
 class FileKeys:
-    """Keys of files, and what is marked in them, of at most so many bytes (``kept_bytes``). For several threads."""
+    """Keys of files, and what is marked in them, of at most so many bytes (``kept_bytes``). For several threads, each
+    of which holds as much again at most while it looks."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
         self._bytes, self._bytes_max = 0, kept_bytes
         self._lock = Lock()
 
+    def have_room(self, rows: int, like: pa.Array) -> bool:
+        """Whether keys of so many rows can be kept, where they are about as long as these."""
+        return not len(like) or rows * like.nbytes <= self._bytes_max * len(like)
+
     def find(self, folder: TableFolder, files: Sequence[OldFile], keys: pa.Array) -> dict[str, Hits]:
         """The rows of these ``files`` in a table's ``folder`` that have one of these ``keys`` and are not marked as
-        gone, by the names of the files. Raises what reading a file or its vector raises (`table_file.UNREAD`)."""
-        columns = folder.each(lambda file: self._keys(folder, file.name), files)
+        gone, by the names of the files. Raises what reading a file or its vector raises (`table_file.UNREAD`), and
+        ValueError for more keys than there is room for."""
+        columns = self._columns(folder, files)
         # One look for all files: each look makes a table of all keys.
         among = pc.index_in(pa.chunked_array(columns, pa.string()), value_set=keys)
+        met = [
+            (file, rows, places[rows].astype(np.int64))
+            for file, places in zip(files, _by_file(among, columns), strict=True)
+            if len(rows := np.flatnonzero(places >= 0))
+        ]
+        vectors = folder.each(lambda file: self.marked(folder, file), [file for file, _, _ in met])
         found: dict[str, Hits] = {}
-        for file, places in zip(files, _by_file(among, columns), strict=True):
-            rows = np.flatnonzero(places >= 0)
-            if not len(rows):
-                continue
-            marked = self.marked(folder, file)
-            rows = np.setdiff1d(rows, marked, assume_unique=True)
-            if len(rows):
-                found[file.name] = Hits(rows, places[rows].astype(np.int64), marked)
+        for (file, rows, places), marked in zip(met, vectors, strict=True):
+            live = _not_among(rows, marked)
+            if live.any():
+                found[file.name] = Hits(rows[live], places[live], marked)
         return found
 
     def marked(self, folder: TableFolder, file: OldFile) -> Numbers:
         """The rows of a file that are gone."""
-        if file.vector is None:
+        if (vector := file.vector) is None:
             return _NONE
-        vector = file.vector
-        found: Numbers = self._get(_place(folder, vector), lambda: marked_rows(folder, vector))
-        return found
+        version = vector["pathOrInlineDv"], str(vector.get("offset") or 0)
+        rows: Numbers = self._get(
+            (folder.location, file.name, _MARKS), version, lambda: marked_rows(folder, vector)
+        )
+        return rows
 
-    def note(self, folder: TableFolder, vector: Mapping[str, Any], rows: Numbers) -> None:
-        """A ``vector`` of a file in a table's ``folder``, as the log describes it, marks these ``rows``."""
-        self._keep(_place(folder, vector), rows)
+    def note(self, folder: TableFolder, name: str, vector: Mapping[str, Any], rows: Numbers) -> None:
+        """The ``vector`` of a file of this ``name`` in a table's ``folder``, as the log describes it, marks these
+        ``rows``."""
+        version = vector["pathOrInlineDv"], str(vector.get("offset") or 0)
+        self._keep((folder.location, name, _MARKS), version, rows)
+
+    def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[pa.Array]:
+        columns: list[pa.Array] = []
+        for first in range(0, len(files), _AT_ONCE):
+            some = files[first : first + _AT_ONCE]
+            columns += folder.each(lambda file: self._keys(folder, file.name), some)
+            if (size := sum(column.nbytes for column in columns)) > self._bytes_max:
+                raise ValueError(
+                    f"keys of {len(columns)} files take {size} bytes, and there is room for less"
+                )
+        return columns
 
     def _keys(self, folder: TableFolder, name: str) -> pa.Array:
         def read() -> pa.Array:
             with ExitStack() as stack:
-                return TableFile.opened(folder, name, stack).whole(KEYS)
+                file = TableFile.opened(folder, name, stack, whole_bytes=_WHOLE_BYTES)
+                if KEY not in file.names:
+                    raise ValueError(f"{name} has no column {KEY}")
+                return file.whole(KEYS)
 
-        return self._get((folder.location, name), read)
+        return self._get((folder.location, name), (), read)
 
-    def _get(self, what: tuple[str, ...], read: Callable[[], Any]) -> Any:
+    def _get(self, what: tuple[str, ...], version: tuple[str, ...], read: Callable[[], Any]) -> Any:
         with self._lock:
-            if what in self._kept:
+            kept = self._kept.get(what)
+            if kept is not None and kept.version == version:
                 self._kept.move_to_end(what)
-                return self._kept[what]
+                return kept.found
         found = read()
-        self._keep(what, found)
+        self._keep(what, version, found)
         return found
 
-    def _keep(self, what: tuple[str, ...], found: Any) -> None:
+    def _keep(self, what: tuple[str, ...], version: tuple[str, ...], found: Any) -> None:
+        """In the place of an older version."""
+        size = found.nbytes + sum(map(len, (*what, *version))) + _BESIDE_BYTES
         with self._lock:
-            if what not in self._kept:
-                self._kept[what] = found
-                self._bytes += found.nbytes
+            if (older := self._kept.pop(what, None)) is not None:
+                self._bytes -= older.size
+            if size > self._bytes_max:
+                return
+            self._kept[what] = _Kept(version, found, size)
+            self._bytes += size
             while self._bytes > self._bytes_max:
                 _, oldest = self._kept.popitem(last=False)
-                self._bytes -= oldest.nbytes
+                self._bytes -= oldest.size
 
 
-def _place(folder: TableFolder, vector: Mapping[str, Any]) -> tuple[str, ...]:
-    return folder.location, vector["pathOrInlineDv"], str(vector.get("offset") or 0)
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was found in a file, at a ``version`` of its vector; what that takes in memory."""
+
+    version: tuple[str, ...]
+    found: Any
+    size: int
 
 
 KEPT = FileKeys()
 """Of all tables of this process."""
+
+
+def _not_among(rows: Numbers, marked: Numbers) -> Flags:
+    """At each of the ``rows`` whether it is none of those that are ``marked``; both ascend."""
+    gone = np.zeros(int(max([rows[-1], *marked[-1:]])) + 1, np.bool_)
+    gone[marked] = True
+    flags: Flags = ~gone[rows]
+    return flags
 
 
 def _by_file(among: pa.ChunkedArray, columns: Sequence[pa.Array]) -> list[Numbers]:

@@ -10,7 +10,7 @@ Invariant: as many rows are marked as were found, each once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP
-from streaming.delta.file_keys import FILES_MAX, KEYS_MAX, ROWS_MAX, FileKeys
+from streaming.delta.file_keys import FILES_MAX, KEYS_MAX, FileKeys
 from streaming.delta.row_writer import RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded
 from streaming.delta.table_file import UNREAD
@@ -31,10 +31,16 @@ from streaming.delta.vector_writer import write_vectors
 
 if TYPE_CHECKING:
     from streaming.delta.comparison import Matches
+    from streaming.delta.file_matching import OldFile
     from streaming.delta.marked_rows import Numbers
+    from streaming.delta.table_folder import TableFolder
     from streaming.keys.ranges import Range
 
 _OP = "_snapshotter_op"
+
+
+class Unsound(Exception):
+    """A batch is not what was promised of it. Nothing has been done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +58,15 @@ def remove(
     matches: Matches | None,
     by_reads: ByReads | None,
     kept: FileKeys | None,
+    slower: Callable[[str], None],
 ) -> Removed:
     """In this ``transaction``, take out what these ``files`` of the table have of the source's keys, but for rows that
-    equal their READ, of which ``matches`` or ``by_reads`` tells. ``kept``: None leaves all to Spark."""
+    equal their READ, of which ``matches`` or ``by_reads`` tells. ``kept``: None leaves all to Spark. ``slower`` is told
+    why Spark had to look where the driver would have."""
     if files.isEmpty():
         return Removed()
     if kept is not None and matches is None and (source.rows is None or _at_hand(source.rows) is not None):
-        removed = _by_driver(transaction, files, source, by_reads, kept)
+        removed = _by_driver(transaction, files, source, by_reads, kept, slower)
         if removed is not None:
             return removed
     return _by_spark(transaction, files, source, matches, by_reads)
@@ -71,44 +79,66 @@ def _at_hand(rows: RowsInFiles | DataFrame | None) -> pa.Table | None:
 
 
 def _by_driver(
-    transaction: Transaction, files: Any, source: Source, by_reads: ByReads | None, kept: FileKeys
+    transaction: Transaction,
+    files: Any,
+    source: Source,
+    by_reads: ByReads | None,
+    kept: FileKeys,
+    slower: Callable[[str], None],
 ) -> Removed | None:
     """As `remove`; None where the files are not for the driver. Nothing has been done then."""
     if transaction.known is None or files.size() > FILES_MAX:
         return None
     listed = transaction.listed(files) if by_reads is None else by_reads.listed
-    if sum(one.said.facts.rows for one in listed) > ROWS_MAX or not all(one.said.counted for one in listed):
+    if not all(one.said.counted for one in listed):
+        return None
+    told = _at_hand(source.rows)
+    if told is not None and not kept.have_room(sum(one.said.facts.rows for one in listed), told[KEY]):
         return None
     old = {one.name: one.as_old() for one in listed}
     if not all(file.reached for file in old.values()):
         return None
+    if told is not None:
+        _guard(told[KEY], source.ranges)
     folder = transaction.folder()
-    gone: dict[str, list[Numbers]] = {}
-    deletes = 0
     try:
-        if (told := _at_hand(source.rows)) is not None:
-            keys = told[KEY].combine_chunks()
-            _guard(keys, source.ranges)
-            is_delete = np.asarray(pc.equal(told[OP], "d"))
-            for name, hits in kept.find(folder, list(old.values()), keys).items():
-                gone[name] = [hits.rows]
-                deletes += int(np.count_nonzero(is_delete[hits.places]))
-        for name, rows in (by_reads.gone if by_reads is not None else {}).items():
-            gone.setdefault(name, []).append(rows)
-        marks = {name: _once(parts) for name, parts in gone.items()}
-        touched = [one for one in listed if one.name in marks]
-        lost = [one for one in touched if one.loses_all(len(marks[one.name]))]
-        names = {one.name for one in lost}
-        rest = [one for one in touched if one.name not in names]
-        whole = [np.union1d(kept.marked(folder, old[one.name]), marks[one.name]) for one in rest]
-    except UNREAD:
+        marks, before, deletes = _looked_up(
+            kept, folder, old, told, {} if by_reads is None else by_reads.gone
+        )
+    except UNREAD as error:
+        slower(f"Spark looked for old rows: {type(error).__name__}: {error}")
         return None
+    touched = [one for one in listed if one.name in marks]
+    lost = [one for one in touched if one.loses_all(len(marks[one.name]))]
+    names = {one.name for one in lost}
+    rest = [one for one in touched if one.name not in names]
+    whole = [np.union1d(before[one.name], marks[one.name]) for one in rest]
     dropped = transaction.drop(lost)
     vectors = write_vectors(folder, whole) if rest else []
-    for vector, rows in zip(vectors, whole, strict=True):
-        kept.note(folder, vector.described, rows)
+    for one, vector, rows in zip(rest, vectors, whole, strict=True):
+        kept.note(folder, one.name, vector.described, rows)
     marked = transaction.mark(list(zip(rest, vectors, strict=True)))
     return replace(marked, rows=sum(map(len, marks.values())), files=dropped.files, deletes=deletes)
+
+
+def _looked_up(
+    kept: FileKeys,
+    folder: TableFolder,
+    old: Mapping[str, OldFile],
+    told: pa.Table | None,
+    by_reads: Mapping[str, Numbers],
+) -> tuple[dict[str, Numbers], dict[str, Numbers], int]:
+    """Which rows of files have to go, by the names of these; which are gone already; how many are of deletes."""
+    gone = {name: [rows] for name, rows in by_reads.items()}
+    before = dict(zip(gone, folder.each(lambda name: kept.marked(folder, old[name]), [*gone]), strict=True))
+    deletes = 0
+    if told is not None:
+        is_delete = np.asarray(pc.equal(told[OP], "d"))
+        for name, hits in kept.find(folder, list(old.values()), told[KEY].combine_chunks()).items():
+            gone.setdefault(name, []).append(hits.rows)
+            before[name] = hits.marked
+            deletes += int(np.count_nonzero(is_delete[hits.places]))
+    return {name: _once(parts) for name, parts in gone.items()}, before, deletes
 
 
 def _once(parts: Sequence[Numbers]) -> Numbers:
@@ -119,15 +149,15 @@ def _once(parts: Sequence[Numbers]) -> Numbers:
     return rows
 
 
-def _guard(keys: pa.Array, ranges: Sequence[Range] | None) -> None:
-    """Raises ValueError for keys that come twice, or lie beyond all of these ranges."""
+def _guard(keys: pa.ChunkedArray, ranges: Sequence[Range] | None) -> None:
+    """Raises `Unsound` for keys that come twice, or lie beyond all of these ranges."""
     if len(keys.unique()) != len(keys):
-        raise ValueError("a key comes twice among streamed rows")
+        raise Unsound("a key comes twice among streamed rows")
     if ranges is None or not len(keys):
         return
     within = (pc.and_(pc.greater_equal(keys, low), pc.less_equal(keys, high)) for low, high in ranges)
     if not pc.all(reduce(pc.or_, within)).as_py():
-        raise ValueError(f"{OUTSIDE}: one of a streamed row")
+        raise Unsound(f"{OUTSIDE}: one of a streamed row")
 
 
 def _by_spark(

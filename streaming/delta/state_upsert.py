@@ -65,7 +65,7 @@ class Upsert:
     keys are in neither the table nor the source. ``new``: such rows, of `append` too, that lie in the table's folder as
     files. ``soft``: how rows of deleted documents are kept, if they are. ``kept``: keys of files that the driver has;
     None: Spark is to look for old rows. ``named``: the files of READs that the commit has added; None where nothing was
-    committed, as far as is known. ``as_rows``: why READs in files were taken as rows, if they were.
+    committed, as far as is known. ``slower``: why it took longer than such landings do, if it did.
     """
 
     session: SparkSession
@@ -77,7 +77,11 @@ class Upsert:
     new: Sequence[NewFile] | None = None
     kept: FileKeys | None = None
     named: frozenset[str] | None = None
-    as_rows: str | None = None
+    slower: str | None = None
+
+    def takes_longer(self, why: str) -> None:
+        """It does, for this reason."""
+        self.slower = why if self.slower is None else f"{self.slower}; {why}"
 
     def merge(self, source: Source, batch: Batch) -> Found:
         """As `RowWriter.merge`. The source is `Known` to be held and distinct, and its deletes are counted."""
@@ -117,14 +121,14 @@ def _upsert(upsert: Upsert, transaction: Transaction, source: Source, batch: Bat
                 source = replace(source, reads=None)
                 until_written.push(held.discarding)
             except Strange as why:
-                as_rows = reads.read(session, upsert.path, transaction.begins.schema)
-                source, upsert.as_rows = replace(source, reads=as_rows), str(why)
+                source = replace(source, reads=reads.read(session, upsert.path, transaction.begins.schema))
+                upsert.takes_longer(f"READs were taken as rows: {why}")
         if isinstance(source.reads, Reads) and not files.isEmpty():
             places = transaction.rows_and_places(files)
             matches = matched(places, source.reads, few=source.few, keep=PLACE)
             until_written.callback(matches.free)
         by_reads = None if held is None else ByReads(held.listed, held.matched.gone)
-        removed = remove(transaction, files, source, matches, by_reads, upsert.kept)
+        removed = remove(transaction, files, source, matches, by_reads, upsert.kept, upsert.takes_longer)
         frames = [frame for frame in (source.frame, _to_write(source, matches)) if frame is not None]
         made, written = 0, 0
         if frames:

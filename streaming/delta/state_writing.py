@@ -120,8 +120,8 @@ class Writing:
             return None
         finally:
             self.files, self.named = upsert.files, upsert.named
-            if upsert.as_rows is not None:
-                self.chosen = Choice(By.UPSERT, f"READs were taken as rows: {upsert.as_rows}", slower=True)
+            if upsert.slower is not None:
+                self.chosen = Choice(By.UPSERT, upsert.slower, slower=True)
 
     def _by_delta(self, landing: Landing, table: Snapshot) -> Found:
         if landing.how == "append":

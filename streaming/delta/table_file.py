@@ -34,11 +34,14 @@ class TableFile:
     names: frozenset[str]
 
     @classmethod
-    def opened(cls, folder: TableFolder, name: str, stack: ExitStack) -> TableFile:
-        """The file of this ``name`` in a table's ``folder``, until the ``stack`` closes it."""
+    def opened(
+        cls, folder: TableFolder, name: str, stack: ExitStack, whole_bytes: int = _WHOLE_BYTES
+    ) -> TableFile:
+        """The file of this ``name`` in a table's ``folder``, until the ``stack`` closes it. From an object store it
+        comes whole where it has no more than ``whole_bytes``: each column would be a request."""
         source = stack.enter_context(folder.open(name))
-        if folder.store is not None and source.size() <= _WHOLE_BYTES:
-            source = pa.BufferReader(source.read())  # each column would be a request
+        if folder.store is not None and source.size() <= whole_bytes:
+            source = pa.BufferReader(source.read())
         # What others have written there may have times as Spark once wrote them.
         parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
         sizes = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]

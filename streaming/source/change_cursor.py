@@ -175,7 +175,7 @@ class ChangeRange:
         self._start = start
         self._end = end
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Generator[list[Event], None, None]:
         if self._end <= self._start:
             return
         failures, spec = 0, self._spec

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -230,19 +230,22 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ):  # it tells whether a document's shard key changes
                     stream = replace(stream, fields=(*stream.fields, "updateDescription"))
                 changes = ChangeRange(options.uri, stream, partition.start, partition.end)
-                numbered = map(rows.numbered, self._with_large(changes))
                 fill = None if lookup is None else lookup.filled
                 newest: NewestEvents | None = None
                 if options.latest:
                     newest = NewestEvents(lambda event: self._passes(event) or rows.stands_alone(event))
-                for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
-                    yield from rows.add(events)
+                # Its cursor ends here, whatever happens. An error keeps what is suspended until Python collects it, in
+                # the midst of anything: a cursor that is closed then may wait for a lock that its own thread holds.
+                with closing(iter(changes)) as replies:
+                    numbered = map(rows.numbered, self._with_large(replies))
+                    for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
+                        yield from rows.add(events)
                 yield from rows.rest()
                 token = changes.token
         if options.trailer:
             yield rows.trailer(partition.end, token, partition.splits)
 
-    def _with_large(self, changes: ChangeRange) -> Iterable[Iterable[Event]]:
+    def _with_large(self, changes: Iterable[list[Event]]) -> Iterable[Iterable[Event]]:
         """What events without their documents become: too large ones, which come only where they are to be skipped, and
         those that a stage of the user's left without."""
         if self._options.stream.oversize == "skip" or self._options.stream.user:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import threading
 from typing import Any
 
 import bson
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from snapshotter.core.values.chunks import KeyRange
+from snapshotter.reading import chunk_reader
 from snapshotter.reading.catalogue import sample_plan
 from snapshotter.reading.chunk_reader import ReadJob, SubRange, partition_reader
 from streaming.bson.elements import ARRAY, DOCUMENT, elements
@@ -105,6 +107,24 @@ def test_debeziums_cases(
         assert with_image["before"] == bson.decode(before if mine is None else mine.document(before))
     assert read_since(mongo_uri, start, **options, columns="state")[-1]["document"] == after
     assert chunk(mongo_uri, namespace, rules) == ([canonical_document(bson.encode(after))], [])
+
+
+def test_a_read_that_fails_ends_its_cursor(
+    mongo_uri: str, mongo_client: Client, database: str, start: ClusterTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, though the error is still held: what Python collects later, in the midst of anything, might wait for a
+    lock that its own thread holds."""
+    mongo_client[database]["c1"].insert_one({"_id": 1, "a": 1, "b": 2})
+    renames = {"database.include.list": database, RENAMES: "*.c1.a:b"}
+    with pytest.raises(ConfigurationError, match="becomes 'b'") as raised:
+        read_since(mongo_uri, start, **{name.replace(".", "__"): value for name, value in renames.items()})
+    monkeypatch.setattr(chunk_reader, "_decoded", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as failed:
+        chunk(mongo_uri, Namespace(database, "c1"), FieldRules.parse(renames))
+    left = [thread.name for thread in threading.enumerate()]
+    assert [name for name in left if name.startswith(("change-stream", "chunk-fetch"))] == []
+    assert raised.tb is not None
+    assert failed.tb is not None
 
 
 @pytest.mark.parametrize("option", [EXCLUDE, RENAMES])

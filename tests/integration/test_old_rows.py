@@ -47,7 +47,7 @@ def test_the_driver_needs_no_job(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     ("what", "value"),
     [
         ("streaming.delta.old_rows.KEYS_MAX", 0),
-        ("streaming.delta.old_rows.ROWS_MAX", 8),
+        ("streaming.delta.file_keys.FileKeys.have_room", lambda *_: False),
         ("streaming.delta.old_rows.FILES_MAX", 0),
         ("streaming.delta.file_matching.OldFile.reached", property(lambda _: False)),
         ("streaming.delta.file_keys.TableFile.opened", unreadable),

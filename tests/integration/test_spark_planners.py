@@ -41,6 +41,7 @@ def test_planners_end_with_the_first_batch(lab: Lab) -> None:
     for number in range(2):
         orders.insert_one({"_id": number})
         with lab.running() as engine:
+            engine.wait("initial", SECONDS)
             engine.catch_up(SECONDS)
             wait_until(lambda: not modules() & PLANNERS, "the planners' end")
             assert {"pyspark.sql.streaming.python_streaming_source_runner", "pyspark.worker"} <= modules()

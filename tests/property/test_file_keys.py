@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ def a_file(folder: TableFolder, keys: list[str], marked: set[int]) -> OldFile:
     return OldFile(made.name, vector)
 
 
-@given(files=FILES, wanted=st.lists(KEYS, unique=True, min_size=1), kept=st.sampled_from([0, 100, 1 << 20]))
+@given(files=FILES, wanted=st.lists(KEYS, unique=True, min_size=1), kept=st.sampled_from([2_500, 1 << 20]))
 def test_rows_of_keys_are_found(
     files: list[tuple[list[str], set[int]]], wanted: list[str], kept: int
 ) -> None:
@@ -65,7 +66,37 @@ def test_what_is_kept_is_not_read_again_and_is_one_tables(tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError):
         known.find(other, [old], pa.array(["y"]))
     with pytest.raises(FileNotFoundError):
-        FileKeys(0).find(one, [old], pa.array(["y"]))
+        FileKeys(500).find(one, [old], pa.array(["y"]))  # too little for one to be kept
+    with pytest.raises(ValueError, match="room for less"):
+        FileKeys(1).find(other, [a_file(other, ["x"], set())], pa.array(["y"]))
+
+
+def test_a_newer_vector_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    """So that what is kept of a file does not grow with the commits that mark its rows."""
+    folder, known = TableFolder.on_disk(str(tmp_path)), FileKeys(2_500)
+    file = a_file(folder, ["x", "y", "z"], set())
+    for rows in ([0], [0, 1], [0, 1, 2]):
+        (vector,) = write_vectors(folder, [np.array(rows, np.int64)])
+        known.note(folder, file.name, vector.described, np.array(rows, np.int64))
+    known.find(folder, [OldFile(file.name, vector.described)], pa.array(["y"]))
+    folder.remove([path.name for path in tmp_path.iterdir()])
+    assert known.marked(folder, OldFile(file.name, vector.described)).tolist() == [0, 1, 2]
+    assert known.find(folder, [OldFile(file.name, vector.described)], pa.array(["y"])) == {}
+
+
+def test_a_file_without_keys_is_none_to_look_into(tmp_path: Path) -> None:
+    """Spark, to which names are the same in any case, may see them."""
+    pq.write_table(pa.table({"_KEY": ["x"]}), tmp_path / "f.parquet")
+    with pytest.raises(ValueError, match="no column _key"):
+        FileKeys().find(TableFolder.on_disk(str(tmp_path)), [OldFile("f.parquet")], pa.array(["x"]))
+
+
+def test_it_is_known_beforehand_whether_there_is_room() -> None:
+    """By the keys that are looked for: those of a table are as long as these."""
+    some = pa.array(["k" * 26] * 10)
+    assert FileKeys(10 * some.nbytes).have_room(100, some)
+    assert not FileKeys(10 * some.nbytes).have_room(101, some)
+    assert FileKeys(0).have_room(100, some.slice(0, 0))
 
 
 def test_what_was_noted_of_a_vector_is_what_lies_there(tmp_path: Path) -> None:
@@ -73,7 +104,7 @@ def test_what_was_noted_of_a_vector_is_what_lies_there(tmp_path: Path) -> None:
     folder, known = TableFolder.on_disk(str(tmp_path)), FileKeys()
     rows = np.array([0, 2], np.int64)
     (vector,) = write_vectors(folder, [rows])
-    known.note(folder, vector.described, rows)
+    known.note(folder, "f", vector.described, rows)
     folder.remove([path.name for path in tmp_path.iterdir()])
     assert known.marked(folder, OldFile("f", vector.described)).tolist() == [0, 2]
 
