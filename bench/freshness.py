@@ -20,6 +20,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -76,40 +77,40 @@ def measured(
         yield from of_backfills(checkout, documents, options, asked.backfills, rate)
 
 
-def of_changes(
-    checkout: Path, documents: int, options: Mapping[str, str], asked: argparse.Namespace
-) -> Iterator[Figures]:
+@contextmanager
+def loaded(checkout: Path, documents: int, options: Mapping[str, str]) -> Iterator[tuple[str, Log]]:
+    """An engine that has loaded so many orders: the address of its MongoDB, and its table's log."""
     with start_mongodb() as mongo:
         load_orders(mongo.uri, _DB, _ORDERS, documents)
         with running(checkout, mongo.uri, _DB, _ORDERS, options=options) as command:
             log = Log(command.table_log)
             wait_until(partial(log.loaded, documents), "the load", seconds=_PATIENCE_S)
-            for rate in asked.rates:
-                begun = time.perf_counter()
-                with log.watched():
-                    written = list(changes(mongo.uri, _DB, _ORDERS, documents, rate, asked.seconds))
-                    log.await_last(written)
-                half = begun + asked.seconds / 2
-                yield {"rate": rate, **log.figures(written, half, begun + asked.seconds)}
+            yield mongo.uri, log
+
+
+def of_changes(
+    checkout: Path, documents: int, options: Mapping[str, str], asked: argparse.Namespace
+) -> Iterator[Figures]:
+    with loaded(checkout, documents, options) as (uri, log):
+        for rate in asked.rates:
+            begun = time.perf_counter()
+            with log.watched():
+                written = list(changes(uri, _DB, _ORDERS, documents, rate, asked.seconds))
+                log.await_last(written)
+            half = begun + asked.seconds / 2
+            yield {"rate": rate, **log.figures(written, half, begun + asked.seconds)}
 
 
 def of_snapshots(checkout: Path, documents: int, options: Mapping[str, str], count: int) -> Iterator[Figures]:
-    with start_mongodb() as mongo:
-        load_orders(mongo.uri, _DB, _ORDERS, documents)
-        given = {"signal.data.collection": _SIGNALS, **options}
-        with (
-            running(checkout, mongo.uri, _DB, _ORDERS, options=given) as command,
-            SnapshotClient(mongo.uri, _SIGNALS) as client,
-        ):
-            log = Log(command.table_log)
-            wait_until(partial(log.loaded, documents), "the load", seconds=_PATIENCE_S)
-            for keys in _KEYS:
-                random, seconds = Random(f"{SEED}:{keys}"), []
-                beside = changes(mongo.uri, _DB, _ORDERS, documents, _KEYS_RATE)
-                for _ in range(2 * count):
-                    numbers = random.sample(range(documents), keys)
-                    seconds.append(one_snapshot(client, numbers, beside))
-                yield {"snapshots": count, "keys": keys, **percentiles(seconds[count:])}
+    given = {"signal.data.collection": _SIGNALS, **options}
+    with loaded(checkout, documents, given) as (uri, _), SnapshotClient(uri, _SIGNALS) as client:
+        for keys in _KEYS:
+            random, seconds = Random(f"{SEED}:{keys}"), []
+            beside = changes(uri, _DB, _ORDERS, documents, _KEYS_RATE)
+            for _ in range(2 * count):
+                numbers = random.sample(range(documents), keys)
+                seconds.append(one_snapshot(client, numbers, beside))
+            yield {"snapshots": count, "keys": keys, **percentiles(seconds[count:])}
 
 
 def one_snapshot(client: SnapshotClient, numbers: list[int], beside: Iterator[Written]) -> float:

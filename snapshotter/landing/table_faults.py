@@ -14,6 +14,7 @@ from snapshotter.core.values.suspension import TableUnusable
 from snapshotter.failures import Fault, classify
 from snapshotter.reading.document_errors import DocumentError
 from streaming.delta.landing_errors import LandingOvertaken, TableAltered, TableOwned
+from streaming.delta.local_checkpoints import LOST_BLOCK
 from streaming.error_text import said_by
 from streaming.namespaces import Namespace
 
@@ -37,8 +38,6 @@ class Blame:
             self.failing = namespace
 
 
-LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-"""Spark's words for blocks of a checkpoint that died with their executor."""
 _DELTA = re.compile(r"\[(DELTA_[A-Z0-9_]+)")
 # Another writer was quicker, or Delta itself was not ready.
 _PASSING = re.compile(

@@ -5,7 +5,8 @@ It runs where it is asked to: beside Spark's executors, a range of ids each, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from struct import Struct as Packed
 from typing import Any
@@ -96,8 +97,9 @@ def contents(
 ) -> Iterator[pa.RecordBatch]:
     """`CONTENTS` of each document of this ``part`` of ``source``, or of those with these ``keys``; all of it is read
     either way. ``whole``: contents are canonical bytes, not hashes."""
-    for raw in _raw_batches(source, part):
-        yield _contents(raw, source, keys, whole)
+    with closing(_raw_batches(source, part)) as batches:  # a document that fails would keep its cursor open
+        for raw in batches:
+            yield _contents(raw, source, keys, whole)
 
 
 def _contents(raw: bytes, source: Source, keys: frozenset[str] | None, whole: bool) -> pa.RecordBatch:
@@ -122,7 +124,7 @@ def _key_at(raw: bytes, at: int, shard_key: ShardKey) -> str:
         raise DefiniteError(str(error)) from error
 
 
-def _raw_batches(source: Source, part: KeyRange) -> Iterator[bytes]:
+def _raw_batches(source: Source, part: KeyRange) -> Generator[bytes, None, None]:
     client, name = connect(source.uri), source.namespace
     try:
         with _session(client, source.at) as session:

@@ -41,7 +41,6 @@ _KEPT_BYTES = 96 << 20
 _BESIDE_BYTES = 1_000
 """That an entry takes besides, in round numbers."""
 _WHOLE_BYTES, _AT_ONCE = 1 << 20, 8
-_MARKS = "marks"
 _NONE = np.empty(0, np.int64)
 
 
@@ -92,17 +91,14 @@ class FileKeys:
         """The rows of a file that are gone."""
         if (vector := file.vector) is None:
             return _NONE
-        version = vector["pathOrInlineDv"], str(vector.get("offset") or 0)
-        rows: Numbers = self._get(
-            (folder.location, file.name, _MARKS), version, lambda: marked_rows(folder, vector)
-        )
+        of_file, version = _place(folder, file.name, vector)
+        rows: Numbers = self._get(of_file, version, lambda: marked_rows(folder, vector))
         return rows
 
     def note(self, folder: TableFolder, name: str, vector: Mapping[str, Any], rows: Numbers) -> None:
         """The ``vector`` of a file of this ``name`` in a table's ``folder``, as the log describes it, marks these
         ``rows``."""
-        version = vector["pathOrInlineDv"], str(vector.get("offset") or 0)
-        self._keep((folder.location, name, _MARKS), version, rows)
+        self._keep(*_place(folder, name, vector), rows)
 
     def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[pa.Array]:
         columns: list[pa.Array] = []
@@ -148,6 +144,13 @@ class FileKeys:
             while self._bytes > self._bytes_max:
                 _, oldest = self._kept.popitem(last=False)
                 self._bytes -= oldest.size
+
+
+def _place(
+    folder: TableFolder, name: str, vector: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Under what the vector of a file is kept, and its version."""
+    return (folder.location, name, "marks"), (vector["pathOrInlineDv"], str(vector.get("offset") or 0))
 
 
 @dataclass(frozen=True, slots=True)

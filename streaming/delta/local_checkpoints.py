@@ -11,8 +11,9 @@ from pyspark import StorageLevel
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_BLOCK = re.compile(r"(?:CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block)\D*rdd_(\d+)_\d+")
-"""Spark's words for a block that died with its executor."""
+LOST_BLOCK = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""Spark's words for blocks of a checkpoint that died with their executor."""
+_BLOCK = re.compile(rf"(?:{LOST_BLOCK}|Checkpoint block)\D*rdd_(\d+)_\d+")
 
 
 def held(frame: DataFrame, *, at_once: bool = True, on_disk: bool = False) -> DataFrame:

@@ -14,8 +14,8 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from snapshotter.errors import EXIT_OK
-from snapshotter.landing.table_faults import LOST_BLOCK
 from snapshotter.testing.spark_cluster import start_spark_cluster
+from streaming.delta.local_checkpoints import LOST_BLOCK
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
 from tests.support.warehouses import shared_folder, store

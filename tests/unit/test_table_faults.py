@@ -7,8 +7,9 @@ from pymongo.errors import AutoReconnect
 from pyspark.errors import AnalysisException
 
 from snapshotter.core.values.suspension import TableUnusable
-from snapshotter.landing.table_faults import LOST_BLOCK, fault_of
+from snapshotter.landing.table_faults import fault_of
 from streaming.delta.landing_errors import LandingError, LandingOvertaken, TableAltered, TableOwned
+from streaming.delta.local_checkpoints import LOST_BLOCK
 from streaming.delta.table_identity import Alteration
 from streaming.namespaces import Namespace
 
