@@ -2,9 +2,11 @@
 landings.
 
 A thread of its own looks at each table that the engine has opened twice a minute, and does what is due
-(`streaming.delta.upkeep_plan`) under that table's lock, so a landing of it waits for one step at most. A step takes
-some seconds, and nine times as long nothing is done. Old files are removed without the lock, for no commit is made, and
-not while a window is open that may have files as old: READs lie in files of the table before a commit adds them.
+(`streaming.delta.upkeep_plan`). Looks and commits are made under that table's lock, and files are written anew without
+it, so that landings go on beside (`streaming.delta.rewriting`); only where that came to nothing the next try keeps the
+lock. A step takes some seconds, and nine times as long nothing is done. Old files are removed without the lock, for no
+commit is made, and not while a window is open that may have files as old: READs lie in files of the table before a
+commit adds them.
 
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
@@ -35,7 +37,8 @@ from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta.delta_log import CONFLICTS
-from streaming.delta.state_upkeep import COMMITS, RetentionContradicted, TableLook
+from streaming.delta.rewriting import GaveWay
+from streaming.delta.state_upkeep import COMMITS, Begun, RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, due
 from streaming.namespaces import Namespace
@@ -55,8 +58,9 @@ _Name = tuple[Namespace, str]
 @dataclass(slots=True)
 class _Kept:
     """Of one table: the newest ``look``, what was ``due`` then and is not done, when it is looked at ``next``, what was
-    done in this life of the engine, the ``last`` rewrite of it, and what went wrong; ``refused``: why its old files are
-    not removed; ``tried``: when that was tried, ``vacuumed``: when it was done."""
+    done in this life of the engine, the ``last`` rewrite of it, and what went wrong; ``gave_way``: whether the newest
+    try of a rewrite did, to a landing; ``refused``: why its old files are not removed; ``tried``: when that was tried,
+    ``vacuumed``: when it was done."""
 
     look: TableLook | None = None
     small: int | None = None
@@ -67,6 +71,7 @@ class _Kept:
     oldest: int | None = None
     rewrites: int = 0
     last: Kind | None = None
+    gave_way: bool = False
     done_at: datetime | None = None
     failures: int = 0
     error: str | None = None
@@ -172,6 +177,7 @@ class TableUpkeep(RecurringLook):
     def _step(self, name: _Name, opened: KeptInOrder) -> Step | None:
         """What was done; None for nothing."""
         upkeep, limits, done, kept = opened.upkeep, self._limits, None, self._kept[name]
+        began = time.monotonic()
         with opened.lock:
             upkeep.own_checkpoints()
             kept.look = found = upkeep.look(limits)
@@ -181,8 +187,13 @@ class TableUpkeep(RecurringLook):
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
             ago = None if kept.tried is None else time.monotonic() - kept.tried
             kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
-            if step is not None and step.kind is not Kind.VACUUM:
-                done = self._rewrite(kept, opened, step)
+            rewrites = step is not None and step.kind is not Kind.VACUUM
+            begun = upkeep.begin(step) if step is not None and rewrites else None
+            if begun is not None and kept.gave_way:
+                begun.write()
+                done = self._finish(kept, opened, begun, began)
+        if begun is not None and done is None:
+            done = self._rewrite(name, opened, begun, began)
         if found.commits >= COMMITS:
             began = time.monotonic()
             upkeep.checkpoint()
@@ -191,14 +202,26 @@ class TableUpkeep(RecurringLook):
             self._tally.add("upkeep", part="checkpoint")
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
-    def _rewrite(self, kept: _Kept, opened: KeptInOrder, step: Step) -> Step | None:
-        began = time.monotonic()
-        done = opened.upkeep.rewrite(step)
-        if done is None:
+    def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun, began: float) -> Step | None:
+        """Beside landings; None where it gave way to one."""
+        kept = self._kept[name]
+        begun.write()
+        self._check()
+        try:
+            with opened.lock:
+                return self._finish(kept, opened, begun, began)
+        except GaveWay as why:
+            kept.gave_way = True
+            self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
+            self._tally.add("upkeep", part="gave_way")
+            _log.info("files of a table were written anew in vain", **_said(name), why=str(why))
             return None
+
+    def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, began: float) -> Step:
+        done, step = opened.upkeep.finish(begun), begun.step
         self._pace = self._pace.after(done.size_bytes, time.monotonic() - began)
         self._tally.add("upkeep_bytes", done.made_bytes)
-        kept.rewrites, kept.last = kept.rewrites + 1, step.kind
+        kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False
         self._done(kept, step, began)
         kept.next = time.monotonic()  # there may be more to do
         return step

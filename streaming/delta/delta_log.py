@@ -37,7 +37,7 @@ from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 # In Python they have no common base. ConcurrentTransactionException is left out: it means another commit
 # under our own application id, so a second engine, which trying again would only hide.
@@ -121,10 +121,11 @@ class Snapshot:
         """The same as a list of Java's. A Spark job."""
         return in_order(self._snapshot.allFiles()).collectAsList()
 
-    def files_where(self, condition: str, at_most: int) -> list[Any]:
+    def files_where(self, condition: Column | str, at_most: int) -> list[Any]:
         """Delta's own objects of files of which ``condition`` holds, an expression of SQL on what Delta tells of each;
         of more than ``at_most`` some."""
-        found = self._snapshot.allFiles().where(condition).limit(at_most)
+        wanted = condition if isinstance(condition, str) else condition._jc
+        found = self._snapshot.allFiles().where(wanted).limit(at_most)
         return list(found.collect())
 
     @property

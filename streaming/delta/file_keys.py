@@ -100,18 +100,9 @@ class FileKeys:
         ``rows``."""
         self._keep(*_place(folder, name, vector), rows)
 
-    def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[pa.Array]:
-        columns: list[pa.Array] = []
-        for first in range(0, len(files), _AT_ONCE):
-            some = files[first : first + _AT_ONCE]
-            columns += folder.each(lambda file: self._keys(folder, file.name), some)
-            if (size := sum(column.nbytes for column in columns)) > self._bytes_max:
-                raise ValueError(
-                    f"keys of {len(columns)} files take {size} bytes, and there is room for less"
-                )
-        return columns
+    def keys(self, folder: TableFolder, name: str) -> pa.Array:
+        """The keys of all rows of a file, in their order. Raises what reading it raises."""
 
-    def _keys(self, folder: TableFolder, name: str) -> pa.Array:
         def read() -> pa.Array:
             with ExitStack() as stack:
                 file = TableFile.opened(folder, name, stack, whole_bytes=_WHOLE_BYTES)
@@ -120,6 +111,17 @@ class FileKeys:
                 return file.whole(KEYS)
 
         return self._get((folder.location, name), (), read)
+
+    def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[pa.Array]:
+        columns: list[pa.Array] = []
+        for first in range(0, len(files), _AT_ONCE):
+            some = files[first : first + _AT_ONCE]
+            columns += folder.each(lambda file: self.keys(folder, file.name), some)
+            if (size := sum(column.nbytes for column in columns)) > self._bytes_max:
+                raise ValueError(
+                    f"keys of {len(columns)} files take {size} bytes, and there is room for less"
+                )
+        return columns
 
     def _get(self, what: tuple[str, ...], version: tuple[str, ...], read: Callable[[], Any]) -> Any:
         with self._lock:

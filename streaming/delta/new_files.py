@@ -6,7 +6,7 @@ row that is not to be seen is marked in a deletion vector of the same commit (`N
 
 The commit does not look into the file, and no reader would complain of one that does not fit. So a file has exactly the
 columns of a plan, with our marks, in the types of the table; whether a table takes such files at all is asked of
-`transaction.takes_files`.
+`table_demands.takes_files`.
 
 Invariants: a name is used once, so an attempt that is repeated writes another file; it begins with the name of its job
 (`job_name`), so what a job that failed has left can be told. A file that is reported is closed, and on the disk or in

@@ -49,11 +49,11 @@ from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.state_writing import Landing, Writing
+from streaming.delta.table_demands import has_vectors, takes_files
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_guard import CLEARED_PROPERTY, TableGuard, landing_mark
 from streaming.delta.table_identity import PART_READS, Owner, TableMark
 from streaming.delta.table_properties import PLAN_PROPERTY, USUAL, TableForm
-from streaming.delta.transaction import has_vectors, takes_files
 from streaming.keys.ranges import Range
 from streaming.layout import AnyLayout, TablePlan
 from streaming.namespaces import Namespace

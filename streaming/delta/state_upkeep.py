@@ -1,12 +1,13 @@
 """Keeps the files of one table in order, between its landings: `streaming.delta.upkeep_plan` says what is due.
 
-Small files and files of many marked rows are written anew by a transaction of our own. Delta's OPTIMIZE would write a
-clustered table whole for a few new rows.
+Small files and files of many marked rows are written anew by transactions of our own (`streaming.delta.rewriting`).
+Delta's OPTIMIZE would write a clustered table whole for a few new rows.
 
 Invariants: a commit of upkeep changes no data (each of its actions says so), holds as many rows as it takes out,
 records no batch and carries no landing's mark, so that neither a landing, nor the look at what others have done, nor
 whoever streams from the table takes it for one. It says which engine made it. What it does to the files is known to the
-next landing. Whoever calls `look`, `rewrite`, `retain` or `own_checkpoints` holds the table's lock.
+next landing. Whoever calls `look`, `begin`, `finish`, `rewrite`, `retain` or `own_checkpoints` holds the table's lock;
+`Begun.write` and what removes files or writes checkpoints needs none.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from delta.tables import DeltaTable
 from streaming.column_names import KEY
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
 from streaming.delta.file_index import DataFile
+from streaming.delta.rewriting import Copies, copied, put_in_place
 from streaming.delta.state_merge import landing_session
+from streaming.delta.table_demands import unsupported
 from streaming.delta.table_files import TableFiles
-from streaming.delta.transaction import Rewritten, Transaction, unsupported
+from streaming.delta.transaction import Rewritten, Transaction
 from streaming.delta.upkeep_plan import SAFE_HOURS, FileFacts, Step, Thresholds
 from streaming.json_text import from_text
 
@@ -56,6 +59,23 @@ _OF_VACUUM = {
 # Delta lists a table's folder in as many tasks as this, which by default are 10,000.
 _PARALLEL = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@dataclass(slots=True)
+class Begun:
+    """A rewrite of the files of a ``step``, as one version of the table has them (``adds``: Delta's objects), which
+    ``transaction`` reads and never commits. ``copies``: what was written."""
+
+    step: Step
+    transaction: Transaction
+    adds: Sequence[Any]
+    order: Sequence[str]
+    copies: Copies | None = None
+
+    def write(self) -> None:
+        """Copy the rows, which takes a while. To nobody anything changes."""
+        with active(self.transaction.session):
+            self.copies = copied(self.transaction, self.adds, self.step.outputs, self.order)
 
 
 class RetentionContradicted(Exception):
@@ -93,6 +113,7 @@ class StateUpkeep:
     ) -> None:
         self._order = order
         self._session = session
+        self._writes: SparkSession | None = None
         self._path = path
         self._log = log
         self._guard = guard
@@ -120,17 +141,35 @@ class StateUpkeep:
             return TableLook(*known, files, counted)
 
     def rewrite(self, step: Step) -> Rewritten | None:
-        """Carry out a rewrite of files of the newest `look`, in one commit; None where somebody has committed since, or
-        the table is not one for our transactions any more. Raises the conflicts of `delta_log.CONFLICTS`, and what
+        """All of a rewrite at once, for whoever holds the lock from beginning to end: nothing can come in between."""
+        begun = self.begin(step)
+        if begun is None:
+            return None
+        begun.write()
+        return self.finish(begun)
+
+    def begin(self, step: Step) -> Begun | None:
+        """A rewrite of files of the newest `look`; None where somebody has committed since. Raises what
         `TableGuard.admit` does."""
-        with active(self._session):
-            transaction = Transaction(self._session, self._path, None, self._writing.files, marks=False)
+        # Landings set theirs for each of their commits.
+        session = self._writes = self._writes or landing_session(self._session, {})
+        with active(session):
+            transaction = Transaction(session, self._path, None, self._writing.files, marks=False)
             self._guard.admit(transaction.begins)
             if transaction.begins.version != self._looked or self._add_of is None:
                 return None
             adds = [self._add_of(file.path) for file in step.files]
-            text = metadata_text({**self._guard.mark(), "upkeep": step.kind.value})
-            done = transaction.rewrite(adds, step.outputs, self._order)
+            return Begun(step, transaction, adds, self._order)
+
+    def finish(self, begun: Begun) -> Rewritten:
+        """Commit what was written. Raises `GaveWay`, the conflicts of `delta_log.CONFLICTS`, and what
+        `TableGuard.admit` does."""
+        assert begun.copies is not None, "nothing was written"
+        with active(self._session):
+            transaction = Transaction(self._session, self._path, None, self._writing.files, marks=False)
+            self._guard.admit(transaction.begins)
+            text = metadata_text({**self._guard.mark(), "upkeep": begun.step.kind.value})
+            done = put_in_place(transaction, begun.copies, self._writing.kept)
             with configured(self._session, {USER_METADATA: text}):
                 transaction.commit_rewrite(done)
             self._writing.files = transaction.known

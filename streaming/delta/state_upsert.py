@@ -40,7 +40,8 @@ from streaming.delta.new_files import FileGone, discard_job
 from streaming.delta.old_rows import ByReads, remove
 from streaming.delta.row_writer import Batch, RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded, ranges_of
-from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction, takes_files
+from streaming.delta.table_demands import takes_files
+from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +58,7 @@ _OF_DELETE = "_snapshotter_delete_"
 
 @dataclass(slots=True)
 class Upsert:
-    """Our own commits, on the table at ``path``: a `RowWriter` for tables that are not `transaction.unsupported`.
+    """Our own commits, on the table at ``path``: a `RowWriter` for tables that are not `table_demands.unsupported`.
 
     Both methods raise `Unsupported` where the table, at the version that they begin with, is none. ``guard`` is asked
     about that very version. ``files``: the table's as of some version, if they are known; afterwards those of the

@@ -24,8 +24,8 @@ from streaming.delta.row_writer import (
 )
 from streaming.delta.state_merge import DeltaMerge
 from streaming.delta.state_upsert import Upsert
+from streaming.delta.table_demands import Unsupported, has_vectors, unsupported
 from streaming.delta.table_properties import ANY, READER
-from streaming.delta.transaction import Unsupported, has_vectors, unsupported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -77,6 +77,9 @@ class TableFiles:
     def __iter__(self) -> Iterator[DataFile]:
         return iter(self._index)
 
+    def __contains__(self, path: str) -> bool:
+        return path in self._index
+
     def of_version(self, snapshot: Snapshot) -> bool:
         """Whether it is that version's list."""
         return (self.table, self.version) == (snapshot.table_id, snapshot.version)

@@ -3,7 +3,7 @@
 Delta has one public way to change rows by key, MERGE, which goes through the table's keys three times and takes some
 twenty jobs. These are its parts: which files a condition may meet, deletion vectors for rows of them, new files, the
 commit with its check for conflicts. They are reached by py4j and are no public interface, so Delta's version is
-pinned, and `unsupported` says what a table asks of its writers that is not done here.
+pinned, and `table_demands` says what a table asks of its writers that is not done here.
 
 Invariant: what was read through `files` is what the commit's check for conflicts looks at.
 """
@@ -37,9 +37,9 @@ from streaming.delta.java_adds import JavaAdds
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.newest_version import begun_at_newest
 from streaming.delta.state_merge import within
+from streaming.delta.table_demands import Unsupported, has_vectors, takes_files, unsupported
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_folder import TableFolder, table_folder
-from streaming.delta.table_properties import VECTORS
 from streaming.delta.vector_writer import to_bytes
 from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
@@ -51,48 +51,12 @@ if TYPE_CHECKING:
     from streaming.delta.vector_writer import Vector
     from streaming.keys.ranges import Range
 
-_FEATURES = frozenset(
-    ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")
-)
-_CONSTRAINT = "delta.constraints."
 # With few rows nothing is left to find out: sizes seen on the way would change nothing, and planning anew after each
 # stage takes a sixth of the time.
 _FEW = {"spark.sql.autoBroadcastJoinThreshold": "10m", "spark.sql.adaptive.enabled": "false"}
 _ADD_FILE_FIELDS, _DATA_CHANGE = 13, 4
 PLACE = _PATH, _INDEX = "_snapshotter_path", "_snapshotter_index"
 """Of a row: its file, and its number there."""
-
-
-def has_vectors(table: Snapshot) -> bool:
-    """Whether rows of a table may be marked in deletion vectors."""
-    return table.table_property(VECTORS) == "true"
-
-
-def unsupported(table: Snapshot, *, marks: bool = True) -> str | None:
-    """Why our transactions can't write a table: it asks something of its writers that would be missing here (a change
-    data feed, say), or has no deletion vectors, for one that ``marks`` rows. None where they can."""
-    if marks and not has_vectors(table):
-        return "the table has no deletion vectors"
-    foreign = table.features - _FEATURES
-    return (
-        f"the table has features that Delta's own writer serves ({', '.join(sorted(foreign))})"
-        if foreign
-        else None
-    )
-
-
-def takes_files(table: Snapshot) -> bool:
-    """Whether our transactions may add rows to this version of a table as files, so that its writer never sees them:
-    it asks for no check of them."""
-    if unsupported(table, marks=False) is not None or any(
-        name.startswith(_CONSTRAINT) for name in table.properties
-    ):
-        return False
-    return all(field.nullable for field in table.schema.fields)
-
-
-class Unsupported(Exception):
-    """The table asks something of its writers that a `Transaction` does not do. Nothing has been written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +126,7 @@ class Transaction:
         *,
         marks: bool = True,
     ) -> None:
-        self._session = session
+        self.session = session
         self._jvm = packages(session)
         self._utils = python_utils(session)
         self._delta = self._jvm.org.apache.spark.sql.delta
@@ -233,6 +197,21 @@ class Transaction:
             for place, said in enumerate(texts)
         ]
 
+    def told(self, adds: Sequence[Any]) -> list[ListedFile]:
+        """The same of Delta's objects, which may be of another version, or of none yet."""
+        return self.listed(self._seq(adds))
+
+    def files_named(self, names: Sequence[str]) -> dict[str, ListedFile]:
+        """Those of the files of these names that there are."""
+        if self.known is None:
+            self.known = TableFiles.of(self.begins)
+        if self.known is None:
+            among = F.array_contains(F.lit(list(names)), F.col("path"))
+            adds = self.begins.files_where(among, len(names))
+        else:
+            adds = [self.known.add_of(name) for name in names if name in self.known]
+        return {file.name: file for file in self.told(adds)}
+
     def folder(self) -> TableFolder:
         """The table's. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._log)
@@ -253,7 +232,7 @@ class Transaction:
         files = np.repeat(np.arange(len(rows), dtype=np.int32), [len(numbers) for numbers in rows.values()])
         numbers = pa.table({"_file": files, _INDEX: np.concatenate([*rows.values()])})
         by_file = pa.table({"_file": np.arange(len(rows), dtype=np.int32), _PATH: places})
-        frames = [self._session.createDataFrame(table) for table in (numbers, by_file)]
+        frames = [self.session.createDataFrame(table) for table in (numbers, by_file)]
         return frames[0].join(F.broadcast(frames[1]), "_file").select(*PLACE)
 
     def list_of(self, files: Sequence[ListedFile]) -> Any:
@@ -263,11 +242,11 @@ class Transaction:
     def remove(self, files: Any, found: DataFrame, *, few: bool = False) -> Removed:
         """Take out the rows whose places are ``found`` in these files. ``few`` says that ``found`` needs no join of two
         large frames: then Spark may see that the list of files, which Delta joins with it, fits every executor."""
-        commands, spark = self._delta.commands, self._session._jsparkSession
+        commands, spark = self._delta.commands, self.session._jsparkSession
         every = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
         columns = [self._jvm.scala.Option.apply(F.col(name)._jc) for name in (_PATH, _INDEX)]
         generator = singleton(commands, "DeletionVectorBitmapGenerator")
-        with configured(self._session, _FEW if few else {}):
+        with configured(self.session, _FEW if few else {}):
             vectors = generator.buildRowIndexSetsForFilesMatchingCondition(
                 spark, self._transaction, True, found._jdf, files, every, *columns
             )
@@ -307,12 +286,8 @@ class Transaction:
     def mark(self, files: Sequence[tuple[ListedFile, Vector]]) -> Removed:
         """Give each of these files its new deletion vector; how many of these are new. Only where the files are
         `known`, and their rows counted."""
-        descriptor, uuids = self._delta.actions.DeletionVectorDescriptor, self._jvm.java.util.UUID
-        some = self._jvm.scala.Option.apply
         for file, vector in files:
-            what = uuids.fromString(str(vector.id)), "", vector.size_bytes, vector.rows
-            described = descriptor.onDiskWithRelativePath(*what, some(vector.offset), self._none)
-            self._replace(file.add, described)
+            self._replace(file.add, self._described(vector))
         others = sum(file.vector is not None for file, _ in files)
         return Removed(vectors=len(files) - others, other_vectors=others)
 
@@ -348,14 +323,12 @@ class Transaction:
         self._new += files
         return len(files), sum(file.visible for file in files)
 
-    def rewrite(self, files: Sequence[Any], outputs: int, order: Sequence[str] = (KEY,)) -> Rewritten:
+    def copy(self, files: Sequence[Any], outputs: int, order: Sequence[str] = (KEY,)) -> list[Any]:
         """Write the rows of these files (Delta's ``AddFile`` objects), but for those that are marked, into so many
-        (``outputs``) others, in this ``order`` of columns. To readers nothing changes.
+        (``outputs``) others, in this ``order`` of columns; Delta's objects of them. They are no part of the commit.
 
         Raises RuntimeError where the files that were written have not as many rows."""
-        whole = self._seq(files)
-        self._transaction.trackFilesRead(whole)
-        rows = self._rows(whole)
+        rows = self._rows(self._seq(files))
         rows = rows.coalesce(1) if outputs == 1 else rows.repartitionByRange(outputs, *order)
         sorted_rows = rows.sortWithinPartitions(*order)
         written = self._transaction.writeFiles(sorted_rows._jdf, self._none, True, self._seq([]))
@@ -363,13 +336,29 @@ class Transaction:
         left = sum(int(file.numLogicalRecords().get()) for file in files)
         if (found := sum(int(file.numPhysicalRecords().get()) for file in made)) != left:
             raise RuntimeError(f"of {left} rows in {len(files)} files {found} were written anew")
+        return made
+
+    def replace(self, files: Sequence[ListedFile], made: Sequence[Any], purged: int) -> Rewritten:
+        """Have files with the same rows (``made``, Delta's objects) take the place of these, of which so many marked
+        rows were not copied (``purged``). To readers nothing changes."""
+        self._transaction.trackFilesRead(self.list_of(files))
         now = int(time.time() * 1_000)
-        self._actions += [*made, *(file.removeWithTimestamp(now, False) for file in files)]
+        self._actions += [*made, *(file.add.removeWithTimestamp(now, False) for file in files)]
         self._came += made
-        self._gone += [file.path() for file in files]
-        sizes = (sum(int(file.size()) for file in some) for some in (files, made))
-        purged = sum(int(file.numDeletedRecords()) for file in files)
-        return Rewritten(len(files), next(sizes), len(made), next(sizes), purged)
+        self._gone += [file.name for file in files]
+        sizes = sum(file.said.facts.size_bytes for file in files), sum(int(add.size()) for add in made)
+        return Rewritten(len(files), sizes[0], len(made), sizes[1], purged)
+
+    def with_vectors(self, files: Sequence[tuple[ListedFile, Vector]]) -> list[Any]:
+        """Files that no version has yet, each with its deletion vector: Delta's objects."""
+        return [file.add.removeRows(self._described(vector), True, False)._1() for file, vector in files]
+
+    def _described(self, vector: Vector) -> Any:
+        """A deletion vector that lies in a file, as Delta describes it."""
+        descriptor, uuids = self._delta.actions.DeletionVectorDescriptor, self._jvm.java.util.UUID
+        what = uuids.fromString(str(vector.id)), "", vector.size_bytes, vector.rows
+        offset = self._jvm.scala.Option.apply(vector.offset)
+        return descriptor.onDiskWithRelativePath(*what, offset, self._none)
 
     def _vector(self, rows: Sequence[int]) -> Any:
         """A deletion vector of these rows that lies in the log itself."""
@@ -379,13 +368,13 @@ class Transaction:
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:
         """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""
         took = int((time.monotonic() - self._began) * 1_000)
-        measured(self._session, self._transaction, {**metrics, "executionTimeMs": took})
-        self._commit(version, merge_operation(self._session))
+        measured(self.session, self._transaction, {**metrics, "executionTimeMs": took})
+        self._commit(version, merge_operation(self.session))
 
     def commit_append(self, version: int, metrics: Mapping[str, int] | None = None) -> None:
         """The same of rows that were only written, as an append; its figures are those of the write, or these."""
         if metrics is not None:
-            measured(self._session, self._transaction, metrics, OF_APPEND)
+            measured(self.session, self._transaction, metrics, OF_APPEND)
         mode = self._jvm.org.apache.spark.sql.SaveMode.Append
         write = getattr(self._delta, "DeltaOperations$Write")
         self._commit(version, write(mode, *[self._none] * 8))
@@ -394,8 +383,8 @@ class Transaction:
         """The same of a rewrite, as an OPTIMIZE; it records no batch."""
         names = "numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes"
         counts = done.made, done.files, done.made_bytes, done.size_bytes
-        measured(self._session, self._transaction, dict(zip(names, counts, strict=True)), OF_OPTIMIZE)
-        self._commit(None, optimize_operation(self._session))
+        measured(self.session, self._transaction, dict(zip(names, counts, strict=True)), OF_OPTIMIZE)
+        self._commit(None, optimize_operation(self.session))
 
     def _commit(self, version: int | None, operation: Any) -> None:
         actions = list(self._actions)
@@ -417,7 +406,7 @@ class Transaction:
             self.known = known
 
     def _rows(self, files: Any) -> DataFrame:
-        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self._session)
+        return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self.session)
 
     def _add(self, actions: Any) -> None:
         self._actions += [actions.apply(at) for at in range(actions.size())]

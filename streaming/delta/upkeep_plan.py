@@ -9,8 +9,8 @@ until many of their rows are marked.
     purge     files of which many rows are marked: written anew without these rows, once that frees enough
     vacuum    files that no version of the last hours needs are removed
 
-One step is bounded by bytes, for landings of the table wait for it. With what a step took, `Pace` says how many bytes
-the next may have, and how long nothing is done before it.
+One step is bounded by bytes: landings share the machine with it, and may have to wait. With what a step took, `Pace`
+says how many bytes the next may have, and how long nothing is done before it.
 
 A table that changes all the time has small files again at each look, so what is due takes turns: old files go first,
 for they do so once a day at most, and a purge goes before the next compaction once there was one.
@@ -206,8 +206,8 @@ def _size(size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is done at a time: ``bytes_max`` of the next rewrite. A step takes some seconds, for landings wait that
-    long, and for nine times as long as it took nothing is done."""
+    """How much is done at a time: ``bytes_max`` of the next rewrite. A step takes some seconds, and for nine times as
+    long as it took nothing is done."""
 
     bytes_max: int = _BYTES_FIRST
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from streaming.delta.comparison import Found
 from streaming.delta.row_writer import Batch, Source
 from streaming.delta.state_merge import DUPLICATE, OUTSIDE, DeltaMerge
-from streaming.delta.transaction import Transaction, Unsupported
+from streaming.delta.table_demands import Unsupported
+from streaming.delta.transaction import Transaction
 from tests.support.row_writers import ALL_WRITERS, READERS, WRITERS, Bench, Change, counts
 
 

@@ -28,7 +28,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
 from tests.support.history import changes_since, judge, never_back, table_state, table_versions
 from tests.support.kills import moments
-from tests.support.workload import Workload, WorkloadPlan, load
+from tests.support.workload import Workload, WorkloadPlan, document, load
 
 CHUNK = 150
 ONE_KILLS_CHUNK = 300
@@ -111,6 +111,8 @@ def test_killed_engine_loses_and_doubles_nothing(
             in_between += gap
             print(f"kill {number}: {moment}, batch {max(engine.batches(), default=-1)}, in between: {gap}")
         workload.stop()
+    if grows:
+        bring_a_new_field(mongo_client, plan)
     print(f"{workload.written} documents written, {in_between} kills between a commit and the save after it")
     assert in_between or len(kills) == 1, "no kill hit between a table's commit and the save of progress"
     assert engine.start("--once").wait() == 0
@@ -132,6 +134,14 @@ def test_killed_engine_loses_and_doubles_nothing(
     grown = sum(alterations(engine.table(database, name)) for name in plan.collections)
     print(f"tables were altered {grown} times")
     assert bool(grown) == grows
+
+
+def bring_a_new_field(client: MongoClient[dict[str, Any]], plan: WorkloadPlan) -> None:
+    """One document more in each collection, with a field that none had: a table that has been made must grow. What the
+    workload brings may all have been there when the table was made."""
+    k = 20_000  # far above what the workload gets to
+    for name in plan.collections:
+        client[plan.database][name].insert_one(document(k, {"k": k, "v": 1, "tx": None, "came_last": True}))
 
 
 def alterations(path: Path) -> int:

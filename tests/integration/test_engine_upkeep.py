@@ -31,10 +31,12 @@ from snapshotter.reporting.window_log import OpenWindow
 from snapshotter.state.lock import LockLostError
 from streaming.delta.attempts import attempts
 from streaming.delta.changelog_table import ChangelogTable
+from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import landing_session
-from streaming.delta.state_upkeep import REMEMBERS
+from streaming.delta.state_upkeep import REMEMBERS, Begun
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import Pace, Thresholds
+from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
 from streaming.namespaces import Namespace
@@ -135,6 +137,54 @@ def test_each_table_in_its_turn_and_under_its_lock(spark: SparkSession, lab: Lab
     assert kept.counted() == {"compact": 2}
     kept.land(ORDERS, 4)
     assert kept.keys(ORDERS) == ["k0", "k1", "k2", "k3", "k4"]
+
+
+def test_landings_go_on_beside_a_rewrite(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is being written holds up no landing. Where a landing takes the files of it away, it came to nothing, which
+    is counted, and the next try keeps the table's lock."""
+    kept = Kept(spark, lab, tmp_path)
+    write, locked = Begun.write, []
+
+    def in_the_middle(begun: Begun) -> None:
+        write(begun)
+        locked.append(lock.locked())
+        if len(locked) == 1:
+            kept.land(ORDERS, 4)
+        if len(locked) == 2:
+            with kept.tables.landing(ORDERS) as opened:
+                keys = [f"k{batch}" for batch in range(5)]
+                rows = [(key, None, 9, None, 9, None, "d") for key in keys]
+                source = spark.createDataFrame(rows, state_schema(PLAN)).coalesce(1)
+                known = Known(len(rows), True, True, len(rows))
+                given = {"how": "merge", "key_ranges": key_ranges(keys), "known": known}
+                opened.table.land(source, batch_id=9, metadata={}, **given)
+
+    monkeypatch.setattr(Begun, "write", in_the_middle)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+    lock = kept.tables.of(ORDERS).lock
+    kept.looks(2)
+    assert locked == [False]
+    assert operations(kept.path(ORDERS))[-2:] == ["WRITE", "OPTIMIZE"]
+    assert kept.keys(ORDERS) == ["k0", "k1", "k2", "k3", "k4"]
+    for batch in (5, 6):
+        kept.land(ORDERS, batch)
+    kept.looks(1)
+    assert locked == [False, False]
+    assert kept.counted() == {"compact": 1, "gave_way": 1}
+    assert kept.keys(ORDERS) == ["k5", "k6"]
+    for batch in (10, 11):
+        kept.land(ORDERS, batch)
+    kept.looks(2)
+    assert locked == [False, False, True]
+    assert (kept.counted()["compact"], kept.counted()["gave_way"]) == (2, 1)
+    assert kept.keys(ORDERS) == ["k10", "k11", "k5", "k6"]
+    for batch in (12, 13, 14):
+        kept.land(ORDERS, batch)
+    kept.looks(1)
+    assert locked == [False, False, True, False], "it is tried beside landings again"
 
 
 def test_a_changelog_table_is_kept_in_order(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from streaming.delta import table_files
+from streaming.delta.file_keys import FileKeys
 from streaming.delta.landing_errors import TableAltered, TableOwned
+from streaming.delta.object_store import OutOfReach
+from streaming.delta.rewriting import GaveWay, copied
 from streaming.delta.row_writer import By, Known
 from streaming.delta.state_table import StateTable
 from streaming.delta.state_upkeep import GOES_BACK, INTERVAL, REMEMBERS, RetentionContradicted, TableLook
@@ -241,7 +246,8 @@ def test_a_landing_in_the_middle_of_a_rewrite(kept: Kept) -> None:
         transaction = Transaction(kept.table._session, str(kept.path), None, kept.table._writing.files)
         assert kept.table.upkeep._add_of is not None
         adds = [kept.table.upkeep._add_of(file.path) for file in step.files]
-        done = transaction.rewrite(adds, step.outputs)
+        copies = copied(transaction, adds, step.outputs, ("_key",))
+        done = transaction.replace(copies.of, copies.made, 0)
         kept.land(changes, other)
         if conflict:
             with pytest.raises(Exception, match=r"(?i)concurrent"):
@@ -250,6 +256,183 @@ def test_a_landing_in_the_middle_of_a_rewrite(kept: Kept) -> None:
             transaction.commit_rewrite(done)
         kept.check()
     kept.land({"k0004": 8, "k0100": None})
+    kept.check()
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_landings_beside_a_rewrite(kept: Kept, outputs: int) -> None:
+    """Before rows are copied and after: what they mark in the files is marked in the copies, what they add stays, and
+    the next landing finds all of it. One that deletes and one that updates, a row of the first file and of the last."""
+    for batch in range(4):
+        kept.land(some(10 * batch, 10))
+    kept.land({"k0011": None})
+    files = kept.look().files
+    assert files is not None
+    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, outputs))
+    assert begun is not None
+    kept.land({"k0000": None, "k0012": 7, "new": 1})
+    begun.write()
+    kept.check()
+    kept.land({"k0001": 8, "k0012": 9, "k0039": None})
+    done = kept.table.upkeep.finish(begun)
+    assert (done.files, done.made, done.purged) == (4, outputs, 1)
+    kept.check()
+    found = kept.look()
+    assert (found.count, found.marked) == (outputs + 2, 5), (
+        "of the copies four, one of the first landing's file"
+    )
+    assert not any(
+        (action.get("add") or action["remove"])["dataChange"]
+        for action in kept.actions()
+        if {"add", "remove"} & set(action)
+    )
+    kept.land({"k0012": None, "k0002": 3, "k0001": None, "k0038": 4})
+    assert kept.table.written_by is not None
+    assert kept.table.written_by.by is By.UPSERT
+    assert not kept.table.written_by.slower
+    kept.check()
+
+
+def test_random_landings_beside_rewrites(kept: Kept, rng: random.Random) -> None:
+    """After each commit of either the table has what was landed, each row once."""
+    keys = [f"k{number:04}" for number in range(40)]
+
+    def land() -> None:
+        chosen = rng.sample(keys, rng.randint(1, 12))
+        kept.land({key: rng.choice([None, rng.randint(0, 99)]) for key in chosen})
+
+    came_to_nothing = 0
+    for _ in range(6):
+        for _ in range(3):
+            land()
+        files = kept.look().files
+        assert files is not None
+        step = Step(Kind.COMPACT, "", tuple(rng.sample(files, min(len(files), 3))), rng.choice([1, 2]))
+        begun = kept.table.upkeep.begin(step)
+        assert begun is not None
+        if rng.random() < 0.5:
+            land()
+        begun.write()
+        land()
+        try:
+            kept.table.upkeep.finish(begun)
+        except GaveWay:
+            came_to_nothing += 1
+        kept.check()
+    print(f"{came_to_nothing} of 6 gave way")
+    assert came_to_nothing < 6
+
+
+def test_a_copy_that_nobody_would_see_is_left_out(kept: Kept) -> None:
+    """All of its rows went meanwhile; of each file some stay."""
+    for batch in range(2):
+        kept.land({f"k{number:04}": batch for number in range(batch, 20, 2)})
+    files = kept.look(Thresholds(files=2, retention_hours=0)).files
+    assert files is not None
+    begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", files, 2))
+    assert begun is not None
+    begun.write()
+    assert begun.copies is not None
+    assert len(begun.copies.made) == 2
+    low = json.loads(begun.copies.made[0].json())["add"]["stats"]
+    keys = [key for key in kept.expected if key <= json.loads(low)["maxValues"]["_key"]]
+    kept.land(dict.fromkeys(keys[1:], None))
+    kept.land({keys[0]: None})
+    kept.table.upkeep.finish(begun)
+    kept.check()
+    assert kept.look().count == 1
+    assert {file.name for file in kept.path.glob("*.parquet")} >= {begun.copies.made[1].path()}
+    assert begun.copies.made[0].path() not in {file.name for file in kept.path.glob("*.parquet")}
+
+
+def a_file_goes(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    kept.land(dict.fromkeys(some(30, 10), None))
+
+
+def gone_rows_are_back(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """As of before the row was deleted."""
+    kept.spark.sql(f"RESTORE delta.`{kept.path}` TO VERSION AS OF {kept.table.version() - 1}")
+    kept.expected["k0000"] = 0
+
+
+def no_keys_are_kept(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(kept.table._writing, "kept", None)
+    kept.land({"k0002": None})
+
+
+def keys_are_too_many(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(kept.table._writing, "kept", FileKeys(100))
+    kept.land({"k0003": 5})
+
+
+def a_file_cannot_be_read(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    kept.land({"k0003": 5})
+
+    def find(*_: Any) -> Any:
+        raise pa.ArrowInvalid("no Parquet")
+
+    patched.setattr(FileKeys, "find", find)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "why"),
+    [
+        (a_file_goes, "1 of 4 files are gone"),
+        (gone_rows_are_back, "that were gone are back"),
+        (no_keys_are_kept, "the driver keeps no keys"),
+        (keys_are_too_many, "more memory than there is"),
+        (a_file_cannot_be_read, "could not be read: no Parquet"),
+    ],
+)
+def test_a_rewrite_gives_way_where_there_is_no_place_for_it(
+    kept: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Callable[[Kept, pytest.MonkeyPatch], None],
+    why: str,
+) -> None:
+    """Nothing is committed, the copies are removed, and whoever holds the lock all the while can do it."""
+    upkeep = kept.table.upkeep
+    for batch in range(4):
+        kept.land(some(10 * batch, 10))
+    kept.land({"k0000": None})
+    step = kept.step()
+    assert step is not None
+    begun = upkeep.begin(step)
+    assert begun is not None
+    begun.write()
+    assert begun.copies is not None
+    (made,) = (add.path() for add in begun.copies.made)
+    assert (kept.path / made).exists()
+    meanwhile(kept, monkeypatch)
+    version = kept.table.version()
+    with pytest.raises(GaveWay, match=why):
+        upkeep.finish(begun)
+    assert kept.table.version() == version
+    assert not (kept.path / made).exists()
+    kept.check()
+    files = kept.look(Thresholds(files=2, retention_hours=0)).files
+    assert files is not None
+    assert upkeep.rewrite(Step(Kind.COMPACT, "", files, 1)) is not None
+    kept.check()
+
+
+def test_copies_that_only_the_jvm_reaches_stay(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rewrite gives way; they go with other files that no version has."""
+    for batch in range(4):
+        kept.land(some(10 * batch, 10))
+    step = kept.step()
+    assert step is not None
+    begun = kept.table.upkeep.begin(step)
+    assert begun is not None
+    begun.write()
+    kept.land({"k0004": 5})
+
+    def folder(_: Transaction) -> Any:
+        raise OutOfReach("no client")
+
+    monkeypatch.setattr(Transaction, "folder", folder)
+    with pytest.raises(GaveWay, match="only the JVM reaches them: no client"):
+        kept.table.upkeep.finish(begun)
     kept.check()
 
 
