@@ -42,7 +42,7 @@ GOES_BACK = "delta.logRetentionDuration"
 SET_BY_US = "snapshotter.retention"
 """What an engine has set the two to, so that it is not taken for somebody else's word."""
 INTERVAL = "delta.checkpointInterval"
-COMMITS, COMMITS_MAX = 10, 100
+COMMITS, COMMITS_MAX = 10, 1_000
 """Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
 _HOUR_MS = 3_600_000
 _CLEAN_SECONDS = 1_200.0

@@ -498,7 +498,7 @@ def test_the_log_gets_its_checkpoints_beside_landings(kept: Kept) -> None:
     for batch in range(9):
         kept.land(some(batch, 1))
     kept.table.upkeep.own_checkpoints()
-    assert kept.table._existing().table_property(INTERVAL) == "100"
+    assert kept.table._existing().table_property(INTERVAL) == "1000"
     before = checkpoints()
     for batch in range(9, 20):
         kept.land(some(batch, 1))
