@@ -1,12 +1,12 @@
-"""The upkeep of an engine's state tables and changelog tables: one step at a time, of one table at a time, between its
+"""The upkeep of an engine's state tables and changelog tables: one step at a time, of one table at a time, beside its
 landings.
 
 A thread of its own looks at each table that the engine has opened twice a minute, and does what is due
 (`streaming.delta.upkeep_plan`). Looks and commits are made under that table's lock, and files are written anew without
-it, so that landings go on beside (`streaming.delta.rewriting`); only where that came to nothing the next try keeps the
-lock. A step takes some seconds, and nine times as long nothing is done. Old files are removed without the lock, for no
-commit is made, and not while a window is open that may have files as old: READs lie in files of the table before a
-commit adds them.
+it, so that landings go on beside (`streaming.delta.rewriting`); only where that can't be, or came to nothing the time
+before, the lock is kept all the while. A step takes some seconds, and nine times as long nothing is done. Old files are
+removed without the lock, for no commit is made, and not while a window is open that may have files as old: READs lie in
+files of the table before a commit adds them.
 
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
@@ -37,8 +37,8 @@ from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta.delta_log import CONFLICTS
-from streaming.delta.rewriting import GaveWay
-from streaming.delta.state_upkeep import COMMITS, Begun, RetentionContradicted, TableLook
+from streaming.delta.rewriting import Begun, Copies, GaveWay
+from streaming.delta.state_upkeep import COMMITS, RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, due
 from streaming.namespaces import Namespace
@@ -118,7 +118,7 @@ class TableUpkeep(RecurringLook):
         for name, opened in self._in_turn():
             if self._stopped.is_set():
                 return False
-            if self._kept_in_order(name, opened):
+            if self._kept_in_order(name, opened) or time.monotonic() < self._rests:
                 break
         return True
 
@@ -168,7 +168,7 @@ class TableUpkeep(RecurringLook):
         wait = min(_RETRY_SECONDS * 2 ** (kept.failures - 1), _RETRY_SECONDS_MAX)
         kept.next, kept.error = time.monotonic() + wait, cause_of(error)
         self._tally.add("upkeep", part="failed")
-        if isinstance(error, CONFLICTS):
+        if isinstance(error, (*CONFLICTS, GaveWay)):
             _log.info("another writer was quicker than the upkeep of a table", **_said(name))
             return
         named = {**_said(name), "again_in_seconds": wait}
@@ -177,7 +177,6 @@ class TableUpkeep(RecurringLook):
     def _step(self, name: _Name, opened: KeptInOrder) -> Step | None:
         """What was done; None for nothing."""
         upkeep, limits, done, kept = opened.upkeep, self._limits, None, self._kept[name]
-        began = time.monotonic()
         with opened.lock:
             upkeep.own_checkpoints()
             kept.look = found = upkeep.look(limits)
@@ -187,42 +186,39 @@ class TableUpkeep(RecurringLook):
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
             ago = None if kept.tried is None else time.monotonic() - kept.tried
             kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
-            rewrites = step is not None and step.kind is not Kind.VACUUM
-            begun = upkeep.begin(step) if step is not None and rewrites else None
-            if begun is not None and kept.gave_way:
-                begun.write()
-                done = self._finish(kept, opened, begun, began)
+            begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
+            if begun is not None and (kept.gave_way or begun.alone):
+                done = self._finish(kept, opened, begun, begun.write())
         if begun is not None and done is None:
-            done = self._rewrite(name, opened, begun, began)
+            done = self._rewrite(name, opened, begun)
         if found.commits >= COMMITS:
             began = time.monotonic()
             upkeep.checkpoint()
             # Where the log is long it takes seconds, for it is listed.
-            self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
+            self._rest(time.monotonic() - began)
             self._tally.add("upkeep", part="checkpoint")
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
-    def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun, began: float) -> Step | None:
+    def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun) -> Step | None:
         """Beside landings; None where it gave way to one."""
-        kept = self._kept[name]
-        begun.write()
-        self._check()
+        kept, copies = self._kept[name], begun.write()
         try:
             with opened.lock:
-                return self._finish(kept, opened, begun, began)
+                return self._finish(kept, opened, begun, copies)
         except GaveWay as why:
             kept.gave_way = True
-            self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
+            self._rest(copies.seconds)
             self._tally.add("upkeep", part="gave_way")
             _log.info("files of a table were written anew in vain", **_said(name), why=str(why))
             return None
 
-    def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, began: float) -> Step:
-        done, step = opened.upkeep.finish(begun), begun.step
-        self._pace = self._pace.after(done.size_bytes, time.monotonic() - began)
+    def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, copies: Copies) -> Step:
+        began = time.monotonic()
+        done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
+        self._pace = self._pace.after(done.size_bytes, copies.seconds)
         self._tally.add("upkeep_bytes", done.made_bytes)
         kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False
-        self._done(kept, step, began)
+        self._done(kept, step, copies.seconds + time.monotonic() - began)
         kept.next = time.monotonic()  # there may be more to do
         return step
 
@@ -250,13 +246,17 @@ class TableUpkeep(RecurringLook):
         began = time.monotonic()
         kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
         kept.vacuumed = time.monotonic()
-        self._done(kept, step, began)
+        self._done(kept, step, time.monotonic() - began)
         return step
 
-    def _done(self, kept: _Kept, step: Step, began: float) -> None:
-        self._rests = time.monotonic() + Pace.pause(time.monotonic() - began)
+    def _done(self, kept: _Kept, step: Step, seconds: float) -> None:
+        self._rest(seconds)
         kept.due, kept.done_at = None, datetime.now(UTC)
         self._tally.add("upkeep", part=step.kind.value)
+
+    def _rest(self, seconds: float) -> None:
+        """From now on, for what took so many ``seconds``; waits for a lock are none of them."""
+        self._rests = max(self._rests, time.monotonic() + Pace.pause(seconds))
 
     def _report(self, namespace: Namespace, table: str, kept: _Kept) -> UpkeepReport:
         look = kept.look

@@ -122,8 +122,8 @@ class Snapshot:
         return in_order(self._snapshot.allFiles()).collectAsList()
 
     def files_where(self, condition: Column | str, at_most: int) -> list[Any]:
-        """Delta's own objects of files of which ``condition`` holds, an expression of SQL on what Delta tells of each;
-        of more than ``at_most`` some."""
+        """Delta's own objects of files of which ``condition`` holds, in Spark's SQL or as a column, on what Delta tells
+        of each; of more than ``at_most`` some."""
         wanted = condition if isinstance(condition, str) else condition._jc
         found = self._snapshot.allFiles().where(wanted).limit(at_most)
         return list(found.collect())

@@ -100,8 +100,14 @@ class FileKeys:
         ``rows``."""
         self._keep(*_place(folder, name, vector), rows)
 
-    def keys(self, folder: TableFolder, name: str) -> pa.Array:
-        """The keys of all rows of a file, in their order. Raises what reading it raises."""
+    def has_keys(self, folder: TableFolder, name: str) -> bool:
+        """Whether the keys of a file are kept."""
+        with self._lock:
+            return (folder.location, name) in self._kept
+
+    def keys(self, folder: TableFolder, name: str, *, keep: bool = True) -> pa.Array:
+        """The keys of all rows of a file, in their order; not to ``keep`` them is for a file that is about to go.
+        Raises what reading it raises."""
 
         def read() -> pa.Array:
             with ExitStack() as stack:
@@ -110,7 +116,7 @@ class FileKeys:
                     raise ValueError(f"{name} has no column {KEY}")
                 return file.whole(KEYS)
 
-        return self._get((folder.location, name), (), read)
+        return self._get((folder.location, name), (), read, keep=keep)
 
     def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[pa.Array]:
         columns: list[pa.Array] = []
@@ -123,14 +129,17 @@ class FileKeys:
                 )
         return columns
 
-    def _get(self, what: tuple[str, ...], version: tuple[str, ...], read: Callable[[], Any]) -> Any:
+    def _get(
+        self, what: tuple[str, ...], version: tuple[str, ...], read: Callable[[], Any], *, keep: bool = True
+    ) -> Any:
         with self._lock:
             kept = self._kept.get(what)
             if kept is not None and kept.version == version:
                 self._kept.move_to_end(what)
                 return kept.found
         found = read()
-        self._keep(what, version, found)
+        if keep:
+            self._keep(what, version, found)
         return found
 
     def _keep(self, what: tuple[str, ...], version: tuple[str, ...], found: Any) -> None:

@@ -6,13 +6,13 @@ landings have marked in these meanwhile, their deletion vectors tell; the driver
 them in the copies, and marks them there.
 
 Invariants: the copies show exactly the rows that the files show in the version before, each once. Where that can't be
-had (a file is gone, a row is back, a key is not there exactly once, Python does not reach the folder, or there are more
-keys than the driver holds) nothing is committed: `GaveWay`. Whoever holds the lock from beginning to end finds all of
-it as it was.
+had (a file is gone, a row is back, a key is not there exactly once) nothing is committed: `GaveWay`. Whoever holds the
+lock from beginning to end finds all of it as it was, unless another program has committed.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.column_names import KEY
+from streaming.delta.delta_log import active
 from streaming.delta.object_store import OutOfReach
+from streaming.delta.table_demands import has_vectors
 from streaming.delta.table_file import UNREAD
 from streaming.delta.transaction import ListedFile, Rewritten, Transaction
 from streaming.delta.vector_writer import write_vectors
@@ -31,87 +33,135 @@ if TYPE_CHECKING:
     from streaming.delta.file_keys import FileKeys
     from streaming.delta.marked_rows import Numbers
     from streaming.delta.table_folder import TableFolder
+    from streaming.delta.upkeep_plan import Step
 
 
 class GaveWay(Exception):
-    """What has landed meanwhile leaves no place for the copies of a rewrite, as the message says. Nothing was
-    committed; the copies are removed."""
+    """What was committed meanwhile leaves no place for the copies of a rewrite, as the message says. Nothing was
+    committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Files with the rows of others (``of``, as these were), not yet in the log (``made``: Delta's objects)."""
+    """Files with the rows of others, not yet in the log: Delta's objects of them (``made``); in how many ``seconds``
+    they were written."""
 
-    of: Sequence[ListedFile]
     made: Sequence[Any]
+    seconds: float
 
 
-def copied(transaction: Transaction, files: Sequence[Any], outputs: int, order: Sequence[str]) -> Copies:
-    """Copy the rows of these files (Delta's objects), as of this ``transaction``, which commits nothing. The rest, and
-    what it raises, is as for `Transaction.copy`."""
-    return Copies(transaction.told(files), transaction.copy(files, outputs, order))
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A rewrite of the files of a ``step``, as the version of ``transaction`` has them (``of``), which never commits.
+    ``order``: of rows in the copies. ``kept``: keys of files that the driver has; None where it is to read none."""
 
+    step: Step
+    transaction: Transaction
+    of: Sequence[ListedFile]
+    order: Sequence[str]
+    kept: FileKeys | None
 
-def put_in_place(transaction: Transaction, copies: Copies, kept: FileKeys | None) -> Rewritten:
-    """In this ``transaction``, have ``copies`` take the place of their files. ``kept``: keys of files that the driver
-    has; None where it is to read none. Raises `GaveWay`."""
-    try:
+    @property
+    def alone(self) -> bool:
+        """Whether it can't make up for landings beside it, so that the lock is to be kept from beginning to end: they
+        replace whole files, or the keys of these files are out of the driver's reach, or more than it holds."""
+        if self.order[0] != KEY:
+            return False  # a changelog, in which nothing is ever marked
+        kept, lows = self.kept, pa.array([file.said.low or "" for file in self.of], pa.string())
+        if kept is None or not has_vectors(self.transaction.begins):
+            return True
+        if not all(file.as_old().reached for file in self.of):
+            return True
         try:
-            there = transaction.files_named([file.name for file in copies.of])
-            if len(there) < len(copies.of):
-                raise GaveWay(f"{len(copies.of) - len(there)} of {len(copies.of)} files are gone")
-            files = [there[file.name] for file in copies.of]
-            made = _marked(transaction, copies, files, kept)
-        except UNREAD as error:
-            raise GaveWay(f"rows that were marked meanwhile could not be read: {error}") from error
-        except OutOfReach as error:
-            raise GaveWay(f"rows were marked meanwhile, and only the JVM reaches them: {error}") from error
-    except GaveWay:
-        with suppress(OutOfReach, OSError):  # else they go with other files that no version has
-            transaction.folder().remove([add.path() for add in copies.made])
-        raise
-    purged = sum(file.said.facts.marked for file in copies.of)
-    return transaction.replace(files, made, purged)
+            self.transaction.folder()
+        except OutOfReach:
+            return True
+        return not kept.have_room(sum(file.said.facts.rows for file in self.of), lows)
+
+    def write(self) -> Copies:
+        """Copy the rows, which takes a while. To nobody anything changes. Raises what `Transaction.copy` does."""
+        began = time.monotonic()
+        with active(self.transaction.session):
+            adds = [file.add for file in self.of]
+            made = self.transaction.copy(adds, self.step.outputs, self.order)
+            self._know(made)
+        return Copies(made, time.monotonic() - began)
+
+    def _know(self, made: Sequence[Any]) -> None:
+        """Have the driver read the keys of the copies, where it has those of their files: it will ask for them."""
+        if self.kept is None or self.alone:
+            return
+        folder, kept = self.transaction.folder(), self.kept
+        if any(kept.has_keys(folder, file.name) for file in self.of):
+            with suppress(*UNREAD):  # whoever needs them reads them again, and says so
+                folder.each(lambda add: kept.keys(folder, add), [add.path() for add in made])
+
+    def discard(self, copies: Copies) -> None:
+        """Remove copies that no commit was asked to add, as far as Python reaches them; else they go with other files
+        that no version has."""
+        with suppress(OutOfReach, OSError), active(self.transaction.session):
+            self.transaction.folder().remove([add.path() for add in copies.made])
+
+    def put_in_place(self, copies: Copies, transaction: Transaction) -> Rewritten:
+        """In another ``transaction``, have ``copies`` take the place of their files. Raises `GaveWay`."""
+        there = transaction.files_named([file.name for file in self.of])
+        if len(there) < len(self.of):
+            raise GaveWay(f"{len(self.of) - len(there)} of {len(self.of)} files are gone")
+        changed = [(was, there[was.name]) for was in self.of if there[was.name].vector != was.vector]
+        made = list(copies.made)
+        if changed:
+            made = _marked(transaction, made, changed, self.kept)
+        purged = sum(file.said.facts.marked for file in self.of)
+        return transaction.replace([there[file.name] for file in self.of], made, purged)
 
 
 def _marked(
-    transaction: Transaction, copies: Copies, files: Sequence[ListedFile], kept: FileKeys | None
+    transaction: Transaction,
+    copies: Sequence[Any],
+    changed: Sequence[tuple[ListedFile, ListedFile]],
+    kept: FileKeys | None,
 ) -> list[Any]:
-    """The copies as Delta's objects, with what has been marked in their files meanwhile."""
-    changed = [(was, now) for was, now in zip(copies.of, files, strict=True) if was.vector != now.vector]
-    if not changed:
-        return list(copies.made)
+    """The copies as Delta's objects, with what has been marked meanwhile in files that have changed (as each was, and
+    is)."""
     if kept is None:
         raise GaveWay("rows were marked meanwhile, and the driver keeps no keys")
-    if not all(file.reached for pair in changed for file in (one.as_old() for one in pair)):
+    if not all(file.as_old().reached for pair in changed for file in pair):
         raise GaveWay("rows were marked meanwhile in a file that Python does not reach by its name")
-    folder = transaction.folder()
-    late = {now.name: _since(folder, was, now, kept) for was, now in changed}
-    made = transaction.told(copies.made)
-    found = _found(folder, late, made, kept)
-    whole = [file for file in made if file.loses_all(len(found.get(file.name, ())))]
-    part = [file for file in made if file.name in found and file not in whole]
+    made = transaction.told(copies)
+    if not all(file.said.counted for file in made):
+        raise GaveWay("rows were marked meanwhile, and not all of the copies have statistics")
+    try:
+        folder = transaction.folder()
+        found = _found(folder, changed, made, kept)
+    except UNREAD as error:
+        raise GaveWay(f"rows that were marked meanwhile could not be read: {error}") from error
+    except OutOfReach as error:
+        raise GaveWay(f"rows were marked meanwhile, and only the JVM reaches them: {error}") from error
+    whole = {file.name for file in made if file.loses_all(len(found.get(file.name, ())))}
+    part = [file for file in made if file.name in found and file.name not in whole]
     vectors = write_vectors(folder, [found[file.name] for file in part]) if part else []
+    for file, vector in zip(part, vectors, strict=True):
+        kept.note(folder, file.name, vector.described, found[file.name])
     marked = transaction.with_vectors(list(zip(part, vectors, strict=True)))
-    of_name = {file.name: add for file, add in zip(part, marked, strict=True)}
-    folder.remove([file.name for file in whole])
-    return [of_name.get(file.name, file.add) for file in made if file not in whole]
-
-
-def _since(folder: TableFolder, was: ListedFile, now: ListedFile, kept: FileKeys) -> Numbers:
-    """The rows that were marked in a file since."""
-    before, after = (kept.marked(folder, file.as_old()) for file in (was, now))
-    rows: Numbers = np.setdiff1d(after, before, assume_unique=True)
-    if len(before) + len(rows) != len(after):
-        raise GaveWay(f"rows of {now.name} that were gone are back")
-    return rows
+    adds = {file.name: file.add for file in made if file.name not in whole}
+    adds |= {file.name: add for file, add in zip(part, marked, strict=True)}
+    with suppress(OSError):  # else they go with other files that no version has
+        folder.remove(whole)
+    return list(adds.values())
 
 
 def _found(
-    folder: TableFolder, late: Mapping[str, Numbers], made: Sequence[ListedFile], kept: FileKeys
+    folder: TableFolder,
+    changed: Sequence[tuple[ListedFile, ListedFile]],
+    made: Sequence[ListedFile],
+    kept: FileKeys,
 ) -> dict[str, Numbers]:
     """Where the rows that were marked in files meanwhile lie in the copies, by the names of these."""
-    keys = pa.concat_arrays([kept.keys(folder, name).take(pa.array(rows)) for name, rows in late.items()])
+    since = folder.each(lambda pair: _since(folder, *pair, kept), changed)
+    late = {now.name: rows for (_, now), rows in zip(changed, since, strict=True) if len(rows)}
+    if not late:
+        return {}
+    keys = pa.concat_arrays(folder.each(lambda name: _keys(folder, name, late, kept), [*late]))
     if not kept.have_room(sum(file.said.facts.rows for file in made), keys):
         raise GaveWay(f"{KEY} of the copies takes more memory than there is for it")
     found = kept.find(folder, [file.as_old() for file in made], keys)
@@ -121,3 +171,17 @@ def _found(
             f"of {len(keys)} rows that were marked meanwhile {len(places)} were found in the copies"
         )
     return {name: hits.rows for name, hits in found.items()}
+
+
+def _since(folder: TableFolder, was: ListedFile, now: ListedFile, kept: FileKeys) -> Numbers:
+    """The rows that were marked in a file since."""
+    after, before = (kept.marked(folder, file.as_old()) for file in (now, was))
+    rows: Numbers = np.setdiff1d(after, before, assume_unique=True)
+    if len(before) + len(rows) != len(after):
+        raise GaveWay(f"rows of {now.name} that were gone are back")
+    return rows
+
+
+def _keys(folder: TableFolder, name: str, late: Mapping[str, Numbers], kept: FileKeys) -> pa.Array:
+    """Of those rows of a file, which is about to go: nothing more is kept of it."""
+    return kept.keys(folder, name, keep=False).take(pa.array(late[name]))

@@ -1,4 +1,4 @@
-"""Keeps the files of one table in order, between its landings: `streaming.delta.upkeep_plan` says what is due.
+"""Keeps the files of one table in order, beside its landings: `streaming.delta.upkeep_plan` says what is due.
 
 Small files and files of many marked rows are written anew by transactions of our own (`streaming.delta.rewriting`).
 Delta's OPTIMIZE would write a clustered table whole for a few new rows.
@@ -22,7 +22,7 @@ from delta.tables import DeltaTable
 from streaming.column_names import KEY
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
 from streaming.delta.file_index import DataFile
-from streaming.delta.rewriting import Copies, copied, put_in_place
+from streaming.delta.rewriting import Begun, Copies
 from streaming.delta.state_merge import landing_session
 from streaming.delta.table_demands import unsupported
 from streaming.delta.table_files import TableFiles
@@ -59,23 +59,6 @@ _OF_VACUUM = {
 # Delta lists a table's folder in as many tasks as this, which by default are 10,000.
 _PARALLEL = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
-
-
-@dataclass(slots=True)
-class Begun:
-    """A rewrite of the files of a ``step``, as one version of the table has them (``adds``: Delta's objects), which
-    ``transaction`` reads and never commits. ``copies``: what was written."""
-
-    step: Step
-    transaction: Transaction
-    adds: Sequence[Any]
-    order: Sequence[str]
-    copies: Copies | None = None
-
-    def write(self) -> None:
-        """Copy the rows, which takes a while. To nobody anything changes."""
-        with active(self.transaction.session):
-            self.copies = copied(self.transaction, self.adds, self.step.outputs, self.order)
 
 
 class RetentionContradicted(Exception):
@@ -141,35 +124,36 @@ class StateUpkeep:
             return TableLook(*known, files, counted)
 
     def rewrite(self, step: Step) -> Rewritten | None:
-        """All of a rewrite at once, for whoever holds the lock from beginning to end: nothing can come in between."""
+        """All of a rewrite at once, for whoever holds the lock from beginning to end."""
         begun = self.begin(step)
-        if begun is None:
-            return None
-        begun.write()
-        return self.finish(begun)
+        return None if begun is None else self.finish(begun, begun.write())
 
     def begin(self, step: Step) -> Begun | None:
-        """A rewrite of files of the newest `look`; None where somebody has committed since. Raises what
-        `TableGuard.admit` does."""
-        # Landings set theirs for each of their commits.
+        """A rewrite of files of the newest `look`; None where somebody has committed since. Raises `Unsupported` where
+        the table is not one for our transactions any more, and what `TableGuard.admit` does."""
+        # A session of its own: landings change the settings of theirs around each commit.
         session = self._writes = self._writes or landing_session(self._session, {})
         with active(session):
             transaction = Transaction(session, self._path, None, self._writing.files, marks=False)
             self._guard.admit(transaction.begins)
             if transaction.begins.version != self._looked or self._add_of is None:
                 return None
-            adds = [self._add_of(file.path) for file in step.files]
-            return Begun(step, transaction, adds, self._order)
+            of = transaction.told([self._add_of(file.path) for file in step.files])
+            return Begun(step, transaction, of, self._order, self._writing.kept)
 
-    def finish(self, begun: Begun) -> Rewritten:
-        """Commit what was written. Raises `GaveWay`, the conflicts of `delta_log.CONFLICTS`, and what
-        `TableGuard.admit` does."""
-        assert begun.copies is not None, "nothing was written"
+    def finish(self, begun: Begun, copies: Copies, check: Callable[[], object] = lambda: None) -> Rewritten:
+        """Commit what was written. ``check`` raises where that may no longer be. Raises `GaveWay` and what `begin`
+        does, and then the copies are removed; and the conflicts of `delta_log.CONFLICTS`."""
         with active(self._session):
-            transaction = Transaction(self._session, self._path, None, self._writing.files, marks=False)
-            self._guard.admit(transaction.begins)
+            try:
+                check()
+                transaction = Transaction(self._session, self._path, None, self._writing.files, marks=False)
+                self._guard.admit(transaction.begins)
+                done = begun.put_in_place(copies, transaction)
+            except BaseException:
+                begun.discard(copies)
+                raise
             text = metadata_text({**self._guard.mark(), "upkeep": begun.step.kind.value})
-            done = put_in_place(transaction, begun.copies, self._writing.kept)
             with configured(self._session, {USER_METADATA: text}):
                 transaction.commit_rewrite(done)
             self._writing.files = transaction.known

@@ -107,8 +107,8 @@ class ListedFile:
 
 
 class Transaction:
-    """One transaction on the table at ``path``, in ``session``, as application ``app_id`` (None: it lands nothing, and
-    records no batch). Not for several threads.
+    """One transaction on the table at ``path``, in ``session``, which it tells, as application ``app_id`` (None: it
+    lands nothing, and records no batch). Not for several threads.
 
     ``known``: the table's files as of some version, if they are known. ``known`` of a transaction that is committed:
     those of the version that it made, if that is known. ``begins``: the version that it reads. ``marks``: it marks rows

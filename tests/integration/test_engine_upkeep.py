@@ -1,4 +1,4 @@
-"""Upkeep by the engine itself, between landings: of one table at a time, and nobody's condition."""
+"""Upkeep by the engine itself, beside landings: of one table at a time, and nobody's condition."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from snapshotter.reporting.window_log import OpenWindow
 from snapshotter.state.lock import LockLostError
 from streaming.delta.attempts import attempts
 from streaming.delta.changelog_table import ChangelogTable
+from streaming.delta.rewriting import Begun, Copies
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import landing_session
-from streaming.delta.state_upkeep import REMEMBERS, Begun
+from streaming.delta.state_upkeep import REMEMBERS
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import Pace, Thresholds
 from streaming.keys.ranges import key_ranges
@@ -147,8 +148,8 @@ def test_landings_go_on_beside_a_rewrite(
     kept = Kept(spark, lab, tmp_path)
     write, locked = Begun.write, []
 
-    def in_the_middle(begun: Begun) -> None:
-        write(begun)
+    def in_the_middle(begun: Begun) -> Copies:
+        copies = write(begun)
         locked.append(lock.locked())
         if len(locked) == 1:
             kept.land(ORDERS, 4)
@@ -160,6 +161,7 @@ def test_landings_go_on_beside_a_rewrite(
                 known = Known(len(rows), True, True, len(rows))
                 given = {"how": "merge", "key_ranges": key_ranges(keys), "known": known}
                 opened.table.land(source, batch_id=9, metadata={}, **given)
+        return copies
 
     monkeypatch.setattr(Begun, "write", in_the_middle)
     for batch in range(4):

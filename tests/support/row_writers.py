@@ -165,14 +165,7 @@ class Bench:
 
     def in_files(self, rows: DataFrame) -> RowsInFiles:
         """These rows, but for deletes, in a file of the table's folder."""
-        found = rows.where("_op <> 'd'").toArrow().cast(pa.schema([*COLUMNS.arrow_schema(PLAN), *MARKS]))
-        writer = FileWriter(TableFolder.on_disk(str(self.path)), found.schema, job_name(), 0)
-        for batch in found.to_batches():
-            writer.add(batch)
-        made = writer.close()
-        keys = rows.select("_key", "_op")
-        told = None if cast(Upsert, self.writer).kept is None else keys.toArrow()
-        return RowsInFiles(keys, () if made is None else (made,), SCHEMA, told)
+        return in_files(self.path, rows, PLAN, told=cast(Upsert, self.writer).kept is not None)
 
     def files(self) -> set[str]:
         """The data files on the disk, those of deletion vectors too."""
@@ -209,3 +202,15 @@ def counts(commit: Commit | None) -> tuple[int, int, int]:
     names = "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"
     inserted, updated, deleted = map(commit.count, names)
     return inserted, updated, deleted
+
+
+def in_files(path: Path, rows: DataFrame, plan: TablePlan, *, told: bool = True) -> RowsInFiles:
+    """Streamed rows, but for deletes, in a file of a table's folder; ``told``: the driver has their keys."""
+    found = rows.where("_op <> 'd'").toArrow().cast(pa.schema([*COLUMNS.arrow_schema(plan), *MARKS]))
+    writer = FileWriter(TableFolder.on_disk(str(path)), found.schema, job_name(), 0)
+    for batch in found.to_batches():
+        writer.add(batch)
+    made = writer.close()
+    keys = rows.select("_key", "_op")
+    files = () if made is None else (made,)
+    return RowsInFiles(keys, files, state_schema(plan), keys.toArrow() if told else None)
