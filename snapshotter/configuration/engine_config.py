@@ -47,7 +47,7 @@ class EngineConfig:
     """``source_options`` are those of the ``mongodb-changes`` source, without ``trailer`` and ``hints.file``. The
     address, there and in ``uri``, is not shown. ``envelope``: how events are told; None where nothing takes them.
     ``filtered``: what is to be said of changes that are left out of state tables; nothing where none are. ``upkeep``:
-    when files of tables need something; None leaves them alone."""
+    when files of tables need something; None leaves them alone. ``keys_bytes``: memory for keys of tables' files."""
 
     name: str
     uri: str = field(repr=False)
@@ -106,6 +106,7 @@ class EngineConfig:
     page: PageConfig = field(default_factory=PageConfig)
     topics: TopicsConfig | None = None
     upkeep: Thresholds | None = field(default_factory=Thresholds)
+    keys_bytes: int = 96 << 20
 
     @property
     def state_location(self) -> str:

@@ -13,6 +13,7 @@ from pydantic import model_validator
 from snapshotter.configuration.deletes_options import DeletesOptions
 from snapshotter.configuration.event_options import EventOptions
 from snapshotter.configuration.failure_options import FailureOptions
+from snapshotter.configuration.guardrail_options import GuardrailOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -22,7 +23,6 @@ from snapshotter.configuration.option_values import (
     FullUpdate,
     Group,
     Layout,
-    LimitAction,
     MatchMode,
     Names,
     NewCollections,
@@ -145,19 +145,6 @@ class CaptureOptions(Group):
         """Those about fields, by their names."""
         values = self.field_exclude, self.field_renames, self.field_hash, self.field_hash_salt or ""
         return dict(zip(FIELD_OPTIONS, values, strict=True))
-
-
-class GuardrailOptions(Group):
-    """How much may be captured, before somebody is told or nothing is started."""
-
-    collections_max: WholeNumber = option(
-        "guardrail.collections.max", "most collections that may be captured; 0 is any number", 0, ge=0
-    )
-    limit_action: Annotated[LimitAction, choice(LimitAction)] = option(
-        "guardrail.collections.limit.action",
-        "what happens above that: warn, or fail, which refuses to start",
-        LimitAction.WARN,
-    )
 
 
 class SnapshotOptions(Group):
@@ -336,6 +323,13 @@ class EngineOptions(Group):
         "engine.trigger.interval.ms",
         "shortest time between micro-batches; 0 is as soon as possible",
         200,
+        ge=0,
+    )
+    keys_memory_bytes: WholeNumber | None = option(
+        "engine.keys.memory.bytes",
+        "memory of the engine's own process for keys of tables' files, among which it finds old rows without Spark; 0 "
+        "leaves that to Spark; unset is a 32nd part of what there is, from 96 MiB to 1 GiB",
+        None,
         ge=0,
     )
     commit_interval_ms: WholeNumber | None = option(

@@ -36,6 +36,7 @@ from snapshotter.configuration.connection_uri import connection_uri
 from snapshotter.configuration.deletes_options import DELETES, DeletesMode, DeletesOptions
 from snapshotter.configuration.event_options import EventOptions
 from snapshotter.configuration.failure_options import HANDLING, FailureOptions
+from snapshotter.configuration.guardrail_options import GuardrailOptions
 from snapshotter.configuration.heartbeat_options import HeartbeatOptions
 from snapshotter.configuration.metrics_options import MetricsOptions
 from snapshotter.configuration.mongodb_options import MongodbOptions
@@ -46,7 +47,6 @@ from snapshotter.configuration.option_groups import (
     CaptureOptions,
     DeltaOptions,
     EngineOptions,
-    GuardrailOptions,
     NamingOptions,
     NotificationOptions,
     ProviderOptions,

@@ -19,6 +19,7 @@ from snapshotter.configuration.option_values import LimitAction, TableAltered
 from snapshotter.configuration.settings import Settings
 from snapshotter.configuration.snapshot_decisions import by_mode, policy
 from snapshotter.engine.engine import Engine
+from snapshotter.machine_memory import memory_bytes
 from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.reporting.views import View
 from snapshotter.spark_session import LOCAL_CHECKPOINTS, spark_builder
@@ -33,6 +34,7 @@ _STATE_OPTIONS = {"columns": "state", "events": "latest", "failures": "rows"}
 """What a state table needs of the source, and an engine that decides itself what becomes of failures."""
 _EVENT_OPTIONS = {"columns": "full", "events": "all", "failures": "rows"}
 """What targets of events need of it."""
+_KEYS_LEAST, _KEYS_MOST = 96 << 20, 1 << 30
 
 
 def _names(settings: Settings, entries: tuple[str, ...]) -> NameList | None:
@@ -42,7 +44,22 @@ def _names(settings: Settings, entries: tuple[str, ...]) -> NameList | None:
 
 def engine_config(settings: Settings) -> EngineConfig:
     """What the engine needs of the settings."""
-    options, decides = settings.source_options(), policy(settings.snapshot)
+    return replace(
+        _config(settings),
+        topic_prefix=settings.topic_prefix,
+        envelope=envelope(settings) if settings.events.targets else None,
+        changelog=settings.events.changelog,
+        notifications=notification_config(settings),
+        channels=channel_config(settings.signal, settings.topic_prefix),
+        metrics=metrics_config(settings),
+        page=settings.page.config(),
+        topics=settings.topics_config(),
+    )
+
+
+def _config(settings: Settings) -> EngineConfig:
+    """The same, but for whom it tells of events and of itself."""
+    options, decides, engine = settings.source_options(), policy(settings.snapshot), settings.engine
     return EngineConfig(
         name=settings.name,
         uri=settings.connection_uri(),
@@ -60,46 +77,43 @@ def engine_config(settings: Settings) -> EngineConfig:
         collections_max=settings.guardrail.collections_max,
         collections_fail=settings.guardrail.limit_action is LimitAction.FAIL,
         initial_collections=_names(settings, settings.snapshot.include),
-        new_collections=settings.engine.snapshot_new_collections,
+        new_collections=engine.snapshot_new_collections,
         initial_filters=settings.snapshot.filters,
         snapshot_delay_ms=settings.snapshot.delay_ms,
         streaming_delay_ms=settings.snapshot.streaming_delay_ms,
         limits=settings.limits(),
         fetch_size=settings.snapshot.fetch_size or FETCH_SIZE,
-        wait_seconds=settings.engine.batch_wait_ms // 1_000,
-        commit_seconds=_seconds(settings.engine.commit_interval_ms),
-        trigger_ms=settings.engine.trigger_interval_ms,
+        wait_seconds=engine.batch_wait_ms // 1_000,
+        commit_seconds=_seconds(engine.commit_interval_ms),
+        trigger_ms=engine.trigger_interval_ms,
         poll_ms=min(settings.signal.poll_interval_ms, 1_000),
         retries_max=settings.retry.max_retries,
         retry_wait_ms=settings.retry.wait_ms,
         reconnects=settings.retry.reconnects,
         restart_policy=settings.retry.restart_policy,
         failures=settings.failures.mode,
-        allow_code=settings.engine.filters_allow_code,
-        status_collection=settings.engine.status_collection,
-        requests_max=settings.engine.requests_max,
-        remember_seconds=settings.engine.signals_remember_ms // 1_000,
-        watermarks_keep=settings.engine.watermarks_keep,
+        allow_code=engine.filters_allow_code,
+        status_collection=engine.status_collection,
+        requests_max=engine.requests_max,
+        remember_seconds=engine.signals_remember_ms // 1_000,
+        watermarks_keep=engine.watermarks_keep,
         repairs_tables=_repairs_tables(settings),
         heal_first=_names(settings, settings.position.heal_first),
         position_lost=settings.position.lost or by_mode(decides),
-        post_images_enable=settings.engine.post_images_enable,
+        post_images_enable=engine.post_images_enable,
         position_start=settings.position_start,
         fields_confirmed=settings.events.confirmed,
         filtered=settings.events.filtered_text,
         partition=settings.naming.partition_name,
         oplog_warning_hours=settings.position.oplog_warning_hours,
         heartbeat_ms=settings.heartbeat.interval_ms,
-        topic_prefix=settings.topic_prefix,
-        envelope=envelope(settings) if settings.events.targets else None,
-        changelog=settings.events.changelog,
-        notifications=notification_config(settings),
-        channels=channel_config(settings.signal, settings.topic_prefix),
-        metrics=metrics_config(settings),
-        page=settings.page.config(),
-        topics=settings.topics_config(),
         upkeep=settings.upkeep.thresholds,
+        keys_bytes=_keys_bytes(engine.keys_memory_bytes),
     )
+
+
+def _keys_bytes(given: int | None) -> int:
+    return max(_KEYS_LEAST, min(memory_bytes() // 32, _KEYS_MOST)) if given is None else given
 
 
 def _signals(settings: Settings) -> Namespace | None:

@@ -90,6 +90,7 @@ from snapshotter.state.lock import EngineLock, renewing
 from snapshotter.state.process import this_process
 from snapshotter.state.progress_store import ProgressStore
 from snapshotter.state.storages import needs_spark, storage_for
+from streaming.delta.file_keys import KEPT
 from streaming.mongo.deployment import connect, majority_time
 from streaming.positions import ClusterTime
 
@@ -230,6 +231,7 @@ class Engine:
         if not self._prepared:
             self.prepare()
         self._prepared = False
+        KEPT.hold(self.config.keys_bytes)
         try:
             self._channels = self._watch(open_enabled(self.config.channels, self.storage))
             self.notifier.open(open_channels(self.config, self.spark))

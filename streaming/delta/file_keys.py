@@ -3,13 +3,15 @@
 A Spark job for it takes a tenth of a second and more however few the keys are, and Delta's for the deletion vectors
 another fifth; most of a small landing is these two. Files never change, so the keys of a file, once read, are kept: the
 next landing looks for its own among them in memory. That is for a table, or for as much of it as may have a landing's
-keys, whose keys the driver can hold: a larger one is for Spark, whose workers share it.
+keys, whose keys the driver can hold: a larger one is for Spark, whose workers share it. Most files are sorted by key,
+so few keys among many are looked for where they may be.
 
 What is kept is bounded for all tables together, oldest use first; a file of which nothing is kept is read again.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -36,11 +38,16 @@ FILES_MAX = 400
 """That are looked through at once."""
 KEYS_MAX = 400_000
 """That are looked for at once."""
-_KEPT_BYTES = 96 << 20
-"""Keys of four and a half million documents with ids as MongoDB makes them."""
+KEPT_BYTES = 96 << 20
+"""Keys of three and a half million documents with ids as MongoDB makes them."""
+_BLOCK = 256
+"""Rows of a sorted file that are looked through together."""
 _BESIDE_BYTES = 1_000
 """That an entry takes besides, in round numbers."""
+_STR_BYTES = 57  # what Python takes for one beside its characters, with its place in a list
 _WHOLE_BYTES, _AT_ONCE = 1 << 20, 8
+_WANTED_MAX, _FEW = 20_000, 2
+"""Of more keys every row is looked at, and of more than half as many as a file has blocks those of that file."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -54,14 +61,51 @@ class Hits:
     marked: Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The ``keys`` of a file's rows; where they ascend, the first of each block of rows (``firsts``)."""
+
+    keys: pa.Array
+    firsts: Sequence[str] | None
+
+    @classmethod
+    def of(cls, keys: pa.Array) -> Column:
+        ascend = not keys.null_count and pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py() is not False
+        return cls(keys, keys.take(pa.array(range(0, len(keys), _BLOCK))).to_pylist() if ascend else None)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.keys.nbytes) + sum(len(first) + _STR_BYTES for first in self.firsts or ())
+
+    def near(self, wanted: Sequence[str]) -> Numbers | None:
+        """The rows that may have one of these keys, which ascend; None for all of them, or nearly."""
+        if not self.firsts:
+            return None
+        begin, end = bisect_left(wanted, self.firsts[0]), bisect_right(wanted, self.keys[-1].as_py())
+        if end - begin > len(self.firsts) // _FEW:
+            return None
+        blocks: set[int] = set()
+        for key in wanted[begin:end]:
+            # One that begins a block may come in the one before, too.
+            blocks.update(range(max(0, bisect_left(self.firsts, key) - 1), bisect_right(self.firsts, key)))
+        rows = np.add.outer(np.array(sorted(blocks), np.int64) * _BLOCK, np.arange(_BLOCK)).ravel()
+        return rows[rows < len(self.keys)]
+
+
 class FileKeys:
     """Keys of files, and what is marked in them, of at most so many bytes (``kept_bytes``). For several threads, each
     of which holds as much again at most while it looks."""
 
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
         self._bytes, self._bytes_max = 0, kept_bytes
         self._lock = Lock()
+
+    def hold(self, kept_bytes: int) -> None:
+        """No more than so many bytes from here on."""
+        with self._lock:
+            self._bytes_max = kept_bytes
+            self._forget()
 
     def have_room(self, rows: int, like: pa.Array) -> bool:
         """Whether keys of so many rows can be kept, where they are about as long as these."""
@@ -72,12 +116,15 @@ class FileKeys:
         gone, by the names of the files. Raises what reading a file or its vector raises (`table_file.UNREAD`), and
         ValueError for more keys than there is room for."""
         columns = self._columns(folder, files)
+        wanted = sorted(keys.to_pylist()) if len(keys) <= _WANTED_MAX else ()
+        near = [column.near(wanted) if wanted else None for column in columns]
         # One look for all files: each look makes a table of all keys.
-        among = pc.index_in(pa.chunked_array(columns, pa.string()), value_set=keys)
+        parts = [_part(column.keys, rows) for column, rows in zip(columns, near, strict=True)]
+        among = pc.index_in(pa.chunked_array(parts, pa.string()), value_set=keys)
         met = [
-            (file, rows, places[rows].astype(np.int64))
-            for file, places in zip(files, _by_file(among, columns), strict=True)
-            if len(rows := np.flatnonzero(places >= 0))
+            (file, at if rows is None else rows[at], places[at].astype(np.int64))
+            for file, rows, places in zip(files, near, _by_file(among, parts), strict=True)
+            if len(at := np.flatnonzero(places >= 0))
         ]
         vectors = folder.each(lambda file: self.marked(folder, file), [file for file, _, _ in met])
         found: dict[str, Hits] = {}
@@ -106,23 +153,27 @@ class FileKeys:
             return (folder.location, name) in self._kept
 
     def keys(self, folder: TableFolder, name: str, *, keep: bool = True) -> pa.Array:
-        """The keys of all rows of a file, in their order; not to ``keep`` them is for a file that is about to go.
-        Raises what reading it raises."""
+        """The keys of all rows of the file of this ``name`` in a table's ``folder``, in their order; not to ``keep``
+        them is for one that is about to go. Raises what reading it raises."""
 
-        def read() -> pa.Array:
+        return self._column(folder, name, keep=keep).keys
+
+    def _column(self, folder: TableFolder, name: str, *, keep: bool = True) -> Column:
+        def read() -> Column:
             with ExitStack() as stack:
                 file = TableFile.opened(folder, name, stack, whole_bytes=_WHOLE_BYTES)
                 if KEY not in file.names:
                     raise ValueError(f"{name} has no column {KEY}")
-                return file.whole(KEYS)
+                return Column.of(file.whole(KEYS))
 
-        return self._get((folder.location, name), (), read, keep=keep)
+        found: Column = self._get((folder.location, name), (), read, keep=keep)
+        return found
 
-    def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[pa.Array]:
-        columns: list[pa.Array] = []
+    def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[Column]:
+        columns: list[Column] = []
         for first in range(0, len(files), _AT_ONCE):
             some = files[first : first + _AT_ONCE]
-            columns += folder.each(lambda file: self.keys(folder, file.name), some)
+            columns += folder.each(lambda file: self._column(folder, file.name), some)
             if (size := sum(column.nbytes for column in columns)) > self._bytes_max:
                 raise ValueError(
                     f"keys of {len(columns)} files take {size} bytes, and there is room for less"
@@ -152,9 +203,13 @@ class FileKeys:
                 return
             self._kept[what] = _Kept(version, found, size)
             self._bytes += size
-            while self._bytes > self._bytes_max:
-                _, oldest = self._kept.popitem(last=False)
-                self._bytes -= oldest.size
+            self._forget()
+
+    def _forget(self) -> None:
+        """The oldest, with the lock held."""
+        while self._bytes > self._bytes_max:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.size
 
 
 def _place(
@@ -174,7 +229,11 @@ class _Kept:
 
 
 KEPT = FileKeys()
-"""Of all tables of this process."""
+"""Of all tables of this process. The engine says how much it may hold."""
+
+
+def _part(keys: pa.Array, rows: Numbers | None) -> pa.Array:
+    return keys if rows is None else keys.take(pa.array(rows))
 
 
 def _not_among(rows: Numbers, marked: Numbers) -> Flags:
@@ -185,7 +244,7 @@ def _not_among(rows: Numbers, marked: Numbers) -> Flags:
     return flags
 
 
-def _by_file(among: pa.ChunkedArray, columns: Sequence[pa.Array]) -> list[Numbers]:
-    """The places, -1 for none, in an array for each of the ``columns``."""
+def _by_file(among: pa.ChunkedArray, parts: Sequence[pa.Array]) -> list[Numbers]:
+    """The places, -1 for none, in an array for each of the ``parts``."""
     places = pc.fill_null(among, -1).to_numpy()
-    return np.split(places, np.cumsum([len(column) for column in columns])[:-1]) if columns else []
+    return np.split(places, np.cumsum([len(part) for part in parts])[:-1]) if parts else []

@@ -142,8 +142,8 @@ class StateUpkeep:
             return Begun(step, transaction, of, self._order, self._writing.kept)
 
     def finish(self, begun: Begun, copies: Copies, check: Callable[[], object] = lambda: None) -> Rewritten:
-        """Commit what was written. ``check`` raises where that may no longer be. Raises `GaveWay` and what `begin`
-        does, and then the copies are removed; and the conflicts of `delta_log.CONFLICTS`."""
+        """Commit the ``copies`` of what was ``begun``. ``check`` raises where that may no longer be. Raises `GaveWay`
+        and what `begin` does, and then the copies are removed; and the conflicts of `delta_log.CONFLICTS`."""
         with active(self._session):
             try:
                 check()

@@ -26,7 +26,7 @@ from streaming.mongo.deployment import majority_time
 from streaming.positions import ClusterTime
 from tests.support.engine_process import EngineProcess
 from tests.support.equality import differences
-from tests.support.history import changes_since, judge, never_back, table_state, table_versions
+from tests.support.history import Change, changes_since, judge, never_back, table_state, table_versions
 from tests.support.kills import moments
 from tests.support.workload import Workload, WorkloadPlan, document, load
 
@@ -125,15 +125,19 @@ def test_killed_engine_loses_and_doubles_nothing(
     assert loaded is not None
     for name in plan.collections:
         changes = changes_since(mongo_client, mongo_client[database][name], before)
-        path = engine.table(database, name)
-        versions = table_versions(path)
-        never_back([table_state(path, version.version) for version in versions])
-        complete = [version for version in versions if version.position > loaded]
-        print(f"{name}: {len(changes)} changes, {len(complete)} versions since the initial load")
-        judge(path, complete, changes, plan.documents)
+        judge_all(engine.table(database, name), loaded, changes, plan.documents)
     grown = sum(alterations(engine.table(database, name)) for name in plan.collections)
     print(f"tables were altered {grown} times")
     assert bool(grown) == grows
+
+
+def judge_all(path: Path, loaded: ClusterTime, changes: list[Change], documents: int) -> None:
+    """Every version of a table, and those behind its load to the full."""
+    versions = table_versions(path)
+    never_back([table_state(path, version.version) for version in versions])
+    complete = [version for version in versions if version.position > loaded]
+    print(f"{path.name}: {len(changes)} changes, {len(complete)} versions since the initial load")
+    judge(path, complete, changes, documents)
 
 
 def bring_a_new_field(client: MongoClient[dict[str, Any]], plan: WorkloadPlan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.delta.file_keys import FileKeys
+from streaming.delta import file_keys
+from streaming.delta.file_keys import Column, FileKeys
 from streaming.delta.file_matching import OldFile
 from streaming.delta.marked_rows import marked_rows, rows_in
 from streaming.delta.new_files import FileWriter, job_name
@@ -36,12 +38,25 @@ def a_file(folder: TableFolder, keys: list[str], marked: set[int]) -> OldFile:
     return OldFile(made.name, vector)
 
 
-@given(files=FILES, wanted=st.lists(KEYS, unique=True, min_size=1), kept=st.sampled_from([2_500, 1 << 20]))
+@given(
+    files=FILES,
+    ascend=st.booleans(),
+    wanted=st.lists(KEYS, unique=True, min_size=1),
+    kept=st.sampled_from([2_800, 1 << 20]),
+    block=st.integers(1, 4),
+)
 def test_rows_of_keys_are_found(
-    files: list[tuple[list[str], set[int]]], wanted: list[str], kept: int
+    files: list[tuple[list[str], set[int]]], ascend: bool, wanted: list[str], kept: int, block: int
 ) -> None:
-    """Each that is not marked, with the place of its key, however little is kept; and the same at a second look."""
-    with tempfile.TemporaryDirectory() as path:
+    """Each that is not marked, with the place of its key, however little is kept; and the same at a second look. In
+    files that are sorted, where some keys come more than once, too, few are looked for in blocks of rows."""
+    if ascend:
+        files = [(sorted(keys), marked) for keys, marked in files]
+    with (
+        tempfile.TemporaryDirectory() as path,
+        patch.object(file_keys, "_BLOCK", block),
+        patch.object(file_keys, "_FEW", 1),
+    ):
         folder, known = TableFolder.on_disk(path), FileKeys(kept)
         olds = [a_file(folder, *one) for one in files]
         expected = {}
@@ -52,6 +67,51 @@ def test_rows_of_keys_are_found(
         for _ in range(2):
             found = known.find(folder, olds, pa.array(wanted))
             assert {n: (h.rows.tolist(), h.places.tolist()) for n, h in found.items()} == expected
+
+
+@given(
+    keys=st.lists(KEYS, min_size=1, max_size=12).map(sorted),
+    wanted=st.sets(KEYS, min_size=1, max_size=3).map(sorted),
+    block=st.integers(1, 4),
+)
+def test_a_block_that_is_left_out_has_none_of_the_keys(
+    keys: list[str], wanted: list[str], block: int
+) -> None:
+    """And where few are looked for, most are."""
+    with patch.object(file_keys, "_BLOCK", block):
+        near = Column.of(pa.array(keys)).near(wanted)
+    if near is not None:
+        assert near.tolist() == sorted(set(near.tolist()))
+        assert not {key for row, key in enumerate(keys) if row not in near} & {*wanted}
+
+
+def test_few_keys_of_a_large_sorted_file_are_looked_for_in_few_rows() -> None:
+    """Beyond its ends in none; in one that is not sorted, or has a row without a key, in all."""
+    keys = [f"k{number:06}" for number in range(100_000)]
+    column = Column.of(pa.array(keys))
+    near = column.near(["a", "k000500", "k099999", "z"])
+    assert near is not None
+    assert 500 in near
+    assert 99_999 in near
+    assert len(near) < 1_000
+    beyond = column.near(["a", "z"])
+    assert beyond is not None
+    assert beyond.tolist() == []
+    assert Column.of(pa.array([*keys, "a"])).near(["k000500"]) is None
+    assert Column.of(pa.array([*keys, None])).near(["k000500"]) is None
+
+
+def test_it_holds_no_more_than_it_is_told_to(tmp_path: Path) -> None:
+    """From that moment on."""
+    folder, known = TableFolder.on_disk(str(tmp_path)), FileKeys()
+    old = a_file(folder, ["x"], set())
+    known.find(folder, [old], pa.array(["x"]))
+    assert known.has_keys(folder, old.name)
+    known.hold(100)
+    assert not known.has_keys(folder, old.name)
+    known.hold(1 << 20)
+    known.find(folder, [old], pa.array(["x"]))
+    assert known.has_keys(folder, old.name)
 
 
 def test_what_is_kept_is_not_read_again_and_is_one_tables(tmp_path: Path) -> None:

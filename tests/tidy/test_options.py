@@ -194,6 +194,8 @@ integration/test_engine_interruptions.py::test_a_find_that_is_killed_is_sent_aga
     engine.filters.allow.code
 unit/test_settings.py::test_waits_reach_the_engine
     engine.batch.wait.ms
+unit/test_table_options.py::test_memory_for_keys_follows_the_machines
+    engine.keys.memory.bytes
 unit/test_source_pacing.py::test_how_often_landings_come
     engine.commit.interval.ms
 integration/test_engine_suspended.py::test_altered_tables_are_repaired_where_that_is_wished

@@ -1,10 +1,11 @@
-"""How new tables are made: `delta.reader` and `delta.table.properties.*`."""
+"""How new tables are made: `delta.reader` and `delta.table.properties.*`; and how much is known of their files."""
 
 from __future__ import annotations
 
 import pytest
 
 from snapshotter.configuration.settings import Settings
+from snapshotter.engine import assembly
 from snapshotter.engine.assembly import engine_config
 from snapshotter.errors import ConfigurationError
 from streaming.delta.table_properties import ALLOWED, REFUSED
@@ -98,3 +99,22 @@ def test_what_costs_speed_is_said(name: str, value: str, *, warns: bool) -> None
     assert name in ALLOWED
     found = made({f"{UNDER}{name}": value}).warnings
     assert [UNDER + name in text and "slower" in text for text in found] == [True] * warns
+
+
+@pytest.mark.parametrize(
+    ("text", "machine", "wanted"),
+    [
+        (None, 1 << 30, 96 << 20),
+        (None, 16 << 30, 512 << 20),
+        (None, 1 << 40, 1 << 30),
+        ("1000", 16 << 30, 1_000),
+        ("0", 16 << 30, 0),
+    ],
+)
+def test_memory_for_keys_follows_the_machines(
+    text: str | None, machine: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``engine.keys.memory.bytes``: unset is a 32nd of what there is, between two bounds."""
+    monkeypatch.setattr(assembly, "memory_bytes", lambda: machine)
+    settings = made({} if text is None else {"engine.keys.memory.bytes": text})
+    assert engine_config(settings).keys_bytes == wanted
