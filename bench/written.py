@@ -74,7 +74,7 @@ class Watched:
         self.known = found
 
     def keep(self) -> None:
-        """All that is due, as an engine does it between landings."""
+        """All that is due, as an engine does it beside landings."""
         upkeep, pace = self.table.upkeep, Pace()
         upkeep.own_checkpoints()
         while (look := upkeep.look(LIMITS)) is not None:

@@ -13,11 +13,11 @@ _USUAL = Thresholds()
 
 
 class UpkeepOptions(Group):
-    """What becomes of the files of tables between landings."""
+    """What becomes of the files of tables beside landings."""
 
     enabled: Flag = option(
         "engine.upkeep.enabled",
-        "keep the files of state tables in order between landings: small ones are put together, rows that are marked "
+        "keep the files of state tables in order beside landings: small ones are put together, rows that are marked "
         "as gone are purged, old files are removed",
         True,
     )

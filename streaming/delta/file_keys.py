@@ -39,7 +39,7 @@ FILES_MAX = 400
 KEYS_MAX = 400_000
 """That are looked for at once."""
 KEPT_BYTES = 96 << 20
-"""Keys of three and a half million documents with ids as MongoDB makes them."""
+"""Keys of four and a half million documents with ids as MongoDB makes them."""
 _BLOCK = 256
 """Rows of a sorted file that are looked through together."""
 _BESIDE_BYTES = 1_000

@@ -86,7 +86,7 @@ class StateTable:
     meet the record of an older one. ``layout`` says what columns the table has for documents. ``settings`` are Spark
     settings of this table's landings. ``owner``: the engine that it is written for; None asks nobody. ``further``: the
     columns that it is to have beside its plan's, and whether rows of deleted documents stay. ``form``: how it is made,
-    if it is not there. ``upkeep``: what is done to its files between landings. Not for use by several threads at once;
+    if it is not there. ``upkeep``: what is done to its files beside landings. Not for use by several threads at once;
     different tables may be landed side by side.
     """
 
