@@ -78,7 +78,7 @@ def measured(
 
 
 def cache_gb(documents: int) -> float:
-    """For so many orders, with what MongoDB keeps beside them: on a server of its own they would have half its memory."""
+    """For so many orders and what MongoDB keeps beside them: a server of its own would give them half its memory."""
     return max(0.5, documents * 0.5e-6)
 
 

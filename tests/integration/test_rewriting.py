@@ -80,8 +80,9 @@ def test_random_landings_beside_rewrites(kept: Kept, rng: random.Random) -> None
     for _ in range(6):
         for _ in range(3):
             land()
-        files = kept.look().files
-        assert files is not None
+        files = kept.look(Thresholds(files=1)).files
+        if not files:  # nothing is in the table
+            continue
         step = Step(Kind.COMPACT, "", tuple(rng.sample(files, min(len(files), 3))), rng.choice([1, 2]))
         begun = kept.table.upkeep.begin(step)
         assert begun is not None
