@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from streaming.delta.file_matching import OldFile
     from streaming.delta.table_folder import TableFolder
 
-FILES_MAX = 400
+FILES_MAX = 2_000
 """That are looked through at once."""
 KEYS_MAX = 400_000
 """That are looked for at once."""
