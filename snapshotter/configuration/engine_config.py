@@ -21,6 +21,7 @@ from snapshotter.core.values.watermark_ids import Strategy
 from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.position.starts import Start
 from snapshotter.reading.chunk_reader import FETCH_SIZE
+from streaming.delta.file_keys import KEPT_BYTES
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.table_properties import USUAL, TableForm
 from streaming.delta.upkeep_plan import Thresholds
@@ -106,7 +107,7 @@ class EngineConfig:
     page: PageConfig = field(default_factory=PageConfig)
     topics: TopicsConfig | None = None
     upkeep: Thresholds | None = field(default_factory=Thresholds)
-    keys_bytes: int = 96 << 20
+    keys_bytes: int = KEPT_BYTES
 
     @property
     def state_location(self) -> str:

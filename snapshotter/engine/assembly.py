@@ -24,6 +24,7 @@ from snapshotter.reading.chunk_reader import FETCH_SIZE
 from snapshotter.reporting.views import View
 from snapshotter.spark_session import LOCAL_CHECKPOINTS, spark_builder
 from snapshotter.state.storages import needs_spark
+from streaming.delta.file_keys import KEPT_BYTES
 from streaming.events.envelope import Envelope
 from streaming.fields.rules import FieldRules
 from streaming.namespaces import Namespace
@@ -34,7 +35,7 @@ _STATE_OPTIONS = {"columns": "state", "events": "latest", "failures": "rows"}
 """What a state table needs of the source, and an engine that decides itself what becomes of failures."""
 _EVENT_OPTIONS = {"columns": "full", "events": "all", "failures": "rows"}
 """What targets of events need of it."""
-_KEYS_LEAST, _KEYS_MOST = 96 << 20, 1 << 30
+_KEYS_MOST = 1 << 30
 
 
 def _names(settings: Settings, entries: tuple[str, ...]) -> NameList | None:
@@ -113,7 +114,7 @@ def _config(settings: Settings) -> EngineConfig:
 
 
 def _keys_bytes(given: int | None) -> int:
-    return max(_KEYS_LEAST, min(memory_bytes() // 32, _KEYS_MOST)) if given is None else given
+    return max(KEPT_BYTES, min(memory_bytes() // 32, _KEYS_MOST)) if given is None else given
 
 
 def _signals(settings: Settings) -> Namespace | None:

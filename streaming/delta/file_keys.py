@@ -63,19 +63,18 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The ``keys`` of a file's rows; where they ascend, the first of each block of rows (``firsts``)."""
+    """The ``keys`` of a file's rows; where they ascend, the first of each block of rows (``firsts``). Both take so many
+    bytes (``nbytes``)."""
 
     keys: pa.Array
-    firsts: Sequence[str] | None
+    firsts: Sequence[str]
+    nbytes: int
 
     @classmethod
     def of(cls, keys: pa.Array) -> Column:
         ascend = not keys.null_count and pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py() is not False
-        return cls(keys, keys.take(pa.array(range(0, len(keys), _BLOCK))).to_pylist() if ascend else None)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.keys.nbytes) + sum(len(first) + _STR_BYTES for first in self.firsts or ())
+        firsts = keys[::_BLOCK].to_pylist() if ascend else []
+        return cls(keys, firsts, keys.nbytes + sum(len(first) + _STR_BYTES for first in firsts))
 
     def near(self, wanted: Sequence[str]) -> Numbers | None:
         """The rows that may have one of these keys, which ascend; None for all of them, or nearly."""
@@ -155,7 +154,6 @@ class FileKeys:
     def keys(self, folder: TableFolder, name: str, *, keep: bool = True) -> pa.Array:
         """The keys of all rows of the file of this ``name`` in a table's ``folder``, in their order; not to ``keep``
         them is for one that is about to go. Raises what reading it raises."""
-
         return self._column(folder, name, keep=keep).keys
 
     def _column(self, folder: TableFolder, name: str, *, keep: bool = True) -> Column:
@@ -171,10 +169,12 @@ class FileKeys:
 
     def _columns(self, folder: TableFolder, files: Sequence[OldFile]) -> list[Column]:
         columns: list[Column] = []
+        size = 0
         for first in range(0, len(files), _AT_ONCE):
-            some = files[first : first + _AT_ONCE]
-            columns += folder.each(lambda file: self._column(folder, file.name), some)
-            if (size := sum(column.nbytes for column in columns)) > self._bytes_max:
+            some = folder.each(lambda file: self._column(folder, file.name), files[first : first + _AT_ONCE])
+            columns += some
+            size += sum(column.nbytes for column in some)
+            if size > self._bytes_max:
                 raise ValueError(
                     f"keys of {len(columns)} files take {size} bytes, and there is room for less"
                 )

@@ -89,12 +89,12 @@ class Begun:
 
     def _know(self, made: Sequence[Any]) -> None:
         """Have the driver read the keys of the copies, where it has those of their files: it will ask for them."""
-        if self.kept is None or self.alone:
+        if (kept := self.kept) is None:
             return
-        folder, kept = self.transaction.folder(), self.kept
-        if any(kept.has_keys(folder, file.name) for file in self.of):
-            with suppress(*UNREAD):  # whoever needs them reads them again, and says so
-                folder.each(lambda add: kept.keys(folder, add), [add.path() for add in made])
+        with suppress(OutOfReach, *UNREAD):  # whoever needs them reads them again, and says so
+            folder = self.transaction.folder()
+            if any(kept.has_keys(folder, file.name) for file in self.of):
+                folder.each(lambda name: kept.keys(folder, name), [add.path() for add in made])
 
     def discard(self, copies: Copies) -> None:
         """Remove copies that no commit was asked to add, as far as Python reaches them; else they go with other files

@@ -254,6 +254,9 @@ def test_what_cannot_be_made_up_for_beside_landings_is_known_beforehand(
     with monkeypatch.context() as patched:
         patched.setattr(Transaction, "folder", folder)
         assert begun.alone
+        told = replace(begun, order=("_cluster_time",))
+        assert not told.alone
+        assert sum(int(add.numPhysicalRecords().get()) for add in told.write().made) == 40, "it needs no keys"
     kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES (delta.enableDeletionVectors = false)")
     begun = kept.table.upkeep.begin(Step(Kind.COMPACT, "", kept.look().files or (), 1))
     assert begun is not None
