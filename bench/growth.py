@@ -1,7 +1,7 @@
 """What a month does to a table: whether a commit takes longer with more rows, more files, a longer log.
 
     python -m bench.growth [--rows 100000 400000] [--batches 10000 200] [--rounds 6]
-                           [--commits 60] [--actions 600] [--looks 15]
+                           [--commits 60] [--actions 600] [--looks 15] [--log 0]
 
     batches   into a table of so many rows batches of each size, whose keys lie all over it; seconds of a landing
     commits   so many batches of the smallest size in a row, into the largest table, with upkeep between them
@@ -9,7 +9,9 @@
               the commit adds it, so that no Spark job is in it; made as fast as they go, with upkeep
 
 A day of one commit each two seconds is ``--actions 43200``. The engine looks at a table each half minute, so upkeep has
-its turn behind every ``--looks`` commits; what it takes is not in the seconds of a commit. Printed as JSON lines: a
+its turn behind every ``--looks`` commits; ``--log`` so many files of older versions lie in the log's folder, as days
+of commits leave them (four a commit on a local disk), before the actions begin. The first look of upkeep lists them,
+once, to let go of what is too old; what it takes is not in the seconds of a commit. Printed as JSON lines: a
 tenth of the commits each, with the median and the 99th percentile, files and what lies in the log's folder at the end,
 and peak memory of the JVM and of this process. Flat is what is wanted. No MongoDB, no decoding.
 """
@@ -84,6 +86,7 @@ class Grown:
             assert look is not None
             if look.commits >= COMMITS:
                 upkeep.checkpoint()
+                upkeep.stand_upon_checkpoint()
                 self._note("checkpoint")
             ago = None if self.vacuumed is None else time.monotonic() - self.vacuumed
             step = due(look.files or (), LIMITS, self.pace.bytes_max, ago)
@@ -192,6 +195,8 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
     table = StateTable(COLUMNS, spark, str(folder / "actions"), Namespace("bench", "actions"), "bench")
     table.create(plan)
     grown, into, schema = Grown(table, asked.looks), table.folder(), COLUMNS.arrow_schema(plan)
+    for number in range(asked.log):
+        (Path(table.path) / "_delta_log" / f"{0:020}.{number}.json").touch()
     for first, count in in_parts(asked.actions):
         for number in range(first, first + count):
             keys = [f"{number:09}-{row}" for row in range(FILE_ROWS)]
@@ -220,6 +225,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--actions", type=int, default=600)
     parser.add_argument("--looks", type=int, default=15)
+    parser.add_argument("--log", type=int, default=0)
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="growth-"))
     spark = session("growth", folder)

@@ -83,6 +83,7 @@ class Watched:
                 break
         if look is not None and look.commits >= COMMITS:
             upkeep.checkpoint()
+            upkeep.stand_upon_checkpoint()
         self.look(UPKEEP)
 
 

@@ -108,6 +108,10 @@ def _one_line(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMappin
     return event
 
 
+OLD_COMMITS = "the log of a table beside the state could not be looked after: old commits stay for now"
+"""What tables that are only appended to (`streaming.delta.small_table`) go on after."""
+
+
 def warn_of(log: Any, event: str, error: BaseException, **fields: Any) -> None:
     """Warn of an error that the engine goes on after: ``event`` says what happened, with the error's cause on one line
     and ``fields``. The whole error follows in the file, and at the level ``debug``. ``log`` is a structlog logger."""

@@ -194,9 +194,11 @@ class TableUpkeep(RecurringLook):
         if found.commits >= COMMITS:
             began = time.monotonic()
             upkeep.checkpoint()
-            # Where the log is long it takes seconds, for it is listed.
+            # Some times a day it lists the log as well, which takes seconds where that is long.
             self._rest(time.monotonic() - began)
             self._tally.add("upkeep", part="checkpoint")
+            with opened.lock:
+                upkeep.stand_upon_checkpoint()
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
     def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun) -> Step | None:

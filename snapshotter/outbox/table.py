@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -32,9 +33,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from snapshotter.log import OLD_COMMITS, warn_of
 from snapshotter.state.storage import Storage, read_object
 from streaming.delta.delta_log import Commit, TableLog
-from streaming.delta.state_merge import append, session_of_few
+from streaming.delta.small_table import SmallTable
+from streaming.delta.state_merge import session_of_few
 from streaming.json_text import to_text
 from streaming.jvm import packages
 
@@ -95,6 +98,7 @@ class Outbox:
         self._spark, self._path, self._storage = spark, path, storage
         self._max_bytes, self._now_ms = max_bytes, now_ms
         self._made: SparkSession | None = None
+        self._small: SmallTable | None = None
         self._guard = threading.Lock()
         self._waiting: list[Stretch] = []
         self._delivered = self._pruned = 0
@@ -160,7 +164,7 @@ class Outbox:
             self._find()  # an attempt may have failed behind its commit
             return
         number = self._last + 1
-        append(self._path, records(number), app_id, batch_id, json.dumps({**said, FOLDER: number}))
+        self._appends().append(records(number), app_id, batch_id, json.dumps({**said, FOLDER: number}))
         commit = self._commit_of(number)
         self._last = number
         stretch = Stretch(
@@ -237,6 +241,13 @@ class Outbox:
             self._made = session_of_few(self._spark())
             self._made.conf.set("spark.sql.adaptive.enabled", "false")
         return self._made
+
+    def _appends(self) -> SmallTable:
+        # Nobody reads old versions of it.
+        self._small = self._small or SmallTable(
+            self._session(), self._path, partial(warn_of, _log, OLD_COMMITS, table=FOLDER), kept_ms=0
+        )
+        return self._small
 
     def _table(self) -> TableLog:
         return TableLog(self._session(), self._path)

@@ -13,14 +13,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
+
+import structlog
 
 from signals.notifications.channel import NotificationChannel
 from signals.notifications.notification import Notification
+from snapshotter.log import OLD_COMMITS, warn_of
+from streaming.delta.small_table import SmallTable
 from streaming.delta.state_merge import session_of_few
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = structlog.get_logger("snapshotter.notifications")
 
 FOLDER = "notifications"
 SCHEMA = (
@@ -39,15 +46,14 @@ class NotificationTable(NotificationChannel):
 
     def __init__(self, spark: SparkSession, path: str, engine: str) -> None:
         self._session = session_of_few(spark)
-        self._path = path
+        self._table = SmallTable(self._session, path, partial(warn_of, _log, OLD_COMMITS, table=FOLDER))
         self._engine = engine
         self._writer = f"notifications-{uuid.uuid4().hex}"
         self._number = 0
 
     def send(self, batch: Sequence[Notification]) -> None:
         frame = self._session.createDataFrame([self._row(n) for n in batch], SCHEMA).coalesce(1)
-        numbered = {"txnAppId": self._writer, "txnVersion": str(self._number)}
-        frame.write.format("delta").options(**numbered).mode("append").save(self._path)
+        self._table.append(frame, self._writer, self._number, "")
         self._number += 1
 
     def _row(self, notification: Notification) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ __all__ = [
     "object_store",
     "rewriting",
     "row_writer",
+    "small_table",
     "state_merge",
     "state_table",
     "state_upkeep",

@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from streaming.delta.java_adds import JavaAdds, in_order
+from streaming.delta.log_checkpoint import stand_upon_it, write_checkpoint
 from streaming.delta.newest_version import NO_TABLE, begun_at_newest, newest
 from streaming.delta.table_folder import TableFolder, table_folder, try_writing
 from streaming.json_text import from_text
@@ -145,6 +146,16 @@ class Snapshot:
         """For how long the table remembers that a file was removed."""
         return int(self._snapshot.deltaLog().tombstoneRetentionMillis(self._snapshot.metadata()))
 
+    @property
+    def checkpoint(self) -> int:
+        """The version of the newest checkpoint that it is known by; below 0: of none."""
+        return int(self._snapshot.logSegment().checkpointProvider().version())
+
+    @property
+    def goes_back_ms(self) -> int:
+        """For how long the log keeps the table's commits."""
+        return int(self._snapshot.deltaLog().deltaRetentionMillis(self._snapshot.metadata()))
+
     def paths(self, session: SparkSession) -> set[str]:
         """The paths of its data files, and of those that it remembers to be removed. Two Spark jobs."""
         files = self._snapshot.allFiles(), self._snapshot.tombstones()
@@ -203,16 +214,37 @@ class TableLog:
         try_writing(self._spark, self._delta_log(), folder, names)
 
     def checkpoint(self, *, cleans: bool) -> None:
-        """Write a checkpoint of the newest version, and with ``cleans`` let go of what is older than the log is to be,
-        as Delta does behind a commit. Lists the log, twice where it cleans."""
-        none = singleton(self._jvm.scala, "None")
-        log = self._delta_log()
-        seen = newest(self._spark, log)
-        if cleans:
-            log.checkpointAndCleanUpDeltaLog(seen, none)
-        else:
-            log.checkpoint(seen, none)
-        log.update(False, none, none)  # so that the version in memory stands upon it
+        """`log_checkpoint.write_checkpoint` of the newest version."""
+        write_checkpoint(self._spark, self._delta_log(), cleans=cleans)
+
+    def stand_upon_checkpoint(self) -> None:
+        """`log_checkpoint.stand_upon_it`."""
+        stand_upon_it(self._spark, self._delta_log())
+
+    def oldest_commit(self, newest: int) -> int:
+        """The oldest version of which the log has the commit, where it has that of ``newest`` and of each between."""
+        low, high = 0, newest
+        while low < high:
+            middle = (low + high) // 2
+            files, path = self._file(middle)
+            low, high = (low, middle) if files.exists(path) else (middle + 1, high)
+        return low
+
+    def forget(self, first: int, behind: int, before_ms: int) -> int:
+        """Remove the commits from version ``first`` on that are older than ``before_ms`` (milliseconds since 1970), but
+        none from ``behind`` on, with checksums and checkpoints of these versions; the first that stays. A checkpoint of
+        one that stays, or of a later one, must be there. Raises what Hadoop raises."""
+        files, path = self._file(first)
+        names, folder = self._jvm.org.apache.spark.sql.delta.util.FileNames, path.getParent()
+        for version in range(first, behind):
+            path = names.unsafeDeltaFile(folder, version)
+            if files.exists(path):
+                if int(files.getFileStatus(path).getModificationTime()) >= before_ms:
+                    return version
+                for old in (names.checksumFile, names.checkpointFileSingular):
+                    files.delete(old(folder, version), False)
+                files.delete(path, False)  # the last, for the oldest one is found by it
+        return max(first, behind)
 
     def oldest_kept(self, before_ms: int) -> int:
         """The oldest version that can be read once files are removed that no version has had since ``before_ms``

@@ -6,8 +6,8 @@ Delta's OPTIMIZE would write a clustered table whole for a few new rows.
 Invariants: a commit of upkeep changes no data (each of its actions says so), holds as many rows as it takes out,
 records no batch and carries no landing's mark, so that neither a landing, nor the look at what others have done, nor
 whoever streams from the table takes it for one. It says which engine made it. What it does to the files is known to the
-next landing. Whoever calls `look`, `begin`, `finish`, `rewrite`, `retain` or `own_checkpoints` holds the table's lock;
-`Begun.write` and what removes files or writes checkpoints needs none.
+next landing. Whoever calls `look`, `begin`, `finish`, `rewrite`, `retain`, `own_checkpoints` or `stand_upon_checkpoint`
+holds the table's lock; `Begun.write` and what removes files or writes checkpoints needs none.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ GOES_BACK = "delta.logRetentionDuration"
 SET_BY_US = "snapshotter.retention"
 """What an engine has set the two to, so that it is not taken for somebody else's word."""
 INTERVAL = "delta.checkpointInterval"
-COMMITS, COMMITS_MAX = 10, 1_000
+COMMITS, COMMITS_MAX = 10, 10_000
 """Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
 _HOUR_MS = 3_600_000
-_CLEAN_SECONDS = 1_200.0
+# Delta lets go of whole days of commits, and lists all of them twice for it.
+_CLEAN_SECONDS = 6 * 3_600.0
 _FILES_MAX = 2_000
 """So many are looked at where the list of all of them stays with Delta: each costs calls into the JVM."""
 # A file is removed a moment before the version without it is committed.
@@ -203,14 +204,19 @@ class StateUpkeep:
             self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of the log, and some times an hour let go of what is older than the log is to be. Needs no
+        """Write a checkpoint of the log, and some times a day let go of what is older than the log is to be. Needs no
         lock: it is of a version that is there."""
         now = time.monotonic()
         cleans = self._cleaned is None or now - self._cleaned >= _CLEAN_SECONDS
+        if cleans:
+            self._cleaned = now  # also where it fails: a checkpoint does not depend on it
         with active(self._session):
             self._log.checkpoint(cleans=cleans)
-        if cleans:
-            self._cleaned = now
+
+    def stand_upon_checkpoint(self) -> None:
+        """Let the version in memory stand upon it, which a landing in flight would take back."""
+        with active(self._session):
+            self._log.stand_upon_checkpoint()
 
     def vacuum(self, hours: int, *, check: bool = True) -> int | None:
         """Remove files that no version of the last ``hours`` has; the oldest version that can be read then, None

@@ -299,11 +299,16 @@ class Transaction:
 
     def write(self, rows: DataFrame) -> tuple[int, int]:
         """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
-        written = self._transaction.writeFiles(rows._jdf)
-        self._add(written)
-        files = [written.apply(at) for at in range(written.size())]
-        self._came += files
+        files = self.write_all(rows)
         return len(files), sum(int(file.numPhysicalRecords().get()) for file in files)
+
+    def write_all(self, rows: DataFrame) -> list[Any]:
+        """Write new files; Delta's objects of them."""
+        written = self._transaction.writeFiles(rows._jdf)
+        files = [written.apply(at) for at in range(written.size())]
+        self._actions += files
+        self._came += files
+        return files
 
     def add(self, files: Sequence[NewFile]) -> tuple[int, int]:
         """Add files that lie in the table's folder; how many, and with how many rows that are seen.
@@ -371,13 +376,17 @@ class Transaction:
         measured(self.session, self._transaction, {**metrics, "executionTimeMs": took})
         self._commit(version, merge_operation(self.session))
 
-    def commit_append(self, version: int, metrics: Mapping[str, int] | None = None) -> None:
-        """The same of rows that were only written, as an append; its figures are those of the write, or these."""
+    def commit_append(
+        self, version: int, metrics: Mapping[str, int] | None = None, user_metadata: str | None = None
+    ) -> None:
+        """The same of rows that were only written, as an append, as batch ``version``; its figures are those of the
+        write, or these ``metrics``. ``user_metadata``: of the commit, where it is not the session's."""
         if metrics is not None:
             measured(self.session, self._transaction, metrics, OF_APPEND)
         mode = self._jvm.org.apache.spark.sql.SaveMode.Append
         write = getattr(self._delta, "DeltaOperations$Write")
-        self._commit(version, write(mode, *[self._none] * 8))
+        said = self._none if user_metadata is None else self._jvm.scala.Option.apply(user_metadata)
+        self._commit(version, write(mode, self._none, self._none, said, *[self._none] * 5))
 
     def commit_rewrite(self, done: Rewritten) -> None:
         """The same of a rewrite, as an OPTIMIZE; it records no batch."""

@@ -243,13 +243,14 @@ def test_the_log_gets_its_checkpoints_beside_landings(kept: Kept) -> None:
     for batch in range(9):
         kept.land(some(batch, 1))
     kept.table.upkeep.own_checkpoints()
-    assert kept.table._existing().table_property(INTERVAL) == "1000"
+    assert kept.table._existing().table_property(INTERVAL) == "10000"
     before = checkpoints()
     for batch in range(9, 20):
         kept.land(some(batch, 1))
     assert checkpoints() == before, "versions 10 and 20 are among them"
     assert kept.look().commits >= 11
     kept.table.upkeep.checkpoint()
+    kept.table.upkeep.stand_upon_checkpoint()
     assert checkpoints() == before + 1
     assert kept.look().commits == 0
     kept.check()

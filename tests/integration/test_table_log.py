@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.delta.delta_log import TableLog
+from streaming.delta import log_checkpoint, log_checksums
+from streaming.delta.delta_log import TableLog, active
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import StateTable
+from streaming.delta.transaction import Transaction
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
@@ -102,15 +104,124 @@ def test_a_table_that_is_gone_or_another_one_is_seen(spark: SparkSession, tmp_pa
 
 
 def test_a_checkpoint_is_known_at_once(spark: SparkSession, table: StateTable) -> None:
-    """No reader needs the commits before it any more; with it, or some time later, what is too old goes."""
+    """No reader needs the commits before it any more; with it, or some time later, what is too old goes. Only that
+    lists the log (`test_landings_do_not_list_the_log` says how a trap tells)."""
     log = TableLog(spark, table.path)
     land(spark, table, 1)
     newest = log.newest()
     assert newest is not None
     assert newest.commits == newest.version + 1
-    for cleans in (False, True):
+    trap = log_of(table) / f"{9_999:020}.json"
+    for cleans in (False, False, True):
+        if cleans:
+            trap.unlink()
+        else:
+            trap.touch()
         log.checkpoint(cleans=cleans)
+        log.stand_upon_checkpoint()
         newest = log.newest()
         assert newest is not None
         assert newest.commits == 0
         land(spark, table, newest.version + 1)
+
+
+def test_what_lands_while_a_checkpoint_is_written_lies_behind_it(
+    spark: SparkSession, table: StateTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version in memory is newer than the checkpoint by then, and stays so."""
+    log = TableLog(spark, table.path)
+    land(spark, table, 1)
+    delta = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table.path)  # type: ignore[union-attr]
+    seen = delta.unsafeVolatileSnapshot()
+    for batch in (2, 3):
+        land(spark, table, batch)
+    trap = log_of(table) / f"{9_999:020}.json"
+    trap.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(log_checkpoint, "newest", lambda *_: seen)
+        log.checkpoint(cleans=False)
+    log.stand_upon_checkpoint()
+    newest = log.newest()
+    assert newest is not None
+    assert (newest.version, newest.commits) == (int(seen.version()) + 2, 2)
+    land(spark, table, 4)
+    trap.unlink()
+    found = {row["_key"]: row["n"] for row in spark.read.format("delta").load(table.path).collect()}
+    assert found == {"same": 4, **{f"new {batch}": batch for batch in range(5)}}
+
+
+def test_a_checkpoint_in_parts_is_found_in_the_list(spark: SparkSession, table: StateTable) -> None:
+    """Where it is not one file, the log is listed as Delta does."""
+    log = TableLog(spark, table.path)
+    land(spark, table, 1)
+    spark.conf.set("spark.databricks.delta.checkpoint.partSize", "1")
+    try:
+        log.checkpoint(cleans=False)
+    finally:
+        spark.conf.unset("spark.databricks.delta.checkpoint.partSize")
+    log.stand_upon_checkpoint()
+    assert len(list(log_of(table).glob("*.checkpoint.*.parquet"))) > 1
+    newest = log.newest()
+    assert newest is not None
+    assert newest.commits == 0
+    land(spark, table, 2)
+    assert table.version() == newest.version + 1
+
+
+def test_old_checksums_go_and_every_version_stays(
+    spark: SparkSession, table: StateTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only of the newest versions do the files stay that nobody needs of an old one; each version can be read."""
+    monkeypatch.setattr(log_checksums, "KEPT", 2)
+    log, folder = TableLog(spark, table.path), log_of(table)
+    for batch in range(1, 6):
+        land(spark, table, batch)
+    newest = table.version()
+    before = {path.name for path in folder.iterdir()}
+    log.checkpoint(cleans=True)
+    log.stand_upon_checkpoint()
+    gone = before - {path.name for path in folder.iterdir()}
+    old = [f"{version:020}" for version in range(newest - 1)]
+    assert gone == {name for of in old for name in (f"{of}.crc", f".{of}.crc.crc", f".{of}.json.crc")}
+    for version in range(1, newest + 1):
+        of_version = spark.read.format("delta").option("versionAsOf", version).load(table.path)
+        assert of_version.count() == version + 1
+    land(spark, table, 6)
+    log.checkpoint(cleans=True)
+    assert table.version() == newest + 1
+
+
+def test_checksums_elsewhere_than_on_this_machine_are_left_alone() -> None:
+    """An object store has none of Hadoop's, and would be asked for each."""
+    assert log_checksums.remove_old_checksums("s3a://bucket/orders/_delta_log", 5_000) == 0
+
+
+def test_what_commits_upon_the_checkpoint_before_is_mended_next_time(
+    spark: SparkSession, table: StateTable
+) -> None:
+    """A transaction in flight keeps what it began with; the newest checkpoint is named again."""
+    log = TableLog(spark, table.path)
+    land(spark, table, 1)
+    with active(spark):
+        transaction = Transaction(spark, table.path, "other", marks=False)
+        rows = spark.read.format("delta").load(table.path).limit(1)
+        log.checkpoint(cleans=False)
+        log.stand_upon_checkpoint()
+        transaction.write_all(rows)
+        transaction.commit_append(1)
+    log.stand_upon_checkpoint()
+    newest = log.newest()
+    assert newest is not None
+    assert newest.commits == 1
+
+
+def test_a_table_that_is_gone_has_no_checkpoint(spark: SparkSession, table: StateTable) -> None:
+    """Nothing is written where it was, so that another one can be made there."""
+    log = TableLog(spark, table.path)
+    land(spark, table, 1)
+    shutil.rmtree(table.path)
+    for cleans in (False, True):
+        log.checkpoint(cleans=cleans)
+        log.stand_upon_checkpoint()
+    assert not log_of(table).exists() or not list(log_of(table).iterdir())
+    land(spark, made(spark, Path(table.path)), 1)

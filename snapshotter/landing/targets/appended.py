@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import structlog
 from pyspark.sql import SparkSession
 
 from snapshotter.landing.frames import frame_of
 from snapshotter.landing.targets.target import Identity, Need, Promise
-from streaming.delta.state_merge import append, session_of_few
+from snapshotter.log import OLD_COMMITS, warn_of
+from streaming.delta.small_table import SmallTable
+from streaming.delta.state_merge import session_of_few
+
+_log = structlog.get_logger("snapshotter.landing")
 
 
 class AppendedTable:
@@ -27,7 +33,7 @@ class AppendedTable:
 
     def __init__(self, spark: SparkSession, path: str, app_id: Callable[[], str]) -> None:
         self._session = session_of_few(spark)
-        self._path = path
+        self._table = SmallTable(self._session, path, partial(warn_of, _log, OLD_COMMITS, table=self.folder))
         self._app_id = app_id
 
     @property
@@ -46,4 +52,4 @@ class AppendedTable:
         """Append these rows, as the batch of this ``identity``."""
         frame = frame_of(self._session, pa.Table.from_pylist(list(rows), self.schema)).coalesce(1)
         said = json.dumps(identity.metadata)
-        append(self._path, frame, f"{self._app_id()}:{self.folder}", identity.batch_id, said)
+        self._table.append(frame, f"{self._app_id()}:{self.folder}", identity.batch_id, said)
