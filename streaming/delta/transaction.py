@@ -40,7 +40,7 @@ from streaming.delta.state_merge import within
 from streaming.delta.table_demands import Unsupported, has_vectors, takes_files, unsupported
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_folder import TableFolder, table_folder
-from streaming.delta.vector_writer import to_bytes
+from streaming.delta.vector_writer import write_vectors
 from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
 
@@ -319,10 +319,16 @@ class Transaction:
         if any(file.gone for file in files) and not has_vectors(self.begins):
             raise Unsupported("the table has no deletion vectors, and some of the rows are not to be seen")
         now, action = int(time.time() * 1_000), singleton(self._delta.actions, "Action")
+        gone = [file for file in files if file.gone]
+        # In a file, not in the log itself: Delta's VACUUM fails on any table that has such a vector.
+        vectors = (
+            write_vectors(self.folder(), [np.array(file.gone, np.int64) for file in gone]) if gone else []
+        )
+        marks = dict(zip((file.name for file in gone), vectors, strict=True))
         for file in files:
             added = action.fromJson(file.to_action(now))
             if file.gone:
-                added = added.removeRows(self._vector(file.gone), True, True)._1()
+                added = added.removeRows(self._described(marks[file.name]), True, True)._1()
             self._actions.append(added)
             self._came.append(added)
         self._new += files
@@ -364,11 +370,6 @@ class Transaction:
         what = uuids.fromString(str(vector.id)), "", vector.size_bytes, vector.rows
         offset = self._jvm.scala.Option.apply(vector.offset)
         return descriptor.onDiskWithRelativePath(*what, offset, self._none)
-
-    def _vector(self, rows: Sequence[int]) -> Any:
-        """A deletion vector of these rows that lies in the log itself."""
-        data = to_bytes(np.array(rows, np.int64))
-        return self._delta.actions.DeletionVectorDescriptor.inlineInLog(data, len(rows))
 
     def commit(self, version: int, metrics: Mapping[str, int]) -> None:
         """All of it, as batch ``version`` of the application, with these figures in the table's history as a MERGE."""

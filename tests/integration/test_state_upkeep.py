@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from streaming.delta import table_files
 from streaming.delta.landing_errors import TableAltered, TableOwned
+from streaming.delta.new_files import FileWriter, job_name
 from streaming.delta.rewriting import Begun
 from streaming.delta.row_writer import By
 from streaming.delta.state_upkeep import GOES_BACK, INTERVAL, REMEMBERS, RetentionContradicted
 from streaming.delta.table_identity import Owner
 from streaming.delta.transaction import Transaction
 from streaming.delta.upkeep_plan import Kind, Step, Thresholds
+from streaming.layouts.columns.layout import COLUMNS
+from streaming.layouts.columns.plan import Column, Scalar, TablePlan
+from streaming.namespaces import Namespace
 from tests.support.kept_tables import LIMITS, ORDERS, Kept, some
 from tests.support.state_tables import columns_table
 
@@ -328,3 +334,22 @@ def test_the_log_goes_back_as_far_as_files_do(kept: Kept) -> None:
     assert goes_back() == "interval 90 days"
     kept.land(some(10, 10))
     kept.check()
+
+
+def test_old_files_go_where_rows_of_new_ones_were_superseded(spark: SparkSession, tmp_path: Path) -> None:
+    """READs that a change superseded are marked in a file, for Delta's VACUUM fails on marks that lie in the log."""
+    plan = TablePlan((Column("n", Scalar("long")),))
+    table = columns_table(spark, str(tmp_path / "orders"), Namespace("shop", "orders"), "e")
+    table.create(plan)
+    schema = COLUMNS.arrow_schema(plan)
+    writer = FileWriter(table.folder(), schema, job_name(), 0, 1_700_000_000 << 32)
+    columns = [["a", "b", "c"], [1, 2, 3], [None] * 3]
+    arrays = [pa.array(some, of.type) for some, of in zip(columns, schema, strict=True)]
+    writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    file = writer.close()
+    assert file is not None
+    given = replace(file, gone=(0, 2))
+    table.land(None, batch_id=0, metadata={}, how="append", key_ranges=[(file.low, file.high)], new=[given])
+    assert [row["_key"] for row in spark.read.format("delta").load(table.path).collect()] == ["b"]
+    assert table.upkeep.vacuum(168) == 0
+    assert [row["_key"] for row in spark.read.format("delta").load(table.path).collect()] == ["b"]
