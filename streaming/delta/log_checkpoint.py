@@ -23,6 +23,17 @@ from streaming.jvm import packages, python_utils, singleton
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streaming.delta.delta_log import Snapshot
+
+INTERVAL, COMMITS_MAX = "delta.checkpointInterval", 10_000
+"""Behind so many commits Delta's writer makes a checkpoint, where nobody else has."""
+
+
+def left_to_us(table: Snapshot) -> dict[str, str] | None:
+    """The property by which Delta leaves checkpoints of a ``table``, each of which takes longer than a commit, to us;
+    None where somebody has said how often there is to be one."""
+    return {INTERVAL: str(COMMITS_MAX)} if table.table_property(INTERVAL) is None else None
+
 
 def write_checkpoint(session: SparkSession, log: Any, *, cleans: bool) -> None:
     """Write a checkpoint of the newest version of Delta's ``log``, in ``session``; with ``cleans`` let go of what is

@@ -16,9 +16,10 @@ import os
 import re
 from pathlib import Path
 
+from streaming.delta.newest_version import LOCAL
+
 KEPT = 1_000
 """Of so many newest versions the checksums stay."""
-_LOCAL = "file:"
 # `<version>.crc`, `.<version>.crc.crc` and `.<version>.json.crc`.
 _CHECKSUM = re.compile(r"(?:(\d{20})\.crc|\.(\d{20})\.(?:crc|json)\.crc)")
 
@@ -27,9 +28,9 @@ def remove_old_checksums(log_folder: str, newest: int) -> int:
     """Remove checksums of versions that are ``KEPT`` or more older than ``newest`` from a log's folder, which is named
     as Hadoop names it; how many there were. None is removed where the folder is not on this machine's disks. Raises
     OSError."""
-    if not log_folder.startswith(_LOCAL):
+    if not log_folder.startswith(LOCAL):
         return 0
-    folder, removed = Path(log_folder.removeprefix(_LOCAL)), 0
+    folder, removed = Path(log_folder.removeprefix(LOCAL)), 0
     with os.scandir(folder) as found:
         for entry in found:
             match = _CHECKSUM.fullmatch(entry.name)

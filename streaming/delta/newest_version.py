@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 NO_TABLE = -1
 """The version of a log without any."""
 _NOT_FOUND = "java.io.FileNotFoundException"
-_LOCAL = "file:"
+LOCAL = "file:"
+"""What Hadoop's names of folders on this machine's disks begin with."""
 _FILE = "{:020d}.json"
 
 
@@ -39,8 +40,8 @@ def newest(session: SparkSession, log: Any) -> Any:
 def _is_newest(jvm: Any, log: Any, held: Any, version: int) -> bool:
     seen = int(held.logSegment().lastCommitFileModificationTimestamp())
     folder = log.logPath()
-    if (place := str(folder.toString())).startswith(_LOCAL):
-        return _is_newest_here(place.removeprefix(_LOCAL), seen, version)
+    if (place := str(folder.toString())).startswith(LOCAL):
+        return _is_newest_here(place.removeprefix(LOCAL), seen, version)
     names = jvm.org.apache.spark.sql.delta.util.FileNames
     files = folder.getFileSystem(log.newDeltaHadoopConf())
     try:

@@ -114,7 +114,7 @@ def _by_driver(
     rest = [one for one in touched if one.name not in names]
     whole = [np.union1d(before[one.name], marks[one.name]) for one in rest]
     dropped = transaction.drop(lost)
-    vectors = write_vectors(folder, whole) if rest else []
+    vectors = write_vectors(folder, whole)
     for one, vector, rows in zip(rest, vectors, whole, strict=True):
         kept.note(folder, one.name, vector.described, rows)
     marked = transaction.mark(list(zip(rest, vectors, strict=True)))

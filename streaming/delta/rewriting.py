@@ -139,7 +139,7 @@ def _marked(
         raise GaveWay(f"rows were marked meanwhile, and only the JVM reaches them: {error}") from error
     whole = {file.name for file in made if file.loses_all(len(found.get(file.name, ())))}
     part = [file for file in made if file.name in found and file.name not in whole]
-    vectors = write_vectors(folder, [found[file.name] for file in part]) if part else []
+    vectors = write_vectors(folder, [found[file.name] for file in part])
     for file, vector in zip(part, vectors, strict=True):
         kept.note(folder, file.name, vector.described, found[file.name])
     marked = transaction.with_vectors(list(zip(part, vectors, strict=True)))

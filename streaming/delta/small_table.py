@@ -1,7 +1,7 @@
 """A small table beside the engine's state that batches only append to, for months.
 
 Delta's own writer lists the log's folder several times for an append, and each tenth commit, which writes a checkpoint,
-three times more. A table of one commit a second has four hundred thousand files there after a day, and each listing
+again. A table of one commit a second has four hundred thousand files there after a day, and each listing
 then takes seconds, in which a batch waits. So the rows of a table that is there are committed by a transaction of ours,
 which lists nothing, checkpoints are written here (`streaming.delta.log_checkpoint`), and old commits go by their names.
 
@@ -22,7 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from streaming.delta.delta_log import Snapshot, TableLog, active
+from streaming.delta.log_checkpoint import left_to_us
 from streaming.delta.state_merge import append
+from streaming.delta.state_upkeep import GOES_BACK
 from streaming.delta.table_demands import Unsupported
 from streaming.delta.transaction import Transaction
 
@@ -30,8 +32,7 @@ COMMITS = 50
 """Behind so many commits a checkpoint is written."""
 VERSIONS = 1_000
 """So many of the newest commits stay, however old they are."""
-_GOES_BACK, _WEEK_MS = "delta.logRetentionDuration", 7 * 24 * 3_600_000
-_INTERVAL, _INTERVAL_MAX = "delta.checkpointInterval", "10000"
+_WEEK_MS = 7 * 24 * 3_600_000
 _CLEANS = "delta.enableExpiredLogCleanup"
 _RETRY_SECONDS = 600.0
 _AT_ONCE = 2 * COMMITS
@@ -72,9 +73,7 @@ class SmallTable:
                 self.failed(error)
 
     def _begun(self, session: SparkSession, rows: DataFrame, app_id: str) -> Transaction | None:
-        """None where it is for Delta's writer to append them."""
-        if TableLog(session, self.path).newest() is None:
-            return None
+        """None where it is for Delta's writer to append them; also without a table, which has no columns."""
         try:
             transaction = Transaction(session, self.path, app_id, marks=False)
         except Unsupported:
@@ -87,8 +86,8 @@ class SmallTable:
         table = log.newest()
         if table is None or table.version < COMMITS:
             return
-        if _ours(table) is not None:
-            log.set_properties(_ours)
+        if left_to_us(table) is not None:
+            log.set_properties(left_to_us)
         if table.commits < COMMITS:
             return
         log.checkpoint(cleans=False)
@@ -102,14 +101,9 @@ class SmallTable:
         first, behind = self._oldest[1], min(table.checkpoint, table.version - VERSIONS)
         kept_ms = self.kept_ms
         if kept_ms is None:
-            kept_ms = _WEEK_MS if table.table_property(_GOES_BACK) is None else table.goes_back_ms
+            kept_ms = _WEEK_MS if table.table_property(GOES_BACK) is None else table.goes_back_ms
         before = int(time.time() * 1_000) - kept_ms
         self._oldest = table.table_id, log.forget(first, min(behind, first + _AT_ONCE), before)
-
-
-def _ours(table: Snapshot) -> dict[str, str] | None:
-    """That Delta is to leave checkpoints, and old commits with them, to us; unless somebody has said when."""
-    return {_INTERVAL: _INTERVAL_MAX} if table.table_property(_INTERVAL) is None else None
 
 
 def _alike(table: StructType, rows: StructType) -> bool:

@@ -22,6 +22,7 @@ from delta.tables import DeltaTable
 from streaming.column_names import KEY
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
 from streaming.delta.file_index import DataFile
+from streaming.delta.log_checkpoint import left_to_us
 from streaming.delta.rewriting import Begun, Copies
 from streaming.delta.state_merge import landing_session
 from streaming.delta.table_demands import unsupported
@@ -41,11 +42,10 @@ REMEMBERS = "delta.deletedFileRetentionDuration"
 GOES_BACK = "delta.logRetentionDuration"
 SET_BY_US = "snapshotter.retention"
 """What an engine has set the two to, so that it is not taken for somebody else's word."""
-INTERVAL = "delta.checkpointInterval"
-COMMITS, COMMITS_MAX = 10, 10_000
-"""Behind so many commits a checkpoint of the log is due; behind so many a landing writes it, where nobody else has."""
+COMMITS = 10
+"""Behind so many commits a checkpoint of the log is due."""
 _HOUR_MS = 3_600_000
-# Delta lets go of whole days of commits, and lists all of them twice for it.
+# Delta lets go of whole days of commits, and lists all of them for it.
 _CLEAN_SECONDS = 6 * 3_600.0
 _FILES_MAX = 2_000
 """So many are looked at where the list of all of them stays with Delta: each costs calls into the JVM."""
@@ -197,11 +197,10 @@ class StateUpkeep:
         `TableGuard.admit` does."""
         with active(self._session):
             table = self._log.newest()
-            if table is None or table.commits < COMMITS or table.table_property(INTERVAL) is not None:
+            if table is None or table.commits < COMMITS or left_to_us(table) is None:
                 return
             self._guard.admit(table)
-            wanted = {INTERVAL: str(COMMITS_MAX)}
-            self._log.set_properties(lambda _: wanted, metadata_text(self._guard.mark()))
+            self._log.set_properties(left_to_us, metadata_text(self._guard.mark()))
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the log, and some times a day let go of what is older than the log is to be. Needs no

@@ -316,19 +316,16 @@ class Transaction:
         Raises `Unsupported` where the table takes none; and the commit raises `FileGone` where one is gone by then."""
         if not takes_files(self.begins):
             raise Unsupported("the table's writers are to check every row")
-        if any(file.gone for file in files) and not has_vectors(self.begins):
+        gone = [np.array(file.gone, np.int64) for file in files if file.gone]
+        if gone and not has_vectors(self.begins):
             raise Unsupported("the table has no deletion vectors, and some of the rows are not to be seen")
         now, action = int(time.time() * 1_000), singleton(self._delta.actions, "Action")
-        gone = [file for file in files if file.gone]
         # In a file, not in the log itself: Delta's VACUUM fails on any table that has such a vector.
-        vectors = (
-            write_vectors(self.folder(), [np.array(file.gone, np.int64) for file in gone]) if gone else []
-        )
-        marks = dict(zip((file.name for file in gone), vectors, strict=True))
+        vectors = iter(write_vectors(self.folder(), gone) if gone else [])
         for file in files:
             added = action.fromJson(file.to_action(now))
             if file.gone:
-                added = added.removeRows(self._described(marks[file.name]), True, True)._1()
+                added = added.removeRows(self._described(next(vectors)), True, True)._1()
             self._actions.append(added)
             self._came.append(added)
         self._new += files

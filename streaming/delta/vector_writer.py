@@ -52,7 +52,9 @@ class Vector:
 
 def write_vectors(folder: TableFolder, vectors: Sequence[Numbers]) -> list[Vector]:
     """Write these, each the numbers of rows of a file, ascending, into one new file in a table's ``folder``. It is on
-    the disk, or in the object store, then."""
+    the disk, or in the object store, then. None of them make no file."""
+    if not vectors:
+        return []
     made, data = uuid.uuid4(), [_VERSION]
     found: list[Vector] = []
     for rows in vectors:

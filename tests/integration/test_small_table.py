@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,12 @@ def rows(spark: SparkSession, number: int) -> DataFrame:
 def append(spark: SparkSession, table: SmallTable, numbers: Sequence[int]) -> None:
     for number in numbers:
         table.append(rows(spark, number), APP, number, f"batch {number}")
+
+
+def say(spark: SparkSession, path: Path, properties: Mapping[str, str]) -> None:
+    """Set properties of the table, as somebody else does."""
+    said = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({said})")
 
 
 def commits(path: Path) -> list[int]:
@@ -166,8 +172,7 @@ def test_commits_stay_for_as_long_as_the_table_says(spark: SparkSession, path: P
     append(spark, table, range(30, 36))
     assert commits(path)[0] == 0
     names = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
-    said = ", ".join(f"'{name}' = 'interval 2 hours'" for name in names)
-    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({said})")
+    say(spark, path, dict.fromkeys(names, "interval 2 hours"))
     append(spark, table, range(36, 42))
     assert commits(path)[0] == 12
     assert beats(spark, path) == list(range(42))
@@ -218,7 +223,7 @@ def test_another_table_in_its_place_is_a_table_of_its_own(spark: SparkSession, p
     left = commits(path)
     assert 0 < left[0] <= 30
     assert left == list(range(left[0], left[-1] + 1))
-    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableExpiredLogCleanup' = 'false')")
+    say(spark, path, {"delta.enableExpiredLogCleanup": "false"})
     append(spark, table, range(30, 50))
     assert commits(path)[0] == left[0]
     assert beats(spark, path) == list(range(50))
@@ -228,7 +233,7 @@ def test_somebodys_own_interval_is_not_overruled(spark: SparkSession, path: Path
     """Whoever has said how often there is to be a checkpoint has it so often."""
     table = SmallTable(spark, str(path), refused, kept_ms=0)
     append(spark, table, range(2))
-    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '3')")
+    say(spark, path, {"delta.checkpointInterval": "3"})
     append(spark, table, range(2, 14))
     newest = TableLog(spark, str(path)).newest()
     assert newest is not None

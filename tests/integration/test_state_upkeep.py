@@ -15,10 +15,11 @@ from pyspark.sql import SparkSession
 
 from streaming.delta import table_files
 from streaming.delta.landing_errors import TableAltered, TableOwned
+from streaming.delta.log_checkpoint import INTERVAL
 from streaming.delta.new_files import FileWriter, job_name
 from streaming.delta.rewriting import Begun
 from streaming.delta.row_writer import By
-from streaming.delta.state_upkeep import GOES_BACK, INTERVAL, REMEMBERS, RetentionContradicted
+from streaming.delta.state_upkeep import GOES_BACK, REMEMBERS, RetentionContradicted
 from streaming.delta.table_identity import Owner
 from streaming.delta.transaction import Transaction
 from streaming.delta.upkeep_plan import Kind, Step, Thresholds
