@@ -1,9 +1,8 @@
 """The one place that knows how a Spark session for Delta tables is put together.
 
 Why not `configure_spark_with_delta_pip` alone: it resolves 33 jars through Ivy at every start, of which 28
-are older copies of what Spark ships already (Hadoop, Parquet, Jackson...). Here the first start on a
-machine downloads Delta's own five through Ivy (`spark.jars.packages` with the others excluded), into Ivy's
-own folder; every later start finds them there, and needs neither Ivy nor a network.
+are older copies of what Spark ships already (Hadoop, Parquet, Jackson...). Here the first start on a machine
+downloads Delta's own five (`snapshotter.spark_jars`).
 
 Invariants:
 - whatever the caller sets wins over a default, except that lists of jars, extensions and Java options are
@@ -19,38 +18,19 @@ import os
 import re
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from importlib import metadata
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from snapshotter.class_archive import java_options
+from snapshotter.spark_jars import PACKAGES, delta_settings, ivy_folder, one_download
 from snapshotter.spark_python import INTERPRETER, name_python
 from snapshotter.spark_start import launch, memory_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCALA = "2.13"
-KAFKA_CONNECTOR, _KAFKA_TOKENS = f"spark-sql-kafka-0-10_{SCALA}", f"spark-token-provider-kafka-0-10_{SCALA}"
-_KAFKA_NEEDS = ("org.apache.kafka_kafka-clients-*.jar", "org.apache.commons_commons-pool2-*.jar")
-DELTA_ARTIFACTS = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
-# Patterns for Ivy. Delta and Kafka's connector bring these along for those who have no Spark distribution; what is left
-# is Delta's own, the connector's two, Kafka's client, and a pool that the connector keeps clients in.
-SHIPPED_BY_SPARK = (
-    *(
-        "com.*:*",
-        "commons-*:*",
-        "javax.*:*",
-        "io.airlift:*",
-        "io.unitycatalog:*",
-        "at.yawk.lz4:*",
-        "org.[!a]*:*",
-    ),
-    *("org.antlr:*", "org.apache.[!cks]*:*", "org.apache.commons:commons-[!p]*"),
-)
 SAFE_PATH = "PYTHONSAFEPATH"
 """Python's switch that keeps the folder it is started in off the search path, from 3.11."""
 WORKER_DAEMON = "snapshotter.worker_daemon"
@@ -92,7 +72,7 @@ UNSEEN = {
 _PAGES = re.compile(r"(?im)^\s*spark\.(ui|eventLog)\.enabled[\s=:]+true\s*$")
 JOINED = {
     "spark.jars": ",",
-    "spark.jars.packages": ",",
+    PACKAGES: ",",
     "spark.jars.excludes": ",",
     "spark.sql.extensions": ",",
     JAVA_OPTIONS: " ",
@@ -133,12 +113,17 @@ def spark_builder(
         if runs_here(master):
             # Without it Spark looks up the host's name, and warns when that is a loopback address.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    merged = session_settings(given, master, kafka=kafka)
-    for name, value in merged.items():
-        builder = builder.config(name, value)
-    with _environment(), memory_named(merged.get("spark.driver.memory")):
-        launch({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **merged})
-        spark = builder.getOrCreate()
+    with _environment(), ExitStack() as downloading:
+        merged = session_settings(given, master, kafka=kafka)
+        if PACKAGES in merged:
+            downloading.enter_context(one_download(ivy_folder(given)))
+            merged = session_settings(given, master, kafka=kafka)  # somebody else may have brought them
+        with memory_named(merged.get("spark.driver.memory")):
+            launch({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **merged})
+            downloading.close()
+            for name, value in merged.items():
+                builder = builder.config(name, value)
+            spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
     # Where the JVM ends first, this one prints the stack of an end of file.
     cast(Any, spark.sparkContext)._accumulatorServer.handle_error = _nothing_to_say
@@ -275,56 +260,3 @@ def core_count(master: str | None) -> int:
     if master == "local":
         return 1
     return os.cpu_count() or 1
-
-
-def ivy_folder(settings: Mapping[str, str]) -> Path:
-    """Where Ivy keeps what it has downloaded, shared by all projects of this user."""
-    return Path(settings.get("spark.jars.ivy", str(Path.home() / ".ivy2.5.2")))
-
-
-def delta_settings(ivy: Path, *, kafka: bool = False) -> dict[str, str]:
-    """Delta's extension and catalog, and its jars (with `kafka`, those of Spark's connector too): those that lie in
-    Ivy's folder `ivy` from there, the others by download."""
-    settings = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.jars.ivy": str(ivy),
-    }
-    delta = [ivy / "jars" / f"io.delta_{artifact}-{delta_version()}.jar" for artifact in delta_artifacts()]
-    connector = _kafka_jars(ivy) if kafka else []
-    sought = [(f"io.delta:{delta_artifacts()[0]}:{delta_version()}", delta)]
-    sought += [(kafka_package(), connector)] if kafka else []
-    there = [
-        jars for _, jars in sought if jars and all(map(zipfile.is_zipfile, jars))
-    ]  # a broken download is no zip
-    missing = [package for package, jars in sought if jars not in there]
-    if there:
-        settings["spark.jars"] = ",".join(str(jar) for jars in there for jar in jars)
-    if missing:
-        settings["spark.jars.packages"] = ",".join(missing)
-        settings["spark.jars.excludes"] = ",".join(SHIPPED_BY_SPARK)
-    return settings
-
-
-def kafka_package() -> str:
-    """Maven's name of Spark's Kafka connector for the installed Spark."""
-    return f"org.apache.spark:{KAFKA_CONNECTOR}:{metadata.version('pyspark')}"
-
-
-def _kafka_jars(ivy: Path) -> list[Path]:
-    """The jars of the connector as Ivy has named them; those that it needs are of any version."""
-    spark = metadata.version("pyspark")
-    names = [f"org.apache.spark_{artifact}-{spark}.jar" for artifact in (KAFKA_CONNECTOR, _KAFKA_TOKENS)]
-    names += _KAFKA_NEEDS
-    found = [sorted((ivy / "jars").glob(name))[-1:] for name in names]
-    return [jar for jars in found for jar in jars] if all(found) else []
-
-
-def delta_version() -> str:
-    return metadata.version("delta-spark")
-
-
-def delta_artifacts() -> tuple[str, ...]:
-    """Maven's names of Delta's jars for the installed Spark; the first one needs the others."""
-    spark = ".".join(metadata.version("pyspark").split(".")[:2])
-    return (f"delta-spark_{spark}_{SCALA}", *DELTA_ARTIFACTS)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from snapshotter.errors import DefiniteError
 from snapshotter.outbox.table import ORDER
 from snapshotter.outbox.topics_config import TopicsConfig
-from snapshotter.spark_session import kafka_package
+from snapshotter.spark_jars import kafka_package
 from streaming.connect import schemas
 
 _TOPIC = "\N{SYMBOL FOR NULL}"

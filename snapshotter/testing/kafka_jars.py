@@ -13,7 +13,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from snapshotter.spark_session import SCALA, ivy_folder
+from snapshotter.spark_jars import SCALA, ivy_folder
 
 VERSION = "4.1.1"
 _LOG4J = (

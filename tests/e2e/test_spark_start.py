@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,30 @@ def test_a_spark_whose_port_is_taken_is_started_again(
     assert process.exit_code == EXIT_OK, process.tail(60)
     table = tmp_path / "warehouse" / "state" / database / "orders"
     assert [row["_id"] for row in rows(table)] in ([1], ["1"])
+
+
+_FRESH = """
+import sys
+from snapshotter.spark_session import spark_builder
+spark = spark_builder("fresh", {"spark.jars.ivy": sys.argv[1]}, "local[2]")
+spark.range(3).write.format("delta").save(sys.argv[2])
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.guard
+def test_two_that_start_at_once_on_a_fresh_machine_both_start(tmp_path: Path) -> None:
+    """One of them has Ivy download Delta's jars, the other waits for it. (Ivy takes half a file for whole.)"""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _FRESH, str(tmp_path / "ivy"), str(tmp_path / f"table {number}")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    said = [process.communicate(timeout=300)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0], "\n\n".join(said)[-4_000:]
+    assert sum("confs: [default]" in one for one in said) == 1, "one of them downloads"

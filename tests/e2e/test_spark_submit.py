@@ -14,7 +14,7 @@ from pymongo import MongoClient
 
 from deploy.entry import command
 from snapshotter.errors import EXIT_CONFIGURATION
-from snapshotter.spark_session import delta_settings, ivy_folder
+from snapshotter.spark_jars import delta_settings, ivy_folder
 from tests.support.class_archive import quick_java
 from tests.support.packaged import DEPLOY
 from tests.support.sources import ROOT

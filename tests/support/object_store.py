@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from snapshotter.spark_session import ivy_folder
+from snapshotter.spark_jars import ivy_folder
 from snapshotter.testing.kafka_jars import gather
 from snapshotter.testing.processes import GuardedProcess, free_port, wait_until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter import spark_session
+from snapshotter import spark_jars, spark_session
 from snapshotter.class_archive import java_options, place
 
 JAVA = "spark.driver.extraJavaOptions"
@@ -22,7 +22,7 @@ def test_it_lies_with_the_users_caches(tmp_path: Path) -> None:
     """One for each release of Spark and of Delta, so that an older one is not in the way."""
     assert place({"XDG_CACHE_HOME": str(tmp_path)}).parent == tmp_path / "snapshotter"
     assert place({}).parent == Path.home() / ".cache" / "snapshotter"
-    assert all(version in place({}).name for version in ("4.2", spark_session.delta_version()))
+    assert all(version in place({}).name for version in ("4.2", spark_jars.delta_version()))
 
 
 def test_sessions_use_the_one_that_is_there(cache: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter import spark_session
+from snapshotter import spark_jars, spark_session
 
 JAVA = "spark.driver.extraJavaOptions"
 CHOICES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_HOME")
@@ -21,8 +21,8 @@ def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 def put_jars(ivy: Path) -> list[Path]:
     (ivy / "jars").mkdir(parents=True)
     jars = [
-        ivy / "jars" / f"io.delta_{artifact}-{spark_session.delta_version()}.jar"
-        for artifact in spark_session.delta_artifacts()
+        ivy / "jars" / f"io.delta_{artifact}-{spark_jars.delta_version()}.jar"
+        for artifact in spark_jars.delta_artifacts()
     ]
     for jar in jars:
         with zipfile.ZipFile(jar, "w") as archive:

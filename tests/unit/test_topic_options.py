@@ -10,7 +10,8 @@ from snapshotter.configuration.settings import Settings
 from snapshotter.engine.assembly import engine_config
 from snapshotter.errors import ConfigurationError
 from snapshotter.outbox.topics_config import TopicsConfig
-from snapshotter.spark_session import kafka_package, session_settings
+from snapshotter.spark_jars import kafka_package
+from snapshotter.spark_session import session_settings
 from streaming.namespaces import Namespace
 
 BASE = {
