@@ -3,7 +3,7 @@
 
 PYTEST := .venv/bin/python -m pytest
 # With GUARD=yes also the tests that are marked guard or proof.
-GUARDING := $(if $(GUARD),-m "not peers and (proof or not thorough)")
+GUARDING := $(if $(GUARD),-m "not peers and (proof or not thorough)") $(if $(MINUTES),--guard-minutes $(MINUTES))
 PURE := tests/unit tests/property tests/simulation tests/traces tests/tidy
 export PYTHON
 

@@ -4,6 +4,10 @@ The servers are real, one of each for the whole run; a test keeps apart from the
 `database` and its own folder (`tmp_path`). Random tests take `seed` or `rng`: the same for every run unless
 `--seed` says otherwise, different for every test, and printed with a failure. Hypothesis goes by the same seed: its
 own examples of a run of seed 1, those of the seed in any other. What it finds is kept as an `@example` of the test.
+
+Tests marked guard come last, file by file in an order that the seed shuffles. With `--guard-minutes N` those of them
+that would begin later in the run are skipped, which is said of each: continuous integration gets done on a slow machine
+too, and tries others the next time.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import logging
 import os
 import random
 import sys
+import time
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -41,16 +46,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 _SEED = pytest.StashKey[int]()
+_BEGAN = pytest.StashKey[float]()
 _USUAL = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", default=_USUAL, help="seed of the random tests: a number, or 'random'")
+    parser.addoption(
+        "--guard-minutes", type=float, help="no test marked guard begins later in the run than this"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis, which reads its options then
 def pytest_configure(config: pytest.Config) -> None:
     given = getattr(config, "workerinput", {}).get("seed") or config.getoption("--seed")
+    config.stash[_BEGAN] = getattr(config, "workerinput", {}).get("began") or time.time()
     config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given == "random" else int(given)
     if config.stash[_SEED] != int(_USUAL):
         if config.getoption("--hypothesis-profile") is None:
@@ -60,8 +70,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """A worker of xdist is given the run's seed, or each would take a random one of its own."""
-    node.workerinput["seed"] = node.config.stash[_SEED]
+    """A worker of xdist is given the run's seed, or each would take a random one of its own; and when the run began."""
+    node.workerinput |= {"seed": node.config.stash[_SEED], "began": node.config.stash[_BEGAN]}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked guard go last, the files in another order for each seed."""
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        guards = item.get_closest_marker("guard") is not None
+        return guards, zlib.crc32(f"{config.stash[_SEED]} {item.path.name}".encode()) if guards else 0
+
+    items.sort(key=place)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.getoption("--guard-minutes")
+    late = minutes is not None and time.time() - item.config.stash[_BEGAN] > 60 * minutes
+    if late and item.get_closest_marker("guard"):
+        pytest.skip(f"no time left for {item.nodeid}: tests marked guard begin within {minutes:g} minutes")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
