@@ -219,6 +219,8 @@ class TableUpkeep(RecurringLook):
         done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
         self._pace = self._pace.after(done.size_bytes, copies.seconds)
         self._tally.add("upkeep_bytes", done.made_bytes)
+        if copies.left is not None:
+            _log.debug("files were written anew by Spark, and not by the driver", why=copies.left)
         kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False
         self._done(kept, step, copies.seconds + time.monotonic() - began)
         kept.next = time.monotonic()  # there may be more to do

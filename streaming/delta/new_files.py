@@ -39,8 +39,8 @@ GROUP_BYTES = 32 << 20
 """Of rows in memory (Arrow) that are written as one row group."""
 MARKED_MAX = 20_000
 """More rows than these are not marked in a file: its vector lies in the commit itself."""
-READS, EVENTS = "reads", "events"
-"""What the rows of a file are: its name begins so."""
+READS, EVENTS, COPIES = "reads", "events", "copies"
+"""What the rows of a file are: its name begins so. Copies of rows that a table has are never read again for it."""
 _SUFFIX = ".parquet"
 # Delta remembers of a file that it was removed for a week, unless a table says otherwise.
 _REMEMBERED_SECONDS = 3 * 86_400
@@ -117,7 +117,8 @@ class FileWriter:
     """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the ``folder`` of a
     table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`). ``time``: all rows
     are READs that hold as of this cluster time, and are marked so (`MARKS`); None: rows are written as they come.
-    Values of the ``plain`` columns are all different. Call `close` or `discard` once."""
+    Values of the ``plain`` columns are all different. ``indexed``: a reader that looks for few rows finds their pages.
+    Call `close` or `discard` once."""
 
     def __init__(
         self,
@@ -127,10 +128,11 @@ class FileWriter:
         number: int,
         time: int | None = None,
         plain: Collection[str] = (KEY,),
+        indexed: bool = False,
     ) -> None:
         self._folder, self._name = folder, f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
         self._schema = columns if time is None else pa.schema([*columns, *MARKS])
-        self._time, self._plain = time, plain
+        self._time, self._plain, self._indexed = time, plain, indexed
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._sink: pa.NativeFile | None = None
@@ -187,7 +189,7 @@ class FileWriter:
             # Arrow leaves NaN out of the bounds of a column. To Spark it is the greatest number: it would not be found.
             bound = [p for field in self._schema for p, of in _leaves(field) if not pa.types.is_floating(of)]
             form = {"compression": "zstd", "compression_level": 1, "use_dictionary": others}
-            form |= {"write_statistics": bound}
+            form |= {"write_statistics": bound, "write_page_index": self._indexed}
             self._sink = self._folder.create(self._name)
             self._writer = pq.ParquetWriter(self._sink, self._schema, store_schema=False, **form)
         made: list[pa.Array] = []

@@ -1,9 +1,9 @@
 """Files of a table written anew beside its landings, and put in their place by one short commit.
 
-Writing takes seconds, and no landing should wait for that. So rows are copied as one version of the table has them,
-without its lock, into files that nobody sees yet. Under the lock the copies take the place of the files. Which rows
-landings have marked in these meanwhile, their deletion vectors tell; the driver reads the keys of those rows, finds
-them in the copies, and marks them there.
+Writing may take seconds, and no landing should wait for that. So rows are copied as one version of the table has them,
+without its lock, into files that nobody sees yet, by the driver (`streaming.delta.file_copies`) or by Spark. Under the
+lock the copies take the place of the files. Which rows landings have marked in these meanwhile, their deletion vectors
+tell; the driver reads the keys of those rows, finds them in the copies, and marks them there.
 
 Invariants: the copies show exactly the rows that the files show in the version before, each once. Where that can't be
 had (a file is gone, a row is back, a key is not there exactly once) nothing is committed: `GaveWay`. Whoever holds the
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from streaming.column_names import KEY
 from streaming.delta.delta_log import active
+from streaming.delta.file_copies import LeftToSpark, copied
 from streaming.delta.object_store import OutOfReach
 from streaming.delta.table_demands import has_vectors
 from streaming.delta.table_file import UNREAD
@@ -44,10 +45,11 @@ class GaveWay(Exception):
 @dataclass(frozen=True, slots=True)
 class Copies:
     """Files with the rows of others, not yet in the log: Delta's objects of them (``made``); in how many ``seconds``
-    they were written."""
+    they were written; why by Spark (``left``), None where the driver has done it."""
 
     made: Sequence[Any]
     seconds: float
+    left: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,22 @@ class Begun:
         """Copy the rows, which takes a while. To nobody anything changes. Raises what `Transaction.copy` does."""
         began = time.monotonic()
         with active(self.transaction.session):
-            adds = [file.add for file in self.of]
-            made = self.transaction.copy(adds, self.step.outputs, self.order)
+            made, left = self._copied()
             self._know(made)
-        return Copies(made, time.monotonic() - began)
+        return Copies(made, time.monotonic() - began, left)
+
+    def _copied(self) -> tuple[list[Any], str | None]:
+        """By the driver, where these are files for it; else by Spark, and why."""
+        transaction, left = self.transaction, "not for the driver"
+        reached = all(file.as_old().reached for file in self.of)
+        if self.kept is not None and self.order[0] == KEY and self.step.outputs == 1 and reached:
+            try:
+                made = copied(transaction.folder(), transaction.begins, self.of, self.kept)
+                return transaction.as_copies([] if made is None else [made]), None
+            except (LeftToSpark, OutOfReach) as why:
+                left = str(why)
+        adds = [file.add for file in self.of]
+        return transaction.copy(adds, self.step.outputs, self.order), left
 
     def _know(self, made: Sequence[Any]) -> None:
         """Have the driver read the keys of the copies, where it has those of their files: it will ask for them."""
@@ -107,6 +121,10 @@ class Begun:
         there = transaction.files_named([file.name for file in self.of])
         if len(there) < len(self.of):
             raise GaveWay(f"{len(self.of) - len(there)} of {len(self.of)} files are gone")
+        if copies.left is None:
+            folder = transaction.folder()
+            if any(folder.size(add.path()) != add.size() for add in copies.made):
+                raise GaveWay("a copy is not what it was when it was written")
         changed = [(was, there[was.name]) for was in self.of if there[was.name].vector != was.vector]
         made = list(copies.made)
         if changed:

@@ -51,6 +51,12 @@ class TableFile:
     def rows(self) -> int:
         return self.begins[-1]
 
+    @property
+    def encoded_bytes(self) -> int:
+        """What it takes once it is decompressed."""
+        groups = range(self.parquet.num_row_groups)
+        return sum(self.parquet.metadata.row_group(at).total_byte_size for at in groups)
+
     def column(self, group: int, of: pa.Field) -> pa.Array:
         """Of a row group; null where the file lacks it."""
         if of.name not in self.names:

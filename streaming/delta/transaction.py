@@ -346,6 +346,11 @@ class Transaction:
             raise RuntimeError(f"of {left} rows in {len(files)} files {found} were written anew")
         return made
 
+    def as_copies(self, files: Sequence[NewFile]) -> list[Any]:
+        """Files with rows that the table has: Delta's objects of them, as `copy` gives them."""
+        now, action = int(time.time() * 1_000), singleton(self._delta.actions, "Action")
+        return [_without_change(action.fromJson(file.to_action(now))) for file in files]
+
     def replace(self, files: Sequence[ListedFile], made: Sequence[Any], purged: int) -> Rewritten:
         """Have files with the same rows (``made``, Delta's objects) take the place of these, of which so many marked
         rows were not copied (``purged``). To readers nothing changes."""

@@ -47,6 +47,7 @@ def test_landings_beside_a_rewrite(kept: Kept, outputs: int, by_driver: bool) ->
     assert not begun.alone
     kept.land({"k0000": None, "k0012": 7, "new": 1})
     copies = begun.write()
+    assert (copies.left is None) is (outputs == 1), "one file is the driver's to write"
     kept.check()
     kept.land({"k0001": 8, "k0012": 9, "k0039": None})
     done = kept.table.upkeep.finish(begun, copies)
@@ -135,6 +136,12 @@ def keys_are_too_many(kept: Kept, patched: pytest.MonkeyPatch) -> None:
     kept.land({"k0003": 5})
 
 
+def a_copy_goes(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """Somebody clears the folder of what no version of the table has."""
+    for copy in kept.path.glob("copies-*"):
+        copy.write_bytes(b"")
+
+
 def a_file_cannot_be_read(kept: Kept, patched: pytest.MonkeyPatch) -> None:
     kept.land({"k0003": 5})
 
@@ -152,6 +159,7 @@ def a_file_cannot_be_read(kept: Kept, patched: pytest.MonkeyPatch) -> None:
         (no_keys_are_kept, "the driver keeps no keys"),
         (keys_are_too_many, "more memory than there is"),
         (a_file_cannot_be_read, "could not be read: no Parquet"),
+        (a_copy_goes, "a copy is not what it was"),
     ],
 )
 def test_a_rewrite_gives_way_where_there_is_no_place_for_it(
