@@ -217,9 +217,10 @@ class TableUpkeep(RecurringLook):
     def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, copies: Copies) -> Step:
         began = time.monotonic()
         done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
-        self._pace = self._pace.after(done.size_bytes, copies.seconds)
         self._tally.add("upkeep_bytes", done.made_bytes)
         if copies.left is not None:
+            # What the driver does in no time says nothing of how much Spark does in some.
+            self._pace = self._pace.after(done.size_bytes, copies.seconds)
             _log.debug("files were written anew by Spark, and not by the driver", why=copies.left)
         kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False
         self._done(kept, step, copies.seconds + time.monotonic() - began)

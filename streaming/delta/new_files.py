@@ -40,7 +40,8 @@ GROUP_BYTES = 32 << 20
 MARKED_MAX = 20_000
 """More rows than these are not marked in a file: its vector lies in the commit itself."""
 READS, EVENTS, COPIES = "reads", "events", "copies"
-"""What the rows of a file are: its name begins so. Copies of rows that a table has are never read again for it."""
+"""What the rows of a file are: its name begins so. Copies of rows that the table has are no `leftovers`: those that a
+run has left behind, which was killed, VACUUM removes."""
 _SUFFIX = ".parquet"
 # Delta remembers of a file that it was removed for a week, unless a table says otherwise.
 _REMEMBERED_SECONDS = 3 * 86_400
@@ -171,7 +172,7 @@ class FileWriter:
         """Leave nothing behind. Where the store does not answer, that is done at the engine's next start."""
         for opened in (self._writer, self._sink):
             if opened is not None:
-                with suppress(OSError):
+                with suppress(OSError, pa.ArrowException):
                     opened.close()
         with suppress(OSError):
             self._folder.remove([self._name])

@@ -90,9 +90,8 @@ class Begun:
 
     def _copied(self) -> tuple[list[Any], str | None]:
         """By the driver, where these are files for it; else by Spark, and why."""
-        transaction, left = self.transaction, "not for the driver"
-        reached = all(file.as_old().reached for file in self.of)
-        if self.kept is not None and self.order[0] == KEY and self.step.outputs == 1 and reached:
+        transaction, left = self.transaction, self._not_for_driver()
+        if left is None and self.kept is not None:
             try:
                 made = copied(transaction.folder(), transaction.begins, self.of, self.kept)
                 return transaction.as_copies([] if made is None else [made]), None
@@ -100,6 +99,15 @@ class Begun:
                 left = str(why)
         adds = [file.add for file in self.of]
         return transaction.copy(adds, self.step.outputs, self.order), left
+
+    def _not_for_driver(self) -> str | None:
+        if self.order[0] != KEY:
+            return "a changelog is in another order"
+        if self.step.outputs > 1:
+            return f"they become {self.step.outputs} files"
+        if self.kept is None or not all(file.as_old().reached for file in self.of):
+            return "the driver does not reach them"
+        return None
 
     def _know(self, made: Sequence[Any]) -> None:
         """Have the driver read the keys of the copies, where it has those of their files: it will ask for them."""

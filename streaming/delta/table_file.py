@@ -51,18 +51,12 @@ class TableFile:
     def rows(self) -> int:
         return self.begins[-1]
 
-    @property
-    def encoded_bytes(self) -> int:
-        """What it takes once it is decompressed."""
-        groups = range(self.parquet.num_row_groups)
-        return sum(self.parquet.metadata.row_group(at).total_byte_size for at in groups)
-
     def column(self, group: int, of: pa.Field) -> pa.Array:
         """Of a row group; null where the file lacks it."""
         if of.name not in self.names:
             return pa.nulls(self.begins[group + 1] - self.begins[group], of.type)
         table = self.parquet.read_row_group(group, columns=[of.name], use_threads=False)
-        return aligned(table.column(0).combine_chunks(), of.type)
+        return aligned(table.column(of.name).combine_chunks(), of.type)
 
     def whole(self, of: pa.Field) -> pa.Array:
         return pa.concat_arrays([self.column(group, of) for group in range(len(self.begins) - 1)])

@@ -140,6 +140,10 @@ def test_two_that_start_at_once_on_a_fresh_machine_both_start(tmp_path: Path) ->
         )
         for number in range(2)
     ]
-    said = [process.communicate(timeout=300)[0] for process in running]
+    try:
+        said = [process.communicate(timeout=300)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
     assert [process.returncode for process in running] == [0, 0], "\n\n".join(said)[-4_000:]
     assert sum("confs: [default]" in one for one in said) == 1, "one of them downloads"

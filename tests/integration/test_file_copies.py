@@ -119,8 +119,35 @@ def few_bytes(kept: Kept, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(file_copies, "ENCODED_BYTES", 10)
 
 
-def few_rows(kept: Kept, patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(file_copies, "DECODED_BYTES", 10)
+def few_values(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """By the footers: nothing is decoded."""
+    patched.setattr(file_copies, "DECODED_BYTES", 500)
+    patched.setattr(file_copies, "_rows_of", None)
+
+
+def more_than_footers_say(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """A text that is there once in a file, and in memory once a row."""
+    patched.setattr(file_copies, "_check_footers", lambda *_: None)
+    patched.setattr(file_copies, "DECODED_BYTES", 100)
+
+
+def dates_of_the_julian_calendar(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """As old Spark wrote them, and new Spark does where it is told to."""
+    legacy = "spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.int96RebaseModeInWrite"
+    for name in legacy:
+        kept.spark.conf.set(name, "LEGACY")
+    try:
+        row = "SELECT 'x' AS _key, 1L AS n, 5L AS _cluster_time, TIMESTAMP'1200-01-01' AS _source_ts"
+        kept.spark.sql(row).write.format("delta").mode("append").save(str(kept.path))
+    finally:
+        for name in legacy:
+            kept.spark.conf.unset(name)
+    kept.expected["x"] = 1
+
+
+def a_column_of_nobody(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    ours = file_copies._schema_of
+    patched.setattr(file_copies, "_schema_of", lambda columns: ours(columns).remove(1))
 
 
 def other_statistics(kept: Kept, patched: pytest.MonkeyPatch) -> None:
@@ -149,7 +176,10 @@ def no_parquet(kept: Kept, patched: pytest.MonkeyPatch) -> None:
     ("case", "why"),
     [
         (few_bytes, "more than 10 bytes"),
-        (few_rows, "take more than 10 bytes"),
+        (few_values, "500 in memory"),
+        (more_than_footers_say, "take more than 100 bytes"),
+        (dates_of_the_julian_calendar, "Julian calendar"),
+        (a_column_of_nobody, "columns that the table lacks"),
         (other_statistics, "statistics of other columns"),
         (a_type_of_nobody, "columns that no table of ours has"),
         (a_time_that_is_null, "is null somewhere"),
@@ -169,7 +199,9 @@ def test_what_is_not_for_the_driver_is_left_to_spark(
     assert [add.path().startswith("part-") for add in copies.made] == [True]
     assert not list(kept.path.glob("copies-*"))
     monkeypatch.undo()
+    before = str(rows(kept))
     put_in_place(kept)
+    assert str(rows(kept)) == before
     kept.check()
 
 
