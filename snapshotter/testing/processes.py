@@ -38,7 +38,7 @@ class ServerStartError(RuntimeError):
 
 
 def wait_until(
-    condition: Callable[[], T | None], what: str, *, seconds: float = 60, every: float = 0.05
+    condition: Callable[[], T | None], what: str, *, seconds: float = 180, every: float = 0.05
 ) -> T:
     """Return the first true value of `condition`, which is asked once in `every` seconds; raise TimeoutError that names
     `what` after `seconds`."""

@@ -16,7 +16,7 @@ from tests.support.class_archive import quick_java
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]
 DOCUMENTS = 3_000
-_SECONDS = 400
+_SECONDS = 900
 
 
 def test_the_demo_ends_with_a_table_that_is_equal(

@@ -27,7 +27,7 @@ from tests.support.tables import difference
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]  # some twenty commands, each a process
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SECONDS = 400
+_SECONDS = 900
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ from tests.support.object_store import (
     text_of,
 )
 
-SECONDS = 120.0
+SECONDS = 360.0
 REFUSALS = 40
 """Some of them meet the status, which is only a report; Hadoop's client makes about five of each request."""
 COMMIT = r"/_delta_log/\d{20}\.json"

@@ -64,7 +64,7 @@ class Around:
         node = self.network.of(old).node
         self.deployment.freeze(node)
         try:
-            wait_until(lambda: self.deployment.primary_address() != old, "another primary", seconds=60)
+            wait_until(lambda: self.deployment.primary_address() != old, "another primary")
         finally:
             self.deployment.thaw(node)
 

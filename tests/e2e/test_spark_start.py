@@ -108,7 +108,7 @@ def test_a_spark_whose_port_is_taken_is_started_again(
             found = Status.from_json(place.read_text()) if place.exists() else None
             return found if found and found.restarts and found.restarts.next_at else None
 
-        found = wait_until(waits, "a status that says when it starts again", seconds=120)
+        found = wait_until(waits, "a status that says when it starts again")
         assert (found.state, found.health) == (EngineState.FAILED, "Broken")
         assert found.error is not None
         assert (found.error.failure, found.error.condition) == ("resource", "ports-taken")

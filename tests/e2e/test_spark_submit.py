@@ -21,7 +21,7 @@ from tests.support.sources import ROOT
 from tests.support.tables import difference
 
 pytestmark = [pytest.mark.slow, pytest.mark.guard]  # a JVM each
-_SECONDS = 300
+_SECONDS = 600
 
 
 def submitted(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

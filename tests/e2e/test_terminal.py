@@ -173,7 +173,7 @@ def test_an_end_at_once_loses_nothing(
         terminal.press(CTRL_C)
         assert terminal.wait() == 0, terminal.screen.text
         assert "the next start repeats what was under way" in " ".join(terminal.screen.text.split())
-    psutil.wait_procs(started, timeout=60)
+    psutil.wait_procs(started, timeout=180)
     assert not [process for process in started if process.is_running()]
     assert state_of(engine) is EngineState.STOPPED
     assert is_free(engine)

@@ -86,7 +86,7 @@ def test_a_node_that_lags_behind_is_waited_for(three_nodes: MongoDeployment) -> 
                 reading.result(timeout=2)
         finally:
             direct["admin"].command("configureFailPoint", "stopReplProducer", mode="off")
-        assert ids(reading.result(timeout=60)) == list(range(10))
+        assert ids(reading.result(timeout=180)) == list(range(10))
     direct.close()
 
 
@@ -118,7 +118,7 @@ def test_a_lookup_waits_for_a_node_that_lags_behind(three_nodes: MongoDeployment
                 filling.result(timeout=2)
         finally:
             direct["admin"].command("configureFailPoint", "stopReplProducer", mode="off")
-        documents = [bson.decode(event[3][b"fullDocument"]) for event in filling.result(timeout=60)]
+        documents = [bson.decode(event[3][b"fullDocument"]) for event in filling.result(timeout=180)]
     assert documents == [{"_id": number, "v": 1} for number in range(10)]
 
 

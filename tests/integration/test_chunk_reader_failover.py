@@ -74,7 +74,7 @@ def test_a_secondary_that_lags_is_waited_for(three_nodes: MongoDeployment) -> No
                 reading.result(timeout=2)
         finally:
             direct["admin"].command("configureFailPoint", "stopReplProducer", mode="off")
-        assert values(reading.result(timeout=60)) == dict.fromkeys(range(10), 1)
+        assert values(reading.result(timeout=180)) == dict.fromkeys(range(10), 1)
 
 
 def test_a_primary_that_dies_under_a_chunk(three_nodes: MongoDeployment) -> None:

@@ -124,7 +124,7 @@ def test_answers(tmp_path: Path, mongo_uri: str, shop: Any) -> None:
         stdin=terminal,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     os.close(keyboard)

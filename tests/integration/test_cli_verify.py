@@ -97,7 +97,7 @@ def test_a_small_table_takes_no_java(config: str) -> None:
         config,
         "--json",
     ]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     (report,) = json.loads(ran.stdout)
     assert (report["equal"], report["documents"]) == (True, 20)

@@ -21,7 +21,7 @@ from streaming.mongo.deployment import new_client
 
 Client = MongoClient[dict[str, Any]]
 OPENSSL = shutil.which("openssl")
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 class Heartbeats(monitoring.ServerHeartbeatListener):

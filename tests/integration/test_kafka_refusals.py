@@ -27,7 +27,7 @@ from tests.support.kafka_records import consumed, records_of
 pytestmark = pytest.mark.guard
 
 LIMIT = "max.message.bytes"
-SECONDS = 30.0
+SECONDS = 120.0
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 _AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -110,10 +110,8 @@ def test_prometheus_finds_what_the_status_says(lab: Lab, reads: Reads) -> None:
         orders.insert_many([{"_id": n, "v": 1} for n in range(100, 107)])
         orders.delete_many({"_id": {"$gte": 105}})
         running.catch_up(SECONDS)
-        wait_until(lambda: events(metrics(lab)) == [7, 2, 3], "the status to tell the events", seconds=60)
-        wait_until(
-            lambda: agrees(prometheus, metrics(lab)), "Prometheus to see what the status says", seconds=60
-        )
+        wait_until(lambda: events(metrics(lab)) == [7, 2, 3], "the status to tell the events")
+        wait_until(lambda: agrees(prometheus, metrics(lab)), "Prometheus to see what the status says")
 
         found = metrics(lab)
         assert events(found) == [7, 2, 3]
@@ -139,7 +137,7 @@ def test_prometheus_finds_what_the_status_says(lab: Lab, reads: Reads) -> None:
         assert {name: types.get(name) or types.get(name.removesuffix("_total")) for name in told} == told
         assert (at(port, "/healthz")[0], at(port, "/readyz")) == (200, (200, "ready\n"))
         running.stop()
-        wait_until(lambda: prometheus.target()["health"] == "down", "the engine's end to be seen", seconds=60)
+        wait_until(lambda: prometheus.target()["health"] == "down", "the engine's end to be seen")
 
 
 def test_promtool_has_nothing_to_say_of_our_own(lab: Lab) -> None:

@@ -52,7 +52,7 @@ def test_an_engine_is_watched_and_steered(lab: Lab, reads: Reads) -> None:
         browser.click("#do-stream")
         browser.click("#confirm-yes")
         browser.says("#headline", "The stream is paused: nothing lands")
-        wait_until(lambda: running.engine.rests, "the stream to rest", seconds=60)
+        wait_until(lambda: running.engine.rests, "the stream to rest")
         browser.click("#do-stream")
         browser.says("#headline", "Changes land as they come")
         with urllib.request.urlopen(f"{address}api/recording", timeout=30) as answer:

@@ -192,7 +192,7 @@ def test_a_signal_ends_the_wait_for_mongodb(tmp_path: Path, kind: signal.Signals
     )
     with process:
         assert process.stderr is not None
-        wait_until(lambda: catches(process.pid, kind), "its handlers to be set", seconds=120)
+        wait_until(lambda: catches(process.pid, kind), "its handlers to be set")
         process.send_signal(kind)
         said = process.stderr.read()
         assert process.wait(60) == 0, said

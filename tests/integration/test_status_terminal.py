@@ -24,7 +24,7 @@ from snapshotter.reporting.status import STATUS_FILE, Status
 from snapshotter.reporting.status_screen import screen
 from tests.unit.test_status_screen import AT_80, STATUS
 
-SECONDS = 60.0
+SECONDS = 180.0
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 PROGRAM = (sys.executable, "-c", "from snapshotter.cli import main; main()")
 

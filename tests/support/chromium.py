@@ -34,7 +34,7 @@ _SWITCHES = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en-GB"),
 )
-_SECONDS = 30.0
+_SECONDS = 90.0
 UNREADABLE = (Path(__file__).parent / "unreadable.js").read_text()
 """Gives the texts of a page whose contrast is less than WCAG's level AA wants."""
 

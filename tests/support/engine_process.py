@@ -120,12 +120,12 @@ class EngineProcess:
         if alone:
             main.kill()
             names = [p.pid for p in _living(family)]
-            wait_until(lambda: not _living(family), f"the engine's {names} to end after it", seconds=60)
+            wait_until(lambda: not _living(family), f"the engine's {names} to end after it")
         for one in _living(family):  # the JVM is in a session of its own, where no signal to the group comes
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         process.kill()
-        wait_until(lambda: not _living(family), "the killed processes to be gone", seconds=30)
+        wait_until(lambda: not _living(family), "the killed processes to be gone")
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -239,7 +239,7 @@ class EngineProcess:
                 raise EngineFailed(f"the engine has ended already\n{process.tail(60)}")
             return psutil.Process(process.pid).children()
 
-        return wait_until(found, "the engine's process", seconds=30)[0]
+        return wait_until(found, "the engine's process")[0]
 
     def _started(self) -> GuardedProcess:
         assert self.process is not None, "it was never started"

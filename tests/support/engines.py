@@ -33,7 +33,7 @@ from streaming.namespaces import Namespace
 from tests.support.tables import difference, landing_marks, rows
 
 Documents = Collection[Any]
-SECONDS = 180.0
+SECONDS = 360.0
 STRATEGIES = ("insert_insert", "insert_delete", "cluster_time")
 
 

@@ -231,7 +231,7 @@ def object_store(folder: Path, bucket: str) -> Iterator[tuple[Refusing, int]]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = GuardedProcess(command, folder=folder / "moto", output=log, env={**os.environ}, name="moto")
     try:
-        wait_until(lambda: _made(server, port, bucket), "the object store", seconds=60)
+        wait_until(lambda: _made(server, port, bucket), "the object store")
         proxy = Refusing(port)
         try:
             yield proxy, port

@@ -25,7 +25,7 @@ from tests.support.shell import called, environment
 from tests.support.terminal import Terminal
 
 FILE = "shop.toml"
-_SECONDS = 240.0
+_SECONDS = 600.0
 _NEXT = re.compile(r"^ *next: +(.*(?:\n {2,}\S.*)*)", re.MULTILINE)
 _NAMED = re.compile(r"`(snapshotter [^`]+)`")
 
@@ -148,7 +148,7 @@ class Stranger:
             found[:] = [self._said(command, "-c", FILE, *words)]
             return found[0].code == code
 
-        wait_until(asked, what, seconds=60)
+        wait_until(asked, what)
         return found[0]
 
 

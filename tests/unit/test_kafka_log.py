@@ -29,5 +29,5 @@ def test_it_goes_to_a_logger(capfd: pytest.CaptureFixture[str], caplog: pytest.L
                 producer.poll(0.1)  # type: ignore[attr-defined] # librdkafka hands its words over in it
                 return any("Connect to" in record.getMessage() for record in caplog.records)
 
-            wait_until(said, "its complaint", seconds=60)
+            wait_until(said, "its complaint")
     assert "%3|" not in capfd.readouterr().err, "as librdkafka writes by itself"

@@ -127,7 +127,7 @@ def test_no_more_pages_than_there_is_room_for(stage: Stage, monkeypatch: pytest.
     connection.getresponse().readline()
     assert stage.ask("/api/events")[0] == 503
     connection.close()
-    wait_until(lambda: events_are_open(stage), "the stream that was closed to end", seconds=30)
+    wait_until(lambda: events_are_open(stage), "the stream that was closed to end")
 
 
 def events_are_open(stage: Stage) -> bool:

@@ -32,7 +32,7 @@ def test_a_machine_without_memory_is_told_from_a_wrong_option(
 ) -> None:
     """Only the first may pass by itself. The message says what Java has said, and the option."""
     started = [sys.executable, "-c", _SCRIPT, str(_MEMORY), heap]
-    ended = subprocess.run(started, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(started, capture_output=True, text=True, timeout=300, check=True)
     found = json.loads(ended.stdout.splitlines()[-1])
     assert found[:3] == [condition, retriable, code]
     if retriable:
