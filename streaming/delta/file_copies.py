@@ -1,8 +1,8 @@
 """Rows of a table's files put together in one new file by the driver, without a Spark job.
 
 Most that is put together is small: forty files of a thousand rows take Arrow a fifth of a second of one core, and Spark
-one or two core-seconds (`python -m bench.copies`), which landings beside it miss. What is large, or of a type that our layouts never make,
-is left to Spark (`LeftToSpark`), and so is a table that keeps statistics of other columns than ours.
+one or two core-seconds (`python -m bench.copies`), which landings beside it miss. What is large, or of a type that our
+layouts never make, is left to Spark (`LeftToSpark`), and so is a table that keeps statistics of other columns than ours.
 
 Invariants: the copy has the rows of the files but for those that are marked, each once, in the order of their keys, in
 the columns and types of the table; what a file lacks is null. It is no part of the table before a commit adds it. No
