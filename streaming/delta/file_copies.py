@@ -2,7 +2,7 @@
 
 Most that is put together is small: forty files of a thousand rows take Arrow a fifth of a second of one core, and Spark
 one or two core-seconds (`python -m bench.copies`), which landings beside it miss. What is large, or of a type that our
-layouts never make, is left to Spark (`LeftToSpark`), and so is a table that keeps statistics of other columns than ours.
+layouts never make, is left to Spark (`LeftToSpark`), and so is a table with statistics of other columns than ours.
 
 Invariants: the copy has the rows of the files but for those that are marked, each once, in the order of their keys, in
 the columns and types of the table; what a file lacks is null. It is no part of the table before a commit adds it. No
