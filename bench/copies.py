@@ -8,18 +8,14 @@ first rounds are cold. What is more than the driver holds is left to Spark, and 
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow as pa
 
-from bench.spark import session
-from streaming.delta.new_files import FileWriter, job_name
+from bench.growth import in_a_file
+from bench.spark import scratch
 from streaming.delta.rewriting import Begun
 from streaming.delta.state_table import StateTable
 from streaming.delta.upkeep_plan import Kind, Step, Thresholds
@@ -27,8 +23,8 @@ from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
 
-_PLAN = TablePlan(tuple(Column(name, Scalar("string" if name > "d" else "long")) for name in "abcdefgh"))
-_TIME = 1_700_000_000 << 32
+_KINDS = "long", "string"
+_PLAN = TablePlan(tuple(Column(f"c{number}", Scalar(_KINDS[number % 2])) for number in range(8)))
 _KEYS = 1_000_003
 
 
@@ -38,28 +34,9 @@ def filled(table: StateTable, files: int, rows: int) -> None:
     folder, schema = table.folder(), COLUMNS.arrow_schema(_PLAN)
     for number in range(files):
         keys = sorted(f"{(row * 7_919 + number * 104_729) % _KEYS:024}" for row in range(rows))
-        values = {
-            "string": [f"text of {key[-6:]}" for key in keys],
-            "long": list(range(rows)),
-        }
-        columns = [
-            keys,
-            *(values["string" if c.name > "d" else "long"] for c in _PLAN.columns),
-            [None] * rows,
-        ]
-        arrays = [pa.array(some, of.type) for some, of in zip(columns, schema, strict=True)]
-        writer = FileWriter(folder, schema, job_name(), number, _TIME)
-        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        file = writer.close()
-        assert file is not None
-        table.land(
-            None,
-            batch_id=number + 1,
-            metadata={},
-            how="append",
-            key_ranges=[(file.low, file.high)],
-            new=[file],
-        )
+        values = range(rows), [f"text of {key[-6:]}" for key in keys]
+        columns = [keys, *(values[at % 2] for at in range(len(_PLAN.columns))), [None] * rows]
+        table.land(None, batch_id=number + 1, metadata={}, **in_a_file(folder, schema, number, columns))
 
 
 def begun(table: StateTable) -> Begun:
@@ -89,9 +66,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_200)
     parser.add_argument("--rounds", type=int, default=12)
     asked = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="copies-"))
-    spark = session("copies", folder)
-    try:
+    with scratch("copies") as (spark, folder):
         table = StateTable(COLUMNS, spark, str(folder / "table"), Namespace("bench", "copies"), "bench")
         filled(table, asked.files, asked.rows)
         for number in range(asked.rounds):
@@ -104,9 +79,6 @@ def main() -> None:
             table.folder().remove([add.path() for add in made])
             who = "driver" if copies.left is None else f"left to Spark ({copies.left})"
             print(f"{number}: {who}: {driver}; Spark: {by_spark}", flush=True)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

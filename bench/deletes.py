@@ -7,9 +7,7 @@ last rounds; compare ratios. Nothing but the landing is timed: no MongoDB, no de
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.spark import session
+from bench.spark import scratch
 from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
@@ -96,9 +94,7 @@ def landing(table: StateTable, source: DataFrame, number: int, rows: int, delete
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="deletes-"))
-    spark = session("deletes", folder)
-    try:
+    with scratch("deletes") as (spark, folder):
         tables = {
             name: orders_table(spark, folder / name, ROWS, FILES, further=further)
             for name, further in MODES.items()
@@ -116,9 +112,6 @@ def main() -> None:
             found = {name: statistics.median(seconds[WARM:]) for name, seconds in took.items()}
             ratio = found["soft"] / found["remove"]
             print(f"{mix}: remove {found['remove']:.2f} s, soft {found['soft']:.2f} s, ratio {ratio:.2f}")
-    finally:
-        spark.stop()
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

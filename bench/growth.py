@@ -22,9 +22,8 @@ import argparse
 import json
 import shutil
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.deletes import orders, orders_table
-from bench.spark import session
+from bench.spark import scratch
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import FileWriter, job_name
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.delta.state_upkeep import COMMITS
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.upkeep_plan import Kind, Pace, Thresholds, due
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
@@ -189,6 +189,18 @@ def of_commits(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
         say("commits", rows=rows, batch=size, **grown.told(count))
 
 
+def in_a_file(
+    folder: TableFolder, schema: pa.Schema, number: int, columns: Sequence[Sequence[Any]]
+) -> dict[str, Any]:
+    """Write new rows as a worker does, and say what is given to the landing that adds them."""
+    writer = FileWriter(folder, schema, job_name(), number, _TIME)
+    arrays = [pa.array(some, of.type) for some, of in zip(columns, schema, strict=True)]
+    writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    file = writer.close()
+    assert file is not None
+    return {"how": "append", "key_ranges": [(file.low, file.high)], "new": [file]}
+
+
 def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
     """Each adds a file of a few new rows."""
     plan = TablePlan((Column("n", Scalar("long")),))
@@ -200,13 +212,7 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
     for first, count in in_parts(asked.actions):
         for number in range(first, first + count):
             keys = [f"{number:09}-{row}" for row in range(FILE_ROWS)]
-            writer = FileWriter(into, schema, job_name(), number, _TIME)
-            columns = [keys, list(range(FILE_ROWS)), [None] * FILE_ROWS]
-            arrays = [pa.array(some, of.type) for some, of in zip(columns, schema, strict=True)]
-            writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
-            file = writer.close()
-            assert file is not None
-            given = {"how": "append", "key_ranges": [(file.low, file.high)], "new": [file]}
+            given = in_a_file(into, schema, number, [keys, list(range(FILE_ROWS)), [None] * FILE_ROWS])
             grown.timed(lambda batch, given=given: table.land(None, batch_id=batch, metadata={}, **given))
         say("actions", **grown.told(count))
 
@@ -227,14 +233,9 @@ def main() -> None:
     parser.add_argument("--looks", type=int, default=15)
     parser.add_argument("--log", type=int, default=0)
     asked = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="growth-"))
-    spark = session("growth", folder)
-    try:
+    with scratch("growth") as (spark, folder):
         for part in (of_batches, of_commits, of_actions):
             part(spark, folder, asked)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

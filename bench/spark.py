@@ -6,8 +6,11 @@ The heap is fixed: a figure that needs more memory for more documents shows itse
 """
 
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from delta import configure_spark_with_delta_pip
@@ -44,3 +47,15 @@ def session(name: str, work: Path, jars: Sequence[Path] = (), *, cores: int = 2)
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
     return configure_spark_with_delta_pip(builder).getOrCreate()
+
+
+@contextmanager
+def scratch(name: str) -> Iterator[tuple[SparkSession, Path]]:
+    """A session, and a folder for its tables; both are gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    spark = session(name, folder)
+    try:
+        yield spark, folder
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -8,9 +8,7 @@ but the landing and the upkeep is timed: no MongoDB, no decoding.
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bench.deletes import orders, orders_table
-from bench.spark import session
+from bench.spark import scratch
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import ranges_of
@@ -83,9 +81,7 @@ class Kept:
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="upkeep-"))
-    spark = session("upkeep", folder)
-    try:
+    with scratch("upkeep") as (spark, folder):
         tables = []
         for name, in_order in (("alone", False), ("kept", True)):
             tables.append(Kept(orders_table(spark, folder / name, ROWS, FILES), in_order))
@@ -100,9 +96,6 @@ def main() -> None:
             free_checkpoint(source)
         for kept in tables:
             print(f"{'kept in order' if kept.in_order else 'left alone'}: {kept.told()}", flush=True)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

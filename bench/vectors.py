@@ -8,17 +8,15 @@ it wrote; compare ratios. Nothing but the landing is timed: no MongoDB, no decod
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.deletes import FILES, ROWS, landing, orders, orders_table
-from bench.spark import session
+from bench.spark import scratch
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_properties import TableForm
@@ -50,9 +48,7 @@ def size(table: StateTable) -> int:
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="vectors-"))
-    spark = session("vectors", folder)
-    try:
+    with scratch("vectors") as (spark, folder):
         tables = {
             name: orders_table(spark, folder / name, ROWS, FILES, form=form) for name, form in FORMS.items()
         }
@@ -76,9 +72,6 @@ def main() -> None:
                 f"{mix}: vectors {found['vectors']:.2f} s and {sizes['vectors']:.1f} MB, "
                 f"any {found['any']:.2f} s and {sizes['any']:.1f} MB, ratio {found['any'] / found['vectors']:.2f}"
             )
-    finally:
-        spark.stop()
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

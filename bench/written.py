@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.deletes import orders, orders_table
-from bench.spark import session
+from bench.spark import scratch
 from snapshotter.core.rules.commit_interval import CommitInterval, Cost
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
@@ -133,9 +132,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--reader", choices=list(READERS), default="vectors")
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="written-"))
-    spark = session("written", folder)
-    try:
+    with scratch("written") as (spark, folder):
         print(
             "| rows | changes/s | | each s | bytes a row | landings | upkeep | log | its checksums | all | GB a day |"
         )
@@ -146,9 +143,6 @@ def main() -> None:
                 told = measure(spark, at, rows, rate, given.commits, form, interval)
                 print(f"| {rows:,} | {rate} | {name} | {told}", flush=True)
                 shutil.rmtree(at)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
