@@ -79,7 +79,7 @@ def measured(
 
 def cache_gb(documents: int) -> float:
     """For so many orders and what MongoDB keeps beside them: a server of its own would give them half its memory."""
-    return max(0.5, documents * 0.5e-6)
+    return max(8.0, documents * 0.5e-6)
 
 
 @contextmanager

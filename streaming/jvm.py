@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from py4j.java_gateway import JavaClass, java_import
+from py4j.clientserver import ClientServerConnection, JavaClient
+from py4j.java_gateway import JavaClass, JavaObject, java_import
+from py4j.protocol import GATEWAY_SERVER_OBJECT_ID
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,3 +59,42 @@ def import_what_is_asked_for(session: SparkSession) -> None:
     """Have the JVM know the classes that PySpark asks for by their last names. Once for each JVM is enough."""
     for name in _ASKED_FOR:
         java_import(cast(Any, session._jvm), name)
+
+
+def answer_at_once(session: SparkSession) -> None:
+    """Have the JVM send its answers without delay, to this thread and to those that call it later. Once for each JVM is
+    enough.
+
+    Left out are threads on which Spark calls into Python (`foreachBatch`): the JVM does not listen to these before it
+    has called them. So is py4j without pinned threads, which shares its connections.
+    """
+    client = cast(Any, session._jvm)._gateway_client
+    if not isinstance(client, JavaClient) or "set_thread_connection" in vars(client):
+        return
+    of_thread = client.set_thread_connection
+
+    def connected(connection: ClientServerConnection) -> None:
+        of_thread(connection)
+        if connection.initiated_from_client:
+            _without_delay(client, connection)
+
+    if (connection := client.get_thread_connection()) is not None:
+        _without_delay(client, connection)
+    client.set_thread_connection = connected
+
+
+class _Over:
+    """py4j's ``client``, whose calls go over this connection: it gives nothing back that it did not take."""
+
+    def __init__(self, client: JavaClient, connection: ClientServerConnection) -> None:
+        self._client = client
+        self.send_command = connection.send_command
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def _without_delay(client: JavaClient, connection: ClientServerConnection) -> None:
+    """Set TCP_NODELAY at the JVM's end."""
+    server = JavaObject(GATEWAY_SERVER_OBJECT_ID, _Over(client, connection))
+    server.getCallbackClient().getPerThreadConnection().getSocket().setTcpNoDelay(True)

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streaming.delta.state_merge import set_unless_given
-from streaming.jvm import import_what_is_asked_for
+from streaming.jvm import answer_at_once, import_what_is_asked_for
 
 STREAMED = ["_streamed_key", "_streamed_time"]
 """Columns of keys that have streamed, each with a cluster time."""
@@ -38,7 +38,7 @@ def for_batches(session: SparkSession) -> None:
     behind each stage takes time (bench/README.md). Where much is merged, Delta plans in the session of the table, which
     is another. Since nothing then joins Spark's 200 shuffle partitions into few, there are as many as cores.
 
-    PySpark's own names are looked up at once (`streaming.jvm`).
+    PySpark's own names are looked up at once, and the JVM answers without delay (`streaming.jvm`).
 
     What goes to a Python worker at a time is bounded by bytes: by default it would be 10,000 documents, however large.
     """
@@ -50,3 +50,4 @@ def for_batches(session: SparkSession) -> None:
     }
     set_unless_given(session, settings)
     import_what_is_asked_for(session)
+    answer_at_once(session)

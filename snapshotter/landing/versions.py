@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from snapshotter.landing.origin import Origin
-from streaming.delta.delta_log import commit_of
 from streaming.delta.landed import Landed
+from streaming.delta.log_commits import commit_of
 from streaming.delta.table_guard import landing_mark
 from streaming.delta.table_identity import engine_of
 from streaming.namespaces import Namespace

@@ -35,7 +35,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from snapshotter.log import OLD_COMMITS, warn_of
 from snapshotter.state.storage import Storage, read_object
-from streaming.delta.delta_log import Commit, TableLog
+from streaming.delta.delta_log import TableLog
+from streaming.delta.log_commits import Commit
 from streaming.delta.small_table import SmallTable
 from streaming.delta.state_merge import session_of_few
 from streaming.json_text import to_text
@@ -224,7 +225,7 @@ class Outbox:
         table = self._table()
         newest = table.newest()
         version = -1 if newest is None else newest.version
-        for commit in table.commits_down(version, max(0, version - _COMMITS_BACK)):
+        for commit in table.commits.down(version, max(0, version - _COMMITS_BACK)):
             if commit.user_metadata and json.loads(commit.user_metadata).get(FOLDER) == number:
                 return commit
         raise RuntimeError(f"{self._path}: the commit of stretch {number} is not among the newest ones")

@@ -12,6 +12,7 @@ __all__ = [
     "landing_errors",
     "last_landing",
     "local_checkpoints",
+    "log_commits",
     "new_files",
     "object_store",
     "rewriting",

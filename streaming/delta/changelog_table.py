@@ -140,7 +140,7 @@ class ChangelogTable:
         """How many rows that this commit has added are READs, which have no ``_order``; None where Delta keeps no
         statistics of that."""
         with active(self._session):
-            nulls = [file.get("nullCount", {}).get(ORDER) for file in self._log.added(version)]
+            nulls = [file.get("nullCount", {}).get(ORDER) for file in self._log.commits.added(version)]
         return None if None in nulls or not nulls else sum(nulls)
 
     def _made(self) -> Snapshot:

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from delta.exceptions import (
@@ -32,6 +30,7 @@ from pyspark.sql.types import StructType
 
 from streaming.delta.java_adds import JavaAdds, in_order
 from streaming.delta.log_checkpoint import stand_upon_it, write_checkpoint
+from streaming.delta.log_commits import LogCommits
 from streaming.delta.newest_version import NO_TABLE, begun_at_newest, newest
 from streaming.delta.table_folder import TableFolder, table_folder, try_writing
 from streaming.json_text import from_text
@@ -54,7 +53,6 @@ CONFLICTS = (
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _METADATA = ("id", "name", "description", "format", "schemaString", "partitionColumns")
 _STAGED = "_staged_commits"
-_PIECE_BYTES = 1 << 16
 
 
 _METRICS = (
@@ -71,23 +69,6 @@ OF_OPTIMIZE = (
     *("numTableColumns", "numTableColumnsWithStats", "totalScheduledTasks", "numFilesSkippedWithoutStats"),
 )
 """The metrics that an OPTIMIZE has here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One version of a table: the operation by Delta's name, its metrics, the writer's ``userMetadata``, Delta's id of
-    the commit ("" where the writer gave it none), and when it was committed, in milliseconds since 1970."""
-
-    version: int
-    operation: str
-    metrics: Mapping[str, str]
-    user_metadata: str | None
-    id: str = ""
-    timestamp_ms: int | None = None
-
-    def count(self, metric: str) -> int:
-        """A metric as a number; 0 when the operation does not have it."""
-        return int(self.metrics.get(metric, "0"))
 
 
 class Snapshot:
@@ -191,7 +172,7 @@ class Snapshot:
 
 
 class TableLog:
-    """The log of the table at ``path``, a local path or a URI."""
+    """The log of the table at ``path``, a local path or a URI, and its ``commits``."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
@@ -199,6 +180,7 @@ class TableLog:
         self._jvm = packages(spark)
         self._utils = python_utils(spark)
         self._path = path
+        self.commits = LogCommits(self._jvm, self._delta_log)
 
     def newest(self) -> Snapshot | None:
         """The newest version; None when no table is there."""
@@ -226,7 +208,7 @@ class TableLog:
         low, high = 0, newest
         while low < high:
             middle = (low + high) // 2
-            files, path = self._file(middle)
+            files, path = self.commits.file(middle)
             low, high = (low, middle) if files.exists(path) else (middle + 1, high)
         return low
 
@@ -234,7 +216,7 @@ class TableLog:
         """Remove the commits from version ``first`` on that are older than ``before_ms`` (milliseconds since 1970), but
         none from ``behind`` on, with checksums and checkpoints of these versions; the first that stays. A checkpoint of
         one that stays, or of a later one, must be there. Raises what Hadoop raises."""
-        files, path = self._file(first)
+        files, path = self.commits.file(first)
         names, folder = self._jvm.org.apache.spark.sql.delta.util.FileNames, path.getParent()
         for version in range(first, behind):
             path = names.unsafeDeltaFile(folder, version)
@@ -251,35 +233,6 @@ class TableLog:
         (milliseconds since 1970). Lists the log."""
         none, at = singleton(self._jvm.scala, "None"), self._jvm.java.sql.Timestamp(before_ms)
         return int(self._delta_log().history().getActiveCommitAtTime(at, none, True, True, True).version())
-
-    def commits_down(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        """The commits ``newest``, ``newest - 1``, … down to ``oldest``, as far as the log still has them."""
-        for version in range(newest, oldest - 1, -1):
-            commit = self.commit(version)
-            if commit is None:
-                return
-            yield commit
-
-    def commit(self, version: int) -> Commit | None:
-        """What the log says of a version; None where it no longer has it."""
-        lines = self._lines(version)
-        first = next(lines, None)
-        return None if first is None else commit_of(version, chain([first], lines))
-
-    def changes_data(self, version: int) -> bool:
-        """Whether a commit that the log has changes what the table holds, by what it says of each file."""
-        for line in self._lines(version):
-            action = from_text(line)
-            file = action.get("add") or action.get("remove")
-            if file is not None and file.get("dataChange", True):
-                return True
-        return False
-
-    def added(self, version: int) -> list[Mapping[str, Any]]:
-        """The statistics of each file that a commit adds, as Delta writes them; empty ones where a writer has left them
-        out. None of them where the log no longer has the commit."""
-        adds = (from_text(line).get("add") for line in self._lines(version))
-        return [from_text(add.get("stats") or "{}") for add in adds if add is not None]
 
     def set_properties(
         self, wanted: Callable[[Snapshot], Mapping[str, str] | None], user_metadata: str | None = None
@@ -316,45 +269,8 @@ class TableLog:
         if all(name.startswith(".") or name == _STAGED for name in names):
             files.delete(log.logPath(), True)
 
-    def _lines(self, version: int) -> Iterator[str]:
-        """The actions of a commit, as they stand in its file; none where the log no longer has it."""
-        files, path = self._file(version)
-        if not files.exists(path):
-            return
-        stream, rest = files.open(path), b""
-        try:
-            while piece := bytes(stream.readNBytes(_PIECE_BYTES)):
-                *lines, rest = (rest + piece).split(b"\n")
-                yield from (line.decode() for line in lines if line)
-        finally:
-            stream.close()
-        if rest:
-            yield rest.decode()
-
-    def _file(self, version: int) -> tuple[Any, Any]:
-        log = self._delta_log()
-        path = self._jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
-        return log.logPath().getFileSystem(log.newDeltaHadoopConf()), path
-
     def _delta_log(self) -> Any:
         return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
-
-
-def commit_of(version: int, lines: Iterable[str]) -> Commit:
-    """What the actions of a commit, a line each, say of it."""
-    # Delta writes the commit's information in the first line; other writers may not.
-    for line in lines:
-        information = from_text(line).get("commitInfo")
-        if information is not None:
-            return Commit(
-                version,
-                information.get("operation", ""),
-                information.get("operationMetrics") or {},
-                information.get("userMetadata"),
-                information.get("txnId") or "",
-                information.get("timestamp"),
-            )
-    return Commit(version, "", {}, None)
 
 
 def record(session: SparkSession, path: str, app_id: str, version: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.delta.comparison import NOTHING_FOUND, Found
-from streaming.delta.delta_log import Commit
+from streaming.delta.log_commits import Commit
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def last_landing(spark: SparkSession, path: str) -> LastLanding | None:
         if newest is None:
             return None
         reached = newest.version + 1
-        for commit in log.commits_down(newest.version):
+        for commit in log.commits.down(newest.version):
             reached = commit.version
             if (said := landing_mark(commit)) is not None:
                 mark = TableMark(newest.table_id, commit.version, commit.id)

@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from streaming.delta.attempts import attempts
-from streaming.delta.delta_log import Commit, Snapshot, TableLog, metadata_text
+from streaming.delta.delta_log import Snapshot, TableLog, metadata_text
 from streaming.delta.landing_errors import TableAltered, TableOwned
+from streaming.delta.log_commits import Commit
 from streaming.delta.new_files import FileGone
 from streaming.delta.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
 from streaming.namespaces import Namespace
@@ -95,7 +96,7 @@ class TableGuard:
         found = None if newest is None else self.mark_of(newest)
         if mark is None or found == mark:
             return found
-        at_mark = None if found is None else self._log.commit(mark.version)
+        at_mark = None if found is None else self._log.commits.one(mark.version)
         behind = self._behind(found.version if found else -1, mark.version)
         why = altered(mark, found, None if at_mark is None else at_mark.id, behind)
         if why is not None:
@@ -103,7 +104,7 @@ class TableGuard:
         return found
 
     def mark_of(self, table: Snapshot) -> TableMark:
-        commit = self._log.commit(table.version)
+        commit = self._log.commits.one(table.version)
         return TableMark(table.table_id, table.version, "" if commit is None else commit.id)
 
     def take_over(self) -> str | None:
@@ -138,7 +139,7 @@ class TableGuard:
     def landing(self, token: str, before: int, upto: int, operations: Collection[str]) -> Commit | None:
         """The landing's commit with this ``token``, behind the version ``before`` and up to ``upto``: it is of one of
         the ``operations``, as whatever Delta does behind it (auto compaction, say) carries the same mark."""
-        for commit in self._log.commits_down(upto, before + 1):
+        for commit in self._log.commits.down(upto, before + 1):
             mark = landing_mark(commit)
             if mark is not None and mark["landing"] == token and commit.operation in operations:
                 return commit
@@ -150,7 +151,7 @@ class TableGuard:
         """The landings of batch ``batch_id`` under ``app_ids``, each with its mark: of these ``operations``, in the
         version ``newest`` and before it. Each application is known to have recorded the batch as its newest."""
         left = set(app_ids)
-        for commit in self._log.commits_down(newest) if left else ():
+        for commit in self._log.commits.down(newest) if left else ():
             mark = landing_mark(commit)
             if mark is None or mark["app_id"] not in left or commit.operation not in operations:
                 continue
@@ -190,7 +191,7 @@ class TableGuard:
 
     def _landed_last(self, table: Snapshot) -> str | None:
         """The engine of the newest landing that the log knows."""
-        for commit in self._log.commits_down(table.version):
+        for commit in self._log.commits.down(table.version):
             mark = landing_mark(commit)
             if mark is not None:
                 return engine_of(mark["app_id"]) or mark["app_id"]
@@ -207,9 +208,9 @@ class TableGuard:
         )
 
     def _behind(self, newest: int, mark: int) -> Iterator[Version]:
-        for commit in self._log.commits_down(newest, mark + 1):
+        for commit in self._log.commits.down(newest, mark + 1):
             ours, takes_over = self._is_ours(commit)
-            changes = not ours and self._log.changes_data(commit.version)
+            changes = not ours and self._log.commits.changes_data(commit.version)
             yield Version(commit.version, commit.operation, changes, ours, takes_over)
 
     def _is_ours(self, commit: Commit) -> tuple[bool, bool]:

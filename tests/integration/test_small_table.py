@@ -121,7 +121,7 @@ def test_the_commit_says_what_deltas_writer_would(spark: SparkSession, path: Pat
     """Figures, the batch's own words, and the mark of the application."""
     append(spark, SmallTable(spark, str(path), refused), range(2))
     log = TableLog(spark, str(path))
-    first, second = log.commit(0), log.commit(1)
+    first, second = log.commits.one(0), log.commits.one(1)
     assert first is not None
     assert second is not None
     assert (second.operation, second.user_metadata) == (first.operation, "batch 1")

@@ -113,7 +113,7 @@ def test_a_landing_survives_a_concurrent_optimize(
         lambda: spark.sql(f"OPTIMIZE delta.`{table.path}` FULL"),
     )
     assert (landed.wrote, landed.inserted, landed.updated, landed.deleted) == (True, 1, 1, 1)
-    operations = [commit.operation for commit in table._log.commits_down(table.version())]
+    operations = [commit.operation for commit in table._log.commits.down(table.version())]
     assert operations == ["MERGE", "OPTIMIZE", "WRITE", "WRITE", "CREATE TABLE"]
     assert content(spark, table) == {"a": 1, "c": 1}
     assert table.recorded_batch() == 2

@@ -225,3 +225,35 @@ def test_a_table_that_is_gone_has_no_checkpoint(spark: SparkSession, table: Stat
         log.stand_upon_checkpoint()
     assert not log_of(table).exists() or not list(log_of(table).iterdir())
     land(spark, made(spark, Path(table.path)), 1)
+
+
+def test_what_a_commit_says_is_read_once_and_again_where_its_file_is_another(
+    spark: SparkSession, table: StateTable
+) -> None:
+    """Of a table that was put back from a copy the same versions are other commits."""
+    commits, version = TableLog(spark, table.path).commits, table.version()
+    first = commits.one(version)
+    assert first is not None
+    assert commits.one(version) is first
+    file = log_of(table) / f"{version:020}.json"
+    said = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in said:
+        line.get("commitInfo", {})["txnId"] = "another"
+    file.with_name(f".{file.name}.crc").unlink()  # Hadoop's own checksum
+    file.write_text("\n".join(map(json.dumps, said)))
+    second = commits.one(version)
+    assert second is not None
+    assert (first.id == "another", second.id) == (False, "another")
+    file.unlink()
+    assert commits.one(version) is None
+
+
+def test_a_log_keeps_what_few_commits_say(spark: SparkSession, table: StateTable) -> None:
+    """However many were asked for, each answer is that of its version."""
+    for batch in range(1, 12):
+        land(spark, table, batch)
+    commits, newest = TableLog(spark, table.path).commits, table.version()
+    said = [*commits.down(newest)]
+    assert [commit.version for commit in said] == [*range(newest, -1, -1)]
+    assert [*commits.down(newest)] == said
+    assert len(commits._said) == 8

@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 
 from streaming.delta import state_merge
 from streaming.delta.comparison import Found, ReadFiles, Reads
-from streaming.delta.delta_log import Commit, TableLog, active
+from streaming.delta.delta_log import TableLog, active
 from streaming.delta.file_keys import FileKeys
 from streaming.delta.further_columns import FurtherColumns
 from streaming.delta.further_values import Further, SoftDeletes, with_fields
+from streaming.delta.log_commits import Commit
 from streaming.delta.new_files import MARKS, FileWriter, NewFile, discard_files, job_name
 from streaming.delta.row_writer import Batch, Known, RowsInFiles, RowWriter, Source
 from streaming.delta.state_merge import DeltaMerge
@@ -174,7 +175,7 @@ class Bench:
     def newest(self) -> Commit | None:
         newest = self.log.newest()
         assert newest is not None
-        return self.log.commit(newest.version)
+        return self.log.commits.one(newest.version)
 
     def version(self) -> int:
         newest = self.log.newest()
