@@ -40,9 +40,8 @@ from streaming.delta.new_files import FileWriter, job_name
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
-from streaming.delta.state_upkeep import COMMITS
 from streaming.delta.table_folder import TableFolder
-from streaming.delta.upkeep_plan import Kind, Pace, Thresholds, due
+from streaming.delta.upkeep_plan import Kind, Pace, Thresholds, checkpoint_due, due
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
 from streaming.namespaces import Namespace
@@ -50,12 +49,15 @@ from streaming.namespaces import Namespace
 LIMITS = Thresholds()
 FILE_ROWS, ROWS_A_FILE = 5, 250_000
 _PARTS = 10
+_SECONDS = 2.0
+"""What lies between two commits of a day: checkpoints are written by that clock, as they would be."""
 _TIME = 1_700_000_000 << 32
 
 
 @dataclass(slots=True)
 class Grown:
-    """A table that commits are made in, and what they took. Its upkeep has its turn behind every ``looks`` of them."""
+    """A table that commits are made in, and what they took. Its upkeep has its turn behind every ``looks`` of them.
+    ``checkpoint``: behind which commit the newest was written, in so many seconds."""
 
     table: StateTable
     looks: int
@@ -65,6 +67,7 @@ class Grown:
     kept: dict[str, int] = field(default_factory=dict)
     kept_seconds: float = 0.0
     vacuumed: float | None = None
+    checkpoint: tuple[int, float] | None = None
 
     def timed(self, commit: Callable[[int], object]) -> None:
         """Make one, and upkeep where that is its turn."""
@@ -84,8 +87,11 @@ class Grown:
             upkeep.own_checkpoints()
             look = upkeep.look(LIMITS)
             assert look is not None
-            if look.commits >= COMMITS:
+            since = None if self.checkpoint is None else _SECONDS * (self.batch - self.checkpoint[0])
+            if checkpoint_due(look.commits, since, 0.0 if self.checkpoint is None else self.checkpoint[1]):
+                began = time.monotonic()
                 upkeep.checkpoint()
+                self.checkpoint = self.batch, time.monotonic() - began
                 upkeep.stand_upon_checkpoint()
                 self._note("checkpoint")
             ago = None if self.vacuumed is None else time.monotonic() - self.vacuumed

@@ -36,9 +36,8 @@ from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
-from streaming.delta.state_upkeep import COMMITS
 from streaming.delta.table_properties import ANY, TableForm
-from streaming.delta.upkeep_plan import Pace, Thresholds, due
+from streaming.delta.upkeep_plan import COMMITS, Pace, Thresholds, due
 
 SECONDS_A_COMMIT, LOOKS = 2, 15
 LIMITS = Thresholds(retention_hours=0)

@@ -38,9 +38,9 @@ from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.rewriting import Begun, Copies, GaveWay
-from streaming.delta.state_upkeep import COMMITS, RetentionContradicted, TableLook
+from streaming.delta.state_upkeep import RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
-from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, due
+from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, checkpoint_due, due
 from streaming.namespaces import Namespace
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Kept:
     """Of one table: the newest ``look``, what was ``due`` then and is not done, when it is looked at ``next``, what was
     done in this life of the engine, the ``last`` rewrite of it, and what went wrong; ``gave_way``: whether the newest
     try of a rewrite did, to a landing; ``refused``: why its old files are not removed; ``tried``: when that was tried,
-    ``vacuumed``: when it was done."""
+    ``vacuumed``: when it was done; ``checkpointed``: when a checkpoint of its log was written, in so many seconds."""
 
     look: TableLook | None = None
     small: int | None = None
@@ -69,6 +69,8 @@ class _Kept:
     tried: float | None = None
     vacuumed: float | None = None
     oldest: int | None = None
+    checkpointed: float | None = None
+    checkpoint_seconds: float = 0.0
     rewrites: int = 0
     last: Kind | None = None
     gave_way: bool = False
@@ -184,22 +186,27 @@ class TableUpkeep(RecurringLook):
                 return None
             files = found.files or ()
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
-            ago = None if kept.tried is None else time.monotonic() - kept.tried
-            kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
+            kept.due = step = due(files, limits, self._pace.bytes_max, _ago(kept.tried), kept.last)
             begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
             if begun is not None and (kept.gave_way or begun.alone):
                 done = self._finish(kept, opened, begun, begun.write())
         if begun is not None and done is None:
             done = self._rewrite(name, opened, begun)
-        if found.commits >= COMMITS:
-            began = time.monotonic()
-            upkeep.checkpoint()
-            # Some times a day it lists the log as well, which takes seconds where that is long.
-            self._rest(time.monotonic() - began)
-            self._tally.add("upkeep", part="checkpoint")
-            with opened.lock:
-                upkeep.stand_upon_checkpoint()
+        if checkpoint_due(found.commits, _ago(kept.checkpointed), kept.checkpoint_seconds):
+            self._checkpoint(kept, opened)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
+
+    def _checkpoint(self, kept: _Kept, opened: KeptInOrder) -> None:
+        """Beside landings; only the version in memory is theirs."""
+        began = time.monotonic()
+        opened.upkeep.checkpoint()
+        kept.checkpointed = time.monotonic()
+        # Some times a day it lists the log as well, which takes seconds where that is long.
+        kept.checkpoint_seconds = kept.checkpointed - began
+        self._rest(kept.checkpoint_seconds)
+        self._tally.add("upkeep", part="checkpoint")
+        with opened.lock:
+            opened.upkeep.stand_upon_checkpoint()
 
     def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun) -> Step | None:
         """Beside landings; None where it gave way to one."""
@@ -294,6 +301,10 @@ def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
 
     tables = lambda: engine.spark, lambda: engine.tables
     return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
+
+
+def _ago(since: float | None) -> float | None:
+    return None if since is None else time.monotonic() - since
 
 
 def _said(name: _Name) -> dict[str, str]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -56,6 +56,10 @@ class DataFile:
         marked = (add.get("deletionVector") or {}).get("cardinality", 0)
         facts = FileFacts(add["path"], add.get("size", 0), rows or 0, marked, add.get("modificationTime", 0))
         return cls(facts, rows is not None, low.get(KEY), high.get(KEY))
+
+    def marking(self, rows: int) -> DataFile:
+        """The same file once so many of its rows are marked."""
+        return replace(self, facts=replace(self.facts, marked=rows))
 
     @property
     def order(self) -> tuple[str, str]:
@@ -125,6 +129,15 @@ class FileIndex:
         if ranges is None:
             return [(0, len(self))] if len(self) else []
         return list(_runs(self._places(ranges)))
+
+    def renew(self, file: DataFile) -> int | None:
+        """Take in what a file is by now that is there, and has the same bounds; its place. None: it is not so."""
+        was = self._files.get(file.facts.path)
+        if was is None or (was.low, was.high) != (file.low, file.high):
+            return None
+        number, at = self._find(file)
+        self._files[file.facts.path] = self._blocks[number].files[at] = file
+        return self._begin(number) + at
 
     def add(self, file: DataFile) -> int:
         """Take a file in, whose path is not there; its place."""

@@ -42,6 +42,10 @@ class JavaAdds:
         """Put one at this place; those behind move up."""
         self._list.add(place, add)
 
+    def replace(self, place: int, add: Any) -> None:
+        """Have one take the place of the one at this place."""
+        self._list.set(place, add)
+
     def remove(self, place: int) -> None:
         """Take out the one at this place; those behind move down."""
         self._list.java_remove(place)

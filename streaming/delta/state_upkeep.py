@@ -28,7 +28,7 @@ from streaming.delta.state_merge import landing_session
 from streaming.delta.table_demands import unsupported
 from streaming.delta.table_files import TableFiles
 from streaming.delta.transaction import Rewritten, Transaction
-from streaming.delta.upkeep_plan import SAFE_HOURS, FileFacts, Step, Thresholds
+from streaming.delta.upkeep_plan import COMMITS, SAFE_HOURS, FileFacts, Step, Thresholds
 from streaming.json_text import from_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ REMEMBERS = "delta.deletedFileRetentionDuration"
 GOES_BACK = "delta.logRetentionDuration"
 SET_BY_US = "snapshotter.retention"
 """What an engine has set the two to, so that it is not taken for somebody else's word."""
-COMMITS = 10
 """Behind so many commits a checkpoint of the log is due."""
 _HOUR_MS = 3_600_000
 # Delta lets go of whole days of commits, and lists all of them for it.

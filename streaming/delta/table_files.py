@@ -38,6 +38,8 @@ class Adds(Protocol):
 
     def insert(self, place: int, add: Any) -> None: ...
 
+    def replace(self, place: int, add: Any) -> None: ...
+
     def remove(self, place: int) -> None: ...
 
     def get(self, place: int) -> Any: ...
@@ -92,13 +94,24 @@ class TableFiles:
         """Delta's object of the file of this path."""
         return self._adds.get(self._index.place(path))
 
-    def follow(self, version: int, came: Iterable[Any], gone: Iterable[str] = ()) -> bool:
+    def follow(
+        self,
+        version: int,
+        came: Iterable[Any],
+        gone: Iterable[str] = (),
+        marked: Iterable[tuple[Any, DataFile]] = (),
+    ) -> bool:
         """Become the list of the later ``version``, which added ``came`` (Delta's ``AddFile`` objects; one of a path
-        that is known replaces it) and removed the paths ``gone``. False where it can't be kept any longer: too many
-        files, or one without statistics."""
+        that is known replaces it) and those of ``marked``, whose files are known and told here, and removed the paths
+        ``gone``. False where it can't be kept any longer: too many files, or one without statistics."""
         self.version = _NO_VERSION
         for path in gone:
             self._adds.remove(self._index.remove(path))
+        for add, file in marked:
+            place = self._index.renew(file)
+            if place is None:
+                return False
+            self._adds.replace(place, add)
         for add in came:
             file = DataFile.of(from_text(add.json())["add"])
             if not file.counted:

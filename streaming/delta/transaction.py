@@ -45,6 +45,8 @@ from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from pyspark.sql import Column, SparkSession
 
     from streaming.delta.marked_rows import Numbers
@@ -143,6 +145,8 @@ class Transaction:
         self._app_id = app_id
         self._actions: list[Any] = []
         self._came: list[Any] = []
+        self._marked: list[tuple[Any, DataFile]] = []
+        self._uuids: dict[UUID, Any] = {}
         self._gone: list[str] = []
         self._new: list[NewFile] = []
         self.named: frozenset[str] | None = None
@@ -276,7 +280,7 @@ class Transaction:
                 self._gone.append(add.path())
                 files += 1
                 continue
-            self._replace(add, file.newDeletionVector())
+            self._came.append(self._replace(add, file.newDeletionVector()))
             if add.deletionVector() is None:
                 vectors += 1
             else:
@@ -287,15 +291,17 @@ class Transaction:
         """Give each of these files its new deletion vector; how many of these are new. Only where the files are
         `known`, and their rows counted."""
         for file, vector in files:
-            self._replace(file.add, self._described(vector))
+            marked = self._replace(file.add, self._described(vector))
+            self._marked.append((marked, file.said.marking(vector.rows)))
         others = sum(file.vector is not None for file, _ in files)
         return Removed(vectors=len(files) - others, other_vectors=others)
 
-    def _replace(self, add: Any, vector: Any) -> None:
-        """A file by itself, with a new vector."""
+    def _replace(self, add: Any, vector: Any) -> Any:
+        """A file by itself, with a new vector; Delta's object of it."""
         marked = add.removeRows(vector, True, True)
-        self._actions += [marked._1(), marked._2()]
-        self._came.append(marked._1())
+        new, old = marked._1(), marked._2()
+        self._actions += [new, old]
+        return new
 
     def write(self, rows: DataFrame) -> tuple[int, int]:
         """Write new files; how many, and with how many rows (by their statistics, which Delta is to collect)."""
@@ -368,8 +374,10 @@ class Transaction:
 
     def _described(self, vector: Vector) -> Any:
         """A deletion vector that lies in a file, as Delta describes it."""
-        descriptor, uuids = self._delta.actions.DeletionVectorDescriptor, self._jvm.java.util.UUID
-        what = uuids.fromString(str(vector.id)), "", vector.size_bytes, vector.rows
+        if vector.id not in self._uuids:  # vectors of a commit lie in one file
+            self._uuids[vector.id] = self._jvm.java.util.UUID.fromString(str(vector.id))
+        descriptor = self._delta.actions.DeletionVectorDescriptor
+        what = self._uuids[vector.id], "", vector.size_bytes, vector.rows
         offset = self._jvm.scala.Option.apply(vector.offset)
         return descriptor.onDiskWithRelativePath(*what, offset, self._none)
 
@@ -414,8 +422,9 @@ class Transaction:
         known, self.known = self.known, None
         made = int(self._transaction.commit(self._seq(actions), operation))
         self.named = frozenset(file.name for file in self._new)
-        if known is not None and made == known.version + 1 and known.follow(made, self._came, self._gone):
-            self.known = known
+        if known is not None and made == known.version + 1:
+            followed = known.follow(made, self._came, self._gone, self._marked)
+            self.known = known if followed else None
 
     def _rows(self, files: Any) -> DataFrame:
         return DataFrame(self._log.createDataFrame(self._snapshot, files, False, self._none), self.session)

@@ -35,6 +35,9 @@ class InPython(list[Added]):
     def texts(self) -> str:
         return json.dumps([add.action() for add in self])
 
+    def replace(self, place: int, add: Added) -> None:
+        self[place] = add
+
     def remove(self, place: int) -> None:
         del self[place]
 
@@ -96,6 +99,21 @@ def test_the_list_follows_commits() -> None:
     assert (facts.rows, facts.marked, facts.size_bytes, facts.written) == (9, 4, 10, 5)
     assert files.follow(3, [added("b", "y", "z", 9)])
     assert files.within([("yy", "zz")]) == [added("m", "bb", "z"), added("b", "y", "z", 9)]
+
+
+def test_a_file_whose_rows_were_marked_stays_where_it_is() -> None:
+    """Nothing is asked of Delta's object of it then. One that is not there, or has other bounds, ends the list."""
+    files = listed(added("a", "a", "b"), added("b", "c", "d", 9), added("c", "e", "f"))
+    now = added("b", "c", "d", 9, marked=4)
+    assert files.follow(2, [added("bb", "cc", "d")], marked=[(now, DataFile.of(now.action()))])
+    assert (files.version, [file.facts.path for file in files]) == (2, ["a", "b", "bb", "c"])
+    assert files.within(None) == [files.add_of(file.facts.path) for file in files]
+    assert files.add_of("b") is now
+    assert next(file.facts.marked for file in files if file.facts.path == "b") == 4
+    assert DataFile.of(added("b", "c", "d", 9).action()).marking(4) == DataFile.of(now.action())
+    for other in (added("none", "c", "d", 9), added("b", "c", "e", 9)):
+        assert not files.follow(3, (), marked=[(other, DataFile.of(other.action()))])
+        assert files.version == -1
 
 
 def test_a_list_that_can_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:

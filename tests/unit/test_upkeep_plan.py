@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.delta.upkeep_plan import FileFacts, Kind, Pace, Thresholds, due
+from streaming.delta.upkeep_plan import FileFacts, Kind, Pace, Thresholds, checkpoint_due, due
 
 KB, MB = 1 << 10, 1 << 20
 PLENTY = 1 << 40
@@ -109,3 +109,21 @@ def test_a_step_takes_some_seconds_and_a_tenth_of_the_time() -> None:
     assert pace.after(32 * MB, 0.1).bytes_max == 64 * MB
     assert pace.after(32 * MB, 1_000.0).bytes_max == 8 * MB
     assert Pace.pause(2.0) == 18.0
+
+
+@pytest.mark.parametrize(
+    ("commits", "ago", "took", "is_due"),
+    [
+        (9, None, 0.0, False),  # readers go through few commits
+        (10, None, 0.0, True),
+        (10, 199.0, 2.0, False),
+        (10, 200.0, 2.0, True),  # it took a hundredth of the time
+        (999, 30.0, 60.0, False),
+        (1_000, 30.0, 60.0, True),  # whatever it takes
+    ],
+)
+def test_a_checkpoint_takes_a_hundredth_of_the_time(
+    commits: int, ago: float | None, took: float, is_due: bool
+) -> None:
+    """Behind ten commits at the soonest, and a thousand at the latest."""
+    assert checkpoint_due(commits, ago, took) == is_due
