@@ -67,7 +67,7 @@ class Grown:
     kept: dict[str, int] = field(default_factory=dict)
     kept_seconds: float = 0.0
     vacuumed: float | None = None
-    checkpoint: tuple[int, float] | None = None
+    checkpoint: tuple[int, float] = 0, 0.0
 
     def timed(self, commit: Callable[[int], object]) -> None:
         """Make one, and upkeep where that is its turn."""
@@ -87,8 +87,8 @@ class Grown:
             upkeep.own_checkpoints()
             look = upkeep.look(LIMITS)
             assert look is not None
-            since = None if self.checkpoint is None else _SECONDS * (self.batch - self.checkpoint[0])
-            if checkpoint_due(look.commits, since, 0.0 if self.checkpoint is None else self.checkpoint[1]):
+            behind, took = self.checkpoint
+            if checkpoint_due(look.commits, _SECONDS * (self.batch - behind), took):
                 began = time.monotonic()
                 upkeep.checkpoint()
                 self.checkpoint = self.batch, time.monotonic() - began

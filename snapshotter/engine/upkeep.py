@@ -69,7 +69,7 @@ class _Kept:
     tried: float | None = None
     vacuumed: float | None = None
     oldest: int | None = None
-    checkpointed: float | None = None
+    checkpointed: float = 0.0
     checkpoint_seconds: float = 0.0
     rewrites: int = 0
     last: Kind | None = None
@@ -186,13 +186,14 @@ class TableUpkeep(RecurringLook):
                 return None
             files = found.files or ()
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
-            kept.due = step = due(files, limits, self._pace.bytes_max, _ago(kept.tried), kept.last)
+            ago = None if kept.tried is None else time.monotonic() - kept.tried
+            kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
             begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
             if begun is not None and (kept.gave_way or begun.alone):
                 done = self._finish(kept, opened, begun, begun.write())
         if begun is not None and done is None:
             done = self._rewrite(name, opened, begun)
-        if checkpoint_due(found.commits, _ago(kept.checkpointed), kept.checkpoint_seconds):
+        if checkpoint_due(found.commits, time.monotonic() - kept.checkpointed, kept.checkpoint_seconds):
             self._checkpoint(kept, opened)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
@@ -301,10 +302,6 @@ def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
 
     tables = lambda: engine.spark, lambda: engine.tables
     return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
-
-
-def _ago(since: float | None) -> float | None:
-    return None if since is None else time.monotonic() - since
 
 
 def _said(name: _Name) -> dict[str, str]:

@@ -62,7 +62,7 @@ class LogCommits:
         stamp = int(status.getModificationTime()), int(status.getLen())
         was, commit = self._said.get(version, (None, None))
         if was != stamp:
-            lines = self._lines(version)
+            lines = _lines_of(files, path)
             first = next(lines, None)
             commit = None if first is None else commit_of(version, chain([first], lines))
             self._said = {**dict([*self._said.items()][1 - _KEPT :]), version: (stamp, commit)}
@@ -92,18 +92,20 @@ class LogCommits:
     def _lines(self, version: int) -> Iterator[str]:
         """The actions of a commit, as they stand in its file; none where the log no longer has it."""
         files, path = self.file(version)
-        if not files.exists(path):
-            return
-        stream, rest, size = files.open(path), b"", _FIRST_BYTES
-        try:
-            while piece := bytes(stream.readNBytes(size)):
-                size = _PIECE_BYTES
-                *lines, rest = (rest + piece).split(b"\n")
-                yield from (line.decode() for line in lines if line)
-        finally:
-            stream.close()
-        if rest:
-            yield rest.decode()
+        return _lines_of(files, path) if files.exists(path) else iter(())
+
+
+def _lines_of(files: Any, path: Any) -> Iterator[str]:
+    stream, rest, size = files.open(path), b"", _FIRST_BYTES
+    try:
+        while piece := bytes(stream.readNBytes(size)):
+            size = _PIECE_BYTES
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from (line.decode() for line in lines if line)
+    finally:
+        stream.close()
+    if rest:
+        yield rest.decode()
 
 
 def commit_of(version: int, lines: Iterable[str]) -> Commit:

@@ -42,7 +42,6 @@ REMEMBERS = "delta.deletedFileRetentionDuration"
 GOES_BACK = "delta.logRetentionDuration"
 SET_BY_US = "snapshotter.retention"
 """What an engine has set the two to, so that it is not taken for somebody else's word."""
-"""Behind so many commits a checkpoint of the log is due."""
 _HOUR_MS = 3_600_000
 # Delta lets go of whole days of commits, and lists all of them for it.
 _CLEAN_SECONDS = 6 * 3_600.0

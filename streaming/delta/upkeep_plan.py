@@ -41,6 +41,7 @@ _DEAD_PART = 10
 """Marked rows of less than this part of a table are not worth a commit."""
 _BYTES_FIRST, _BYTES_LEAST = 32 << 20, 8 << 20
 COMMITS, _COMMITS_MAX = 10, 1_000
+"""Behind so many commits a checkpoint of the log may be due, and behind so many it is."""
 _CHECKPOINT_PART = 100
 
 
@@ -227,13 +228,11 @@ class Pace:
         return _PAUSE * seconds
 
 
-def checkpoint_due(commits: int, ago: float | None, took: float) -> bool:
+def checkpoint_due(commits: int, ago: float, took: float) -> bool:
     """Whether a checkpoint of the log is due, with so many commits behind the newest one: from ten on, but in no more
-    than a hundredth of the time, where the last one was written ``ago`` seconds ago (None: not in this life of the
-    engine) and ``took`` so many; and behind a thousand at the latest, for readers go through all of them.
+    than a hundredth of the time, where the last one was written ``ago`` seconds ago and ``took`` so many (0: none is
+    known); and behind a thousand at the latest, for readers go through all of them.
 
     It has all files of the table, and those that were removed within a week, so it takes longer the more a table
     changes; and landings share the machine with it."""
-    if commits >= _COMMITS_MAX:
-        return True
-    return commits >= COMMITS and (ago is None or ago >= _CHECKPOINT_PART * took)
+    return commits >= _COMMITS_MAX or (commits >= COMMITS and ago >= _CHECKPOINT_PART * took)
