@@ -66,7 +66,9 @@ def answer_at_once(session: SparkSession) -> None:
     enough.
 
     Left out are threads on which Spark calls into Python (`foreachBatch`): the JVM does not listen to these before it
-    has called them. So is py4j without pinned threads, which shares its connections.
+    has called them. So are threads that called the JVM before Spark was first asked to call Python, for then PySpark
+    puts another client into the JVM, which does not know their connections; and py4j without pinned threads, which
+    shares its connections.
     """
     client = cast(Any, session._jvm)._gateway_client
     if not isinstance(client, JavaClient) or "set_thread_connection" in vars(client):
@@ -95,6 +97,7 @@ class _Over:
 
 
 def _without_delay(client: JavaClient, connection: ClientServerConnection) -> None:
-    """Set TCP_NODELAY at the JVM's end."""
+    """Set TCP_NODELAY at the JVM's end, where the JVM knows it."""
     server = JavaObject(GATEWAY_SERVER_OBJECT_ID, _Over(client, connection))
-    server.getCallbackClient().getPerThreadConnection().getSocket().setTcpNoDelay(True)
+    if (of_jvm := server.getCallbackClient().getPerThreadConnection()) is not None:
+        of_jvm.getSocket().setTcpNoDelay(True)
