@@ -1,12 +1,14 @@
 """What a month does to a table: whether a commit takes longer with more rows, more files, a longer log.
 
     python -m bench.growth [--rows 100000 400000] [--batches 10000 200] [--rounds 6]
-                           [--commits 60] [--actions 600] [--looks 15] [--log 0]
+                           [--commits 60] [--actions 600] [--looks 15] [--log 0] [--removed 0 10000 110000]
 
     batches   into a table of so many rows batches of each size, whose keys lie all over it; seconds of a landing
     commits   so many batches of the smallest size in a row, into the largest table, with upkeep between them
     actions   so many commits that carry file actions alone: of each a file of a few new rows is written beforehand, and
               the commit adds it, so that no Spark job is in it; made as fast as they go, with upkeep
+    removed   a checkpoint of the log that remembers so many removed files (each landing removes one for each file in
+              which it marks rows): the median of three, and its size
 
 A day of one commit each two seconds is ``--actions 43200``. The engine looks at a table each half minute, so upkeep has
 its turn behind every ``--looks`` commits; ``--log`` so many files of older versions lie in the log's folder, as days
@@ -23,6 +25,7 @@ import json
 import shutil
 import statistics
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +52,7 @@ from streaming.namespaces import Namespace
 LIMITS = Thresholds()
 FILE_ROWS, ROWS_A_FILE = 5, 250_000
 _PARTS = 10
+_CHECKPOINTS = 3
 _SECONDS = 2.0
 """What lies between two commits of a day: checkpoints are written by that clock, as they would be."""
 _TIME = 1_700_000_000 << 32
@@ -223,6 +227,59 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
         say("actions", **grown.told(count))
 
 
+def of_removed(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
+    """Removed by a commit that nobody made, for a table has no file to lose yet."""
+    table = StateTable(COLUMNS, spark, str(folder / "removed"), Namespace("bench", "removed"), "bench")
+    table.create(TablePlan((Column("n", Scalar("long")),)))
+    log, there = Path(table.path) / "_delta_log", 0
+    for count in sorted(asked.removed):
+        commit_by_hand(table, [removed_file(number) for number in range(count - there)])
+        there, seconds = count, []
+        for _ in range(_CHECKPOINTS):
+            commit_by_hand(table, [])
+            began = time.perf_counter()
+            table.upkeep.checkpoint()
+            table.upkeep.stand_upon_checkpoint()
+            seconds.append(time.perf_counter() - began)
+        newest = max(log.glob("*.checkpoint.parquet"))
+        say(
+            "removed",
+            files=count,
+            p50=round(statistics.median(seconds), 2),
+            mb=round(newest.stat().st_size / 1e6, 1),
+            **memory(),
+        )
+
+
+def commit_by_hand(table: StateTable, actions: Sequence[dict[str, Any]]) -> None:
+    info = {"commitInfo": {"timestamp": int(time.time() * 1_000), "operation": "WRITE"}}
+    path = Path(table.path) / "_delta_log" / f"{table.version() + 1:020}.json"
+    path.write_text("\n".join(map(json.dumps, [info, *actions])), encoding="utf-8")
+    table.version()
+
+
+def removed_file(number: int) -> dict[str, Any]:
+    """With a deletion vector, as a landing removes it that marks more of its rows."""
+    marked = {
+        "storageType": "u",
+        "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+        "offset": 1,
+        "sizeInBytes": 36,
+        "cardinality": 2,
+    }
+    return {
+        "remove": {
+            "path": f"part-{number:05}-{uuid.uuid4()}-c000.snappy.parquet",
+            "deletionTimestamp": int(time.time() * 1_000),
+            "dataChange": True,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": 1_000_000,
+            "deletionVector": marked,
+        }
+    }
+
+
 def say(part: str, **figures: Any) -> None:
     print(json.dumps({"part": part, **figures}), flush=True)
 
@@ -238,9 +295,10 @@ def main() -> None:
     parser.add_argument("--actions", type=int, default=600)
     parser.add_argument("--looks", type=int, default=15)
     parser.add_argument("--log", type=int, default=0)
+    parser.add_argument("--removed", type=int, nargs="*", default=[0, 10_000, 110_000])
     asked = parser.parse_args()
     with scratch("growth") as (spark, folder):
-        for part in (of_batches, of_commits, of_actions):
+        for part in (of_batches, of_commits, of_actions, of_removed):
             part(spark, folder, asked)
 
 

@@ -23,7 +23,8 @@ class UpkeepOptions(Group):
     )
     small_files: WholeNumber = option(
         "engine.upkeep.small.files",
-        "small files of about one size that a table may have before they are put together",
+        "small files of about one size that a table may have before they are put together; one in which rows are "
+        "marked as gone counts for four",
         _USUAL.files,
         ge=2,
         le=1_000,

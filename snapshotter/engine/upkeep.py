@@ -1,12 +1,13 @@
 """The upkeep of an engine's state tables and changelog tables: one step at a time, of one table at a time, beside its
 landings.
 
-A thread of its own looks at each table that the engine has opened twice a minute, and does what is due
-(`streaming.delta.upkeep_plan`). Looks and commits are made under that table's lock, and files are written anew without
-it, so that landings go on beside (`streaming.delta.rewriting`); only where that can't be, or came to nothing the time
-before, the lock is kept all the while. A step takes some seconds, and nine times as long nothing is done. Old files are
-removed without the lock, for no commit is made, and not while a window is open that may have files as old: READs lie in
-files of the table before a commit adds them.
+A thread of its own looks at each table that the engine has opened twice a minute, more often where it is landed into
+all the time, and does what is due (`streaming.delta.upkeep_plan`). Looks and commits are made under that table's lock,
+and files are written anew without it, so that landings go on beside (`streaming.delta.rewriting`); only where that
+can't be, or came to nothing the time before, the lock is kept all the while. Behind each step nothing of its kind is
+done for nine times as long as it took: small files that are to be put together do not wait for large ones, for old ones
+to be removed, or for the log. Old files are removed without the lock, for no commit is made, and not while a window is
+open that may have files as old: READs lie in files of the table before a commit adds them.
 
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
@@ -40,7 +41,17 @@ from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.rewriting import Begun, Copies, GaveWay
 from streaming.delta.state_upkeep import RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
-from streaming.delta.upkeep_plan import Kind, Pace, Step, Thresholds, checkpoint_due, due
+from streaming.delta.upkeep_plan import (
+    SMALL_BYTES,
+    FileFacts,
+    Kind,
+    Pace,
+    Step,
+    Thresholds,
+    checkpoint_due,
+    due,
+    next_look,
+)
 from streaming.namespaces import Namespace
 
 if TYPE_CHECKING:
@@ -49,7 +60,9 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("snapshotter.upkeep")
 SECONDS = 1.0
 LOOK_SECONDS = 30.0
-"""A table is looked at as often as this; what a look finds to be sound costs some calls into the JVM."""
+"""A table is looked at as often as this at least; what a look finds to be sound costs some calls into the JVM."""
+_SMALL, _LARGE, _VACUUMS, _CHECKPOINTS = "small rewrites", "large rewrites", "vacuums", "checkpoints"
+"""Kinds of steps, each of which rests for itself."""
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
 _Name = tuple[Namespace, str]
 """Whose table, and which of its tables."""
@@ -57,15 +70,17 @@ _Name = tuple[Namespace, str]
 
 @dataclass(slots=True)
 class _Kept:
-    """Of one table: the newest ``look``, what was ``due`` then and is not done, when it is looked at ``next``, what was
-    done in this life of the engine, the ``last`` rewrite of it, and what went wrong; ``gave_way``: whether the newest
-    try of a rewrite did, to a landing; ``refused``: why its old files are not removed; ``tried``: when that was tried,
-    ``vacuumed``: when it was done; ``checkpointed``: when a checkpoint of its log was written, in so many seconds."""
+    """Of one table: the newest ``look``, the version that was ``seen`` then, and when; what was ``due`` then and is not
+    done, when it is looked at ``next``, what was done in this life of the engine, the ``last`` rewrite of it, and what
+    went wrong; ``gave_way``: whether the newest try of a rewrite did, to a landing; ``refused``: why its old files are
+    not removed; ``tried``: when that was tried, ``vacuumed``: when it was done; ``checkpointed``: when a checkpoint of
+    its log was written, in so many seconds."""
 
     look: TableLook | None = None
     small: int | None = None
     due: Step | None = None
     next: float = 0.0
+    seen: tuple[int, float] | None = None
     tried: float | None = None
     vacuumed: float | None = None
     oldest: int | None = None
@@ -78,6 +93,14 @@ class _Kept:
     failures: int = 0
     error: str | None = None
     refused: str | None = None
+
+    def looked(self, found: TableLook | None) -> None:
+        """Just now: what was ``found``, which says when to look again."""
+        now, before = time.monotonic(), self.seen
+        self.look, self.seen = found, None if found is None else (found.version, now)
+        if found is not None and before is not None:
+            version, at = before
+            self.next = now + min(LOOK_SECONDS, next_look(found.version - version, now - at))
 
 
 class TableUpkeep(RecurringLook):
@@ -101,7 +124,7 @@ class TableUpkeep(RecurringLook):
         self._in_flight = in_flight
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
         self._pace = Pace()
-        self._rests = 0.0
+        self._rests: dict[str, float] = {}
         self._kept: dict[_Name, _Kept] = {}
 
     def told(self, status: Status) -> Status:
@@ -115,12 +138,10 @@ class TableUpkeep(RecurringLook):
     def _look_again(self) -> bool:
         if not self._enabled:
             return False
-        if time.monotonic() < self._rests:
-            return True
         for name, opened in self._in_turn():
             if self._stopped.is_set():
                 return False
-            if self._kept_in_order(name, opened) or time.monotonic() < self._rests:
+            if self._kept_in_order(name, opened):
                 break
         return True
 
@@ -181,21 +202,33 @@ class TableUpkeep(RecurringLook):
         upkeep, limits, done, kept = opened.upkeep, self._limits, None, self._kept[name]
         with opened.lock:
             upkeep.own_checkpoints()
-            kept.look = found = upkeep.look(limits)
+            found = upkeep.look(limits)
+            kept.looked(found)
             if found is None:
                 return None
             files = found.files or ()
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
-            ago = None if kept.tried is None else time.monotonic() - kept.tried
-            kept.due = step = due(files, limits, self._pace.bytes_max, ago, kept.last)
+            step = self._due(kept, files)
             begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
             if begun is not None and (kept.gave_way or begun.alone):
                 done = self._finish(kept, opened, begun, begun.write())
         if begun is not None and done is None:
             done = self._rewrite(name, opened, begun)
-        if checkpoint_due(found.commits, time.monotonic() - kept.checkpointed, kept.checkpoint_seconds):
+        ago = time.monotonic() - kept.checkpointed
+        if checkpoint_due(found.commits, ago, kept.checkpoint_seconds) and not self._resting(_CHECKPOINTS):
             self._checkpoint(kept, opened)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
+
+    def _due(self, kept: _Kept, files: Sequence[FileFacts]) -> Step | None:
+        """What is done now of what is due."""
+        tried = None if kept.tried is None else time.monotonic() - kept.tried
+        ago = 0.0 if self._resting(_VACUUMS) else tried
+        kept.due = step = due(files, self._limits, self._pace.bytes_max, ago, kept.last)
+        if step is not None and self._resting(_kind(step)):
+            kept.next = min(kept.next, self._rests[_kind(step)])
+            small = [file for file in files if file.size_bytes <= SMALL_BYTES]
+            step = due(small, self._limits, SMALL_BYTES, 0.0, kept.last)
+        return None if step is None or self._resting(_kind(step)) else step
 
     def _checkpoint(self, kept: _Kept, opened: KeptInOrder) -> None:
         """Beside landings; only the version in memory is theirs."""
@@ -204,7 +237,7 @@ class TableUpkeep(RecurringLook):
         kept.checkpointed = time.monotonic()
         # Some times a day it lists the log as well, which takes seconds where that is long.
         kept.checkpoint_seconds = kept.checkpointed - began
-        self._rest(kept.checkpoint_seconds)
+        self._rest(_CHECKPOINTS, kept.checkpoint_seconds)
         self._tally.add("upkeep", part="checkpoint")
         with opened.lock:
             opened.upkeep.stand_upon_checkpoint()
@@ -217,7 +250,7 @@ class TableUpkeep(RecurringLook):
                 return self._finish(kept, opened, begun, copies)
         except GaveWay as why:
             kept.gave_way = True
-            self._rest(copies.seconds)
+            self._rest(_kind(begun.step), copies.seconds)
             self._tally.add("upkeep", part="gave_way")
             _log.info("files of a table were written anew in vain", **_said(name), why=str(why))
             return None
@@ -232,7 +265,7 @@ class TableUpkeep(RecurringLook):
             _log.debug("files were written anew by Spark, and not by the driver", why=copies.left)
         kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False
         self._done(kept, step, copies.seconds + time.monotonic() - began)
-        kept.next = time.monotonic()  # there may be more to do
+        kept.next = min(kept.next, self._rests[_kind(step)])  # there may be more to do
         return step
 
     def _vacuum(self, name: _Name, opened: KeptInOrder, step: Step) -> Step | None:
@@ -263,13 +296,16 @@ class TableUpkeep(RecurringLook):
         return step
 
     def _done(self, kept: _Kept, step: Step, seconds: float) -> None:
-        self._rest(seconds)
+        self._rest(_kind(step), seconds)
         kept.due, kept.done_at = None, datetime.now(UTC)
         self._tally.add("upkeep", part=step.kind.value)
 
-    def _rest(self, seconds: float) -> None:
-        """From now on, for what took so many ``seconds``; waits for a lock are none of them."""
-        self._rests = max(self._rests, time.monotonic() + Pace.pause(seconds))
+    def _rest(self, kind: str, seconds: float) -> None:
+        """From now on, behind a step that took so many ``seconds``; waits for a lock are none of them."""
+        self._rests[kind] = time.monotonic() + Pace.pause(seconds)
+
+    def _resting(self, kind: str) -> bool:
+        return time.monotonic() < self._rests.get(kind, 0.0)
 
     def _report(self, namespace: Namespace, table: str, kept: _Kept) -> UpkeepReport:
         look = kept.look
@@ -287,7 +323,7 @@ class TableUpkeep(RecurringLook):
             vacuumed_at=None if kept.vacuumed is None else _date(kept.vacuumed),
             oldest_version=kept.oldest,
             due=None if kept.due is None else kept.due.reason,
-            next_at=_date(max(kept.next, self._rests)),
+            next_at=_date(kept.next),
             lacks=None if look is None else look.lacks,
             error=kept.error or kept.refused,
         )
@@ -302,6 +338,13 @@ def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
 
     tables = lambda: engine.spark, lambda: engine.tables
     return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
+
+
+def _kind(step: Step) -> str:
+    """Which steps it rests with."""
+    if step.kind is Kind.VACUUM:
+        return _VACUUMS
+    return _SMALL if step.size_bytes <= SMALL_BYTES else _LARGE
 
 
 def _said(name: _Name) -> dict[str, str]:

@@ -5,7 +5,8 @@ that a row is written anew only a few times however small its file was: a tier h
 once there are many of them. What they become is a file of a higher tier. Files that have their full size are left alone
 until many of their rows are marked.
 
-    compact   many small files of one tier: the oldest of them, which change least, become few, sorted by key
+    compact   many small files of one tier, or a few that landings mark rows in: the oldest of them, which change least,
+              become few, sorted by key
     purge     files of which many rows are marked: written anew without these rows, once that frees enough
     vacuum    files that no version of the last hours needs are removed
 
@@ -32,6 +33,9 @@ SAFE_HOURS = 168
 what it takes for unsafe."""
 _TIER = 16
 """How many times larger files of the next tier may be."""
+_MARKED_COUNTS = 4
+"""For so many others a small file counts of which rows are marked: landings mark rows in all of these, one landing
+after the other, and each time the log has to remember what such a file was before."""
 _FILES_MAX = 500
 """More are not put together at once, however small they are: each costs the driver calls into the JVM."""
 _VACUUM_SECONDS = 86_400.0
@@ -39,7 +43,11 @@ _STEP_SECONDS = 5.0
 _PAUSE = 9
 _DEAD_PART = 10
 """Marked rows of less than this part of a table are not worth a commit."""
-_BYTES_FIRST, _BYTES_LEAST = 32 << 20, 8 << 20
+_BYTES_LEAST = 8 << 20
+SMALL_BYTES = 4 << 20
+"""A rewrite of no more is a small one, which takes a moment. Small files come with each landing: they do not wait until
+a large rewrite has had its rest."""
+_LOOK_COMMITS, _LOOK_SECONDS, _LOOK_SECONDS_MAX = 8, 5.0, 30.0
 COMMITS, _COMMITS_MAX = 10, 1_000
 """Behind so many commits a checkpoint of the log may be due, and behind so many it is."""
 _CHECKPOINT_PART = 100
@@ -69,7 +77,8 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When upkeep is due: ``files``, that many small ones of about one size; ``file_bytes``, what a file aims at;
+    """When upkeep is due: ``files``, that many small ones of about one size, or a fourth as many of which rows are
+    marked; ``file_bytes``, what a file aims at;
     ``marked_percent``, that part of a file's rows. ``retention_hours``: removed files stay so long, 0 is for ever;
     ``retention_checked``: less than Delta takes for safe is refused."""
 
@@ -144,7 +153,8 @@ def _compact(files: Iterable[FileFacts], limits: Thresholds, bytes_max: int) -> 
     for tier, found in sorted(
         tiers.items(), reverse=True
     ):  # the smallest ones first: most files for the fewest bytes
-        if len(found) >= limits.files:
+        weight = sum(_MARKED_COUNTS if file.marked else 1 for file in found)
+        if len(found) > 1 and weight >= limits.files:
             chosen = _within(sorted(found, key=_age), bytes_max, least=2)
             reason = f"{len(found)} files of less than {_size(limits.small_bytes // _TIER**tier)}"
             return _rewrite(Kind.COMPACT, reason, chosen, limits)
@@ -210,9 +220,9 @@ def _size(size: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How much is done at a time: ``bytes_max`` of the next rewrite. A step takes some seconds, and for nine times as
-    long as it took nothing is done."""
+    long as it took nothing of its kind is done."""
 
-    bytes_max: int = _BYTES_FIRST
+    bytes_max: int = _BYTES_LEAST
 
     def after(self, size_bytes: int, seconds: float) -> Pace:
         """The pace once a rewrite of ``size_bytes`` took so many ``seconds``. One of few bytes says nothing: it took
@@ -226,6 +236,12 @@ class Pace:
     def pause(seconds: float) -> float:
         """How long nothing is done behind a step that took so many ``seconds``."""
         return _PAUSE * seconds
+
+
+def next_look(commits: int, seconds: float) -> float:
+    """In how many seconds a table is looked at again that had so many commits in so many seconds: when there may be
+    files to put together, but twice a minute at least, and each five seconds at most."""
+    return min(_LOOK_SECONDS_MAX, max(_LOOK_SECONDS, _LOOK_COMMITS * seconds / max(1, commits)))
 
 
 def checkpoint_due(commits: int, ago: float, took: float) -> bool:

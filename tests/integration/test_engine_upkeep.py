@@ -292,6 +292,27 @@ def test_old_files_are_removed_unless_the_table_says_otherwise(
     assert kept.counted() == {"vacuum": 1}
 
 
+def test_each_kind_of_step_rests_for_itself(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of one table are put together although old files of another were removed a moment ago; a second table
+    waits for its turn of either, and the status says what is due."""
+    monkeypatch.setattr(Pace, "pause", staticmethod(lambda seconds: SECONDS))
+    kept = Kept(spark, lab, tmp_path, retention_hours=168)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+        kept.land(ITEMS, batch)
+    kept.looks(6)
+    assert kept.counted() == {"vacuum": 1, "compact": 1}
+    waiting = [kept.report(name) for name in (ORDERS, ITEMS) if not kept.report(name).rewrites]
+    assert [report.due for report in waiting] == ["4 files of less than 0.0164 MB"]
+    kept.upkeep._rests.clear()
+    for one in kept.upkeep._kept.values():
+        one.next = 0.0
+    kept.looks(6)
+    assert kept.counted() == {"vacuum": 2, "compact": 2}
+
+
 def test_no_file_of_a_window_in_flight_is_taken_for_an_old_one(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

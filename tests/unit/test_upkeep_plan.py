@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from streaming.delta.upkeep_plan import FileFacts, Kind, Pace, Thresholds, checkpoint_due, due
+from streaming.delta.upkeep_plan import FileFacts, Kind, Pace, Thresholds, checkpoint_due, due, next_look
 
 KB, MB = 1 << 10, 1 << 20
 PLENTY = 1 << 40
@@ -44,6 +46,19 @@ def test_the_oldest_files_come_first_and_a_step_is_bounded() -> None:
     step = due(files, LIMITS, 1, 0.0)
     assert step is not None
     assert len(step.files) == 2, "the least there is to put together"
+
+
+@pytest.mark.parametrize(
+    ("marked", "sound", "is_due"),
+    [(8, 0, True), (7, 4, True), (7, 3, False), (0, 32, True), (0, 31, False), (1, 28, True)],
+)
+def test_few_small_files_are_enough_where_landings_mark_rows_in_them(
+    marked: int, sound: int, is_due: bool
+) -> None:
+    """Each landing that marks rows in a file again leaves one more removed file in the log."""
+    files = [FileFacts(f"m{n}", 20 * KB, 1_000, marked=1, written=n) for n in range(marked)]
+    step = due([*files, *some(sound, 20 * KB, 100)], Thresholds(), PLENTY, 0.0)
+    assert (step is not None and step.kind is Kind.COMPACT) == is_due
 
 
 def test_files_of_many_marked_rows_are_purged() -> None:
@@ -105,10 +120,29 @@ def test_a_step_takes_some_seconds_and_a_tenth_of_the_time() -> None:
     """Bytes follow what the last rewrite took; a small one says nothing, and one step does not do too much of it."""
     pace = Pace()
     assert pace.after(KB, 3.0) == pace
-    assert pace.after(32 * MB, 10.0).bytes_max == 16 * MB
-    assert pace.after(32 * MB, 0.1).bytes_max == 64 * MB
+    assert replace(pace, bytes_max=32 * MB).after(32 * MB, 10.0).bytes_max == 16 * MB
+    assert pace.after(32 * MB, 0.1).bytes_max == 16 * MB
+    assert pace.after(32 * MB, 0.1).after(32 * MB, 0.1).bytes_max == 32 * MB
     assert pace.after(32 * MB, 1_000.0).bytes_max == 8 * MB
     assert Pace.pause(2.0) == 18.0
+
+
+@pytest.mark.parametrize(
+    ("commits", "seconds", "again"),
+    [
+        (0, 30.0, 30.0),  # nothing happens
+        (1, 30.0, 30.0),
+        (16, 30.0, 15.0),
+        (30, 30.0, 8.0),  # a commit a second
+        (300, 30.0, 5.0),
+        (8, 0.0, 5.0),
+    ],
+)
+def test_a_table_is_looked_at_again_when_it_may_have_small_files(
+    commits: int, seconds: float, again: float
+) -> None:
+    """About every eight commits, but twice a minute at least."""
+    assert next_look(commits, seconds) == again
 
 
 @pytest.mark.parametrize(
