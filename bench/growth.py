@@ -10,12 +10,13 @@
     removed   a checkpoint of the log that remembers so many removed files (each landing removes one for each file in
               which it marks rows): the median of three, and its size
 
-A day of one commit each two seconds is ``--actions 43200``. The engine looks at a table each half minute, so upkeep has
-its turn behind every ``--looks`` commits; ``--log`` so many files of older versions lie in the log's folder, as days
-of commits leave them (four a commit on a local disk), before the actions begin. The first look of upkeep lists them,
-once, to let go of what is too old; what it takes is not in the seconds of a commit. Printed as JSON lines: a
-tenth of the commits each, with the median and the 99th percentile, files and what lies in the log's folder at the end,
-and peak memory of the JVM and of this process. Flat is what is wanted. No MongoDB, no decoding.
+A day of one commit each two seconds is ``--actions 43200``. The engine looks at a table each half minute (and sooner
+where landings mark rows in small files), so upkeep has its turn behind every ``--looks`` commits; ``--log`` so many
+files of older versions lie in the log's folder, as days of commits leave them (four a commit on a local disk), before
+the actions begin. The first look of upkeep lists them, once, to let go of what is too old; what it takes is not in the
+seconds of a commit. Printed as JSON lines: a tenth of the commits each, with the median and the 99th percentile, files
+and what lies in the log's folder at the end, and peak memory of the JVM and of this process. Flat is what is wanted.
+No MongoDB, no decoding.
 """
 
 from __future__ import annotations
@@ -228,7 +229,7 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
 
 
 def of_removed(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
-    """Removed by a commit that nobody made, for a table has no file to lose yet."""
+    """Removed by commits that are written by hand, of files that the table never had."""
     table = StateTable(COLUMNS, spark, str(folder / "removed"), Namespace("bench", "removed"), "bench")
     table.create(TablePlan((Column("n", Scalar("long")),)))
     log, there = Path(table.path) / "_delta_log", 0

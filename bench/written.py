@@ -3,7 +3,8 @@
     python -m bench.written [--rows 1000 200000 2000000] [--rates 1 200] [--commits 60] [--reader any]
 
 Tables of so many orders get updates as a stream of so many a second brings them: one commit each two seconds, of keys
-all over the table. Upkeep has its turn as in an engine, behind every fifteenth commit. Written is whatever comes into
+all over the table. Upkeep has its turn as in an engine, behind every eighth commit (`streaming.delta.upkeep_plan`), or
+every fifteenth of a table without deletion vectors. Written is whatever comes into
 the table's folder, told apart: rows and the marks of old ones (deletion vectors) by landings, files by upkeep, the log,
 and the checksums that Delta and Hadoop write beside it. What changes is counted as it lies in a table that was written
 at once, compressed: bytes of the table by its rows. Bytes, no seconds: a busy machine gives the same. No MongoDB, no
@@ -39,7 +40,8 @@ from streaming.delta.state_table import StateTable
 from streaming.delta.table_properties import ANY, TableForm
 from streaming.delta.upkeep_plan import COMMITS, Pace, Thresholds, due
 
-SECONDS_A_COMMIT, LOOKS = 2, 15
+SECONDS_A_COMMIT = 2
+LOOKS, LOOKS_WITHOUT_MARKS = 8, 15
 LIMITS = Thresholds(retention_hours=0)
 DAY = 86_400
 LANDINGS, UPKEEP, LOG, SUMS = "landings", "upkeep", "log", "checksums"
@@ -115,7 +117,7 @@ def measure(
         least = max(SECONDS_A_COMMIT, took, interval.after([Cost(landed.changed_bytes, landed.copied_bytes)]))
         free_checkpoint(source)
         watched.look(LANDINGS)
-        if number % LOOKS == 0:
+        if number % (LOOKS if form.vectors else LOOKS_WITHOUT_MARKS) == 0:
             watched.keep()
     parts = [watched.written[by] for by in (LANDINGS, UPKEEP, LOG, SUMS)]
     a_day = sum(parts) / sum(apart) * DAY

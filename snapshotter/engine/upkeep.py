@@ -5,9 +5,10 @@ A thread of its own looks at each table that the engine has opened twice a minut
 all the time, and does what is due (`streaming.delta.upkeep_plan`). Looks and commits are made under that table's lock,
 and files are written anew without it, so that landings go on beside (`streaming.delta.rewriting`); only where that
 can't be, or came to nothing the time before, the lock is kept all the while. Behind each step nothing of its kind is
-done for nine times as long as it took: small files that are to be put together do not wait for large ones, for old ones
-to be removed, or for the log. Old files are removed without the lock, for no commit is made, and not while a window is
-open that may have files as old: READs lie in files of the table before a commit adds them.
+done for nine times as long as it took, or for as long where hardly anything lands: small files that are to be put
+together do not wait for large ones, for old ones to be removed, or for the log. Old files are removed without the lock,
+for no commit is made, and not while a window is open that may have files as old: READs lie in files of the table before
+a commit adds them.
 
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
@@ -19,10 +20,12 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -42,7 +45,8 @@ from streaming.delta.rewriting import Begun, Copies, GaveWay
 from streaming.delta.state_upkeep import RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import (
-    SMALL_BYTES,
+    LOOK_SECONDS,
+    Effort,
     FileFacts,
     Kind,
     Pace,
@@ -59,10 +63,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("snapshotter.upkeep")
 SECONDS = 1.0
-LOOK_SECONDS = 30.0
-"""A table is looked at as often as this at least; what a look finds to be sound costs some calls into the JVM."""
-_SMALL, _LARGE, _VACUUMS, _CHECKPOINTS = "small rewrites", "large rewrites", "vacuums", "checkpoints"
-"""Kinds of steps, each of which rests for itself."""
+_WORKED_LOOKS = 30
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
 _Name = tuple[Namespace, str]
 """Whose table, and which of its tables."""
@@ -71,15 +72,19 @@ _Name = tuple[Namespace, str]
 @dataclass(slots=True)
 class _Kept:
     """Of one table: the newest ``look``, the version that was ``seen`` then, and when; what was ``due`` then and is not
-    done, when it is looked at ``next``, what was done in this life of the engine, the ``last`` rewrite of it, and what
-    went wrong; ``gave_way``: whether the newest try of a rewrite did, to a landing; ``refused``: why its old files are
-    not removed; ``tried``: when that was tried, ``vacuumed``: when it was done; ``checkpointed``: when a checkpoint of
-    its log was written, in so many seconds."""
+    done; when it is looked at ``next``, and when it is at the latest (``again``), if it ``waits`` for a rest to end;
+    when something was ``stepped`` on with it; what was done in this life of the engine, the ``last`` rewrite of it, and
+    what went wrong; ``gave_way``: whether the newest try of a rewrite did, to a landing; ``refused``: why its old files
+    are not removed; ``tried``: when that was tried, ``vacuumed``: when it was done; ``checkpointed``: when a checkpoint
+    of its log was written, in so many seconds."""
 
     look: TableLook | None = None
     small: int | None = None
     due: Step | None = None
     next: float = 0.0
+    again: float = 0.0
+    waits: Effort | None = None
+    stepped: float = 0.0
     seen: tuple[int, float] | None = None
     tried: float | None = None
     vacuumed: float | None = None
@@ -94,13 +99,18 @@ class _Kept:
     error: str | None = None
     refused: str | None = None
 
-    def looked(self, found: TableLook | None) -> None:
-        """Just now: what was ``found``, which says when to look again."""
-        now, before = time.monotonic(), self.seen
-        self.look, self.seen = found, None if found is None else (found.version, now)
+    def looked(self, found: TableLook | None, now: float, limits: Thresholds) -> None:
+        """What was ``found``, which says when to look again."""
+        before, self.seen = self.seen, None if found is None else (found.version, now)
+        self.look, self.waits, wait = found, None, LOOK_SECONDS
         if found is not None and before is not None:
             version, at = before
-            self.next = now + min(LOOK_SECONDS, next_look(found.version - version, now - at))
+            wait = next_look(found.version - version, now - at, limits, bool(found.marked))
+        self.next = self.again = now + wait
+
+    def wait(self, effort: Effort, until: float) -> None:
+        """Something is due whose kind rests ``until`` then."""
+        self.next, self.waits = min(self.again, until), effort
 
 
 class TableUpkeep(RecurringLook):
@@ -124,7 +134,8 @@ class TableUpkeep(RecurringLook):
         self._in_flight = in_flight
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
         self._pace = Pace()
-        self._rests: dict[str, float] = {}
+        self._rests: dict[Effort, float] = {}
+        self._worked: deque[tuple[float, float]] = deque(maxlen=_WORKED_LOOKS)
         self._kept: dict[_Name, _Kept] = {}
 
     def told(self, status: Status) -> Status:
@@ -138,6 +149,7 @@ class TableUpkeep(RecurringLook):
     def _look_again(self) -> bool:
         if not self._enabled:
             return False
+        self._worked.append((time.monotonic(), self._batch_seconds()))
         for name, opened in self._in_turn():
             if self._stopped.is_set():
                 return False
@@ -163,13 +175,16 @@ class TableUpkeep(RecurringLook):
         now = time.monotonic()
         for name in opened:
             self._kept.setdefault(name, _Kept(next=now + LOOK_SECONDS))
-        for name in sorted(opened, key=lambda n: (self._kept[n].next, n)):
+        for name in sorted(opened, key=lambda n: (self._kept[n].next, self._kept[n].stepped, n)):
             if self._kept[name].next <= now:
                 yield name, opened[name]
 
     def _kept_in_order(self, name: _Name, opened: KeptInOrder) -> bool:
         """Look at a table, and do what is due; whether anything was. Raises nothing."""
         kept, now = self._kept[name], time.monotonic()
+        if kept.waits in self._resting() and now < kept.again:  # another table was first
+            kept.wait(kept.waits, self._rests[kept.waits])
+            return False
         kept.next = now + LOOK_SECONDS
         try:
             self._check()
@@ -203,7 +218,7 @@ class TableUpkeep(RecurringLook):
         with opened.lock:
             upkeep.own_checkpoints()
             found = upkeep.look(limits)
-            kept.looked(found)
+            kept.looked(found, time.monotonic(), limits)
             if found is None:
                 return None
             files = found.files or ()
@@ -215,20 +230,22 @@ class TableUpkeep(RecurringLook):
         if begun is not None and done is None:
             done = self._rewrite(name, opened, begun)
         ago = time.monotonic() - kept.checkpointed
-        if checkpoint_due(found.commits, ago, kept.checkpoint_seconds) and not self._resting(_CHECKPOINTS):
-            self._checkpoint(kept, opened)
+        if checkpoint_due(found.commits, ago, kept.checkpoint_seconds):
+            if Effort.CHECKPOINT in self._resting():
+                kept.wait(Effort.CHECKPOINT, self._rests[Effort.CHECKPOINT])
+            else:
+                self._checkpoint(kept, opened)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
     def _due(self, kept: _Kept, files: Sequence[FileFacts]) -> Step | None:
         """What is done now of what is due."""
-        tried = None if kept.tried is None else time.monotonic() - kept.tried
-        ago = 0.0 if self._resting(_VACUUMS) else tried
-        kept.due = step = due(files, self._limits, self._pace.bytes_max, ago, kept.last)
-        if step is not None and self._resting(_kind(step)):
-            kept.next = min(kept.next, self._rests[_kind(step)])
-            small = [file for file in files if file.size_bytes <= SMALL_BYTES]
-            step = due(small, self._limits, SMALL_BYTES, 0.0, kept.last)
-        return None if step is None or self._resting(_kind(step)) else step
+        ago = None if kept.tried is None else time.monotonic() - kept.tried
+        needs = partial(due, files, self._limits, self._pace.bytes_max, ago, kept.last)
+        kept.due = first = needs()
+        if first is None or first.effort not in self._resting():
+            return first
+        kept.wait(first.effort, self._rests[first.effort])
+        return needs(self._resting())
 
     def _checkpoint(self, kept: _Kept, opened: KeptInOrder) -> None:
         """Beside landings; only the version in memory is theirs."""
@@ -237,7 +254,7 @@ class TableUpkeep(RecurringLook):
         kept.checkpointed = time.monotonic()
         # Some times a day it lists the log as well, which takes seconds where that is long.
         kept.checkpoint_seconds = kept.checkpointed - began
-        self._rest(_CHECKPOINTS, kept.checkpoint_seconds)
+        self._rest(kept, Effort.CHECKPOINT, kept.checkpoint_seconds)
         self._tally.add("upkeep", part="checkpoint")
         with opened.lock:
             opened.upkeep.stand_upon_checkpoint()
@@ -250,7 +267,7 @@ class TableUpkeep(RecurringLook):
                 return self._finish(kept, opened, begun, copies)
         except GaveWay as why:
             kept.gave_way = True
-            self._rest(_kind(begun.step), copies.seconds)
+            self._rest(kept, begun.step.effort, copies.seconds)
             self._tally.add("upkeep", part="gave_way")
             _log.info("files of a table were written anew in vain", **_said(name), why=str(why))
             return None
@@ -259,19 +276,19 @@ class TableUpkeep(RecurringLook):
         began = time.monotonic()
         done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
         self._tally.add("upkeep_bytes", done.made_bytes)
+        self._pace = self._pace.after(step.size_bytes, copies.seconds)
         if copies.left is not None:
-            # What the driver does in no time says nothing of how much Spark does in some.
-            self._pace = self._pace.after(done.size_bytes, copies.seconds)
             _log.debug("files were written anew by Spark, and not by the driver", why=copies.left)
         kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False
         self._done(kept, step, copies.seconds + time.monotonic() - began)
-        kept.next = min(kept.next, self._rests[_kind(step)])  # there may be more to do
+        kept.wait(step.effort, self._rests[step.effort])  # there may be more to do
         return step
 
     def _vacuum(self, name: _Name, opened: KeptInOrder, step: Step) -> Step | None:
         kept = self._kept[name]
         # Whatever becomes of it, it is not tried again before it is due again: nothing depends on it.
         kept.tried, kept.due, kept.refused = time.monotonic(), None, None
+        kept.next = kept.tried  # there may be more to do
         upkeep, hours = opened.upkeep, self._limits.retention_hours
         before = datetime.now(UTC) - timedelta(hours=hours)
         # READs lie in the state table of their own collection alone.
@@ -296,16 +313,34 @@ class TableUpkeep(RecurringLook):
         return step
 
     def _done(self, kept: _Kept, step: Step, seconds: float) -> None:
-        self._rest(_kind(step), seconds)
-        kept.due, kept.done_at = None, datetime.now(UTC)
+        self._rest(kept, step.effort, seconds)
+        kept.done_at = datetime.now(UTC)
+        if kept.due is step:
+            kept.due = None
         self._tally.add("upkeep", part=step.kind.value)
 
-    def _rest(self, kind: str, seconds: float) -> None:
+    def _rest(self, kept: _Kept, effort: Effort, seconds: float) -> None:
         """From now on, behind a step that took so many ``seconds``; waits for a lock are none of them."""
-        self._rests[kind] = time.monotonic() + Pace.pause(seconds)
+        kept.stepped = time.monotonic()
+        self._rests[effort] = kept.stepped + Pace.pause(seconds, self._busy())
 
-    def _resting(self, kind: str) -> bool:
-        return time.monotonic() < self._rests.get(kind, 0.0)
+    def _resting(self) -> set[Effort]:
+        now = time.monotonic()
+        return {effort for effort, until in self._rests.items() if now < until}
+
+    def _batch_seconds(self) -> float:
+        """What batches that have landed took, all together."""
+        return sum(self._tally.counts()["batch_seconds"].values())
+
+    def _busy(self) -> float:
+        """The part of the last half minute that batches took; all of it while one lands, or a window is open."""
+        landing = any(self._tally.counts()["bytes_landing"].values())
+        (began, before), now = self._worked[0], time.monotonic()
+        return (
+            1.0
+            if landing or self._in_flight()
+            else (self._batch_seconds() - before) / max(now - began, SECONDS)
+        )
 
     def _report(self, namespace: Namespace, table: str, kept: _Kept) -> UpkeepReport:
         look = kept.look
@@ -338,13 +373,6 @@ def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
 
     tables = lambda: engine.spark, lambda: engine.tables
     return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
-
-
-def _kind(step: Step) -> str:
-    """Which steps it rests with."""
-    if step.kind is Kind.VACUUM:
-        return _VACUUMS
-    return _SMALL if step.size_bytes <= SMALL_BYTES else _LARGE
 
 
 def _said(name: _Name) -> dict[str, str]:

@@ -11,10 +11,12 @@ until many of their rows are marked.
     vacuum    files that no version of the last hours needs are removed
 
 One step is bounded by bytes: landings share the machine with it, and may have to wait. With what a step took, `Pace`
-says how many bytes the next may have, and how long nothing is done before it.
+says how many bytes the next may have, and how long steps of its effort rest behind it: the less there is to land, the
+shorter.
 
 A table that changes all the time has small files again at each look, so what is due takes turns: old files go first,
-for they do so once a day at most, and a purge goes before the next compaction once there was one.
+for they do so once a day at most, and a purge goes before the next compaction once there was one. What rests does not
+hold up the rest: small files come with each landing, and are put together while a large rewrite rests.
 
 Invariants: a rewrite takes at least two files, or such of which rows are marked, and no file twice; it never takes more
 than was allowed, unless it is a single file, or the two that are the least there is to put together.
@@ -24,7 +26,7 @@ Pure: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -39,15 +41,19 @@ after the other, and each time the log has to remember what such a file was befo
 _FILES_MAX = 500
 """More are not put together at once, however small they are: each costs the driver calls into the JVM."""
 _VACUUM_SECONDS = 86_400.0
-_STEP_SECONDS = 5.0
-_PAUSE = 9
+_STEP_SECONDS = 3.0
+_PAUSE, _PAUSE_IDLE = 9, 1
+_BUSY = 0.5
 _DEAD_PART = 10
 """Marked rows of less than this part of a table are not worth a commit."""
 _BYTES_LEAST = 8 << 20
-SMALL_BYTES = 4 << 20
-"""A rewrite of no more is a small one, which takes a moment. Small files come with each landing: they do not wait until
-a large rewrite has had its rest."""
-_LOOK_COMMITS, _LOOK_SECONDS, _LOOK_SECONDS_MAX = 8, 5.0, 30.0
+_SMALL_BYTES = 4 << 20
+"""A rewrite of no more is a small one, which takes a moment."""
+_LIGHT_BYTES = _SMALL_BYTES // 8
+"""Files of no more are put together by a small rewrite while large ones rest."""
+LOOK_SECONDS = 30.0
+"""A table is looked at as often as this at least; what a look finds to be sound costs some calls into the JVM."""
+_LOOK_SECONDS_MIN = 5.0
 COMMITS, _COMMITS_MAX = 10, 1_000
 """Behind so many commits a checkpoint of the log may be due, and behind so many it is."""
 _CHECKPOINT_PART = 100
@@ -77,10 +83,10 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When upkeep is due: ``files``, that many small ones of about one size, or a fourth as many of which rows are
-    marked; ``file_bytes``, what a file aims at;
-    ``marked_percent``, that part of a file's rows. ``retention_hours``: removed files stay so long, 0 is for ever;
-    ``retention_checked``: less than Delta takes for safe is refused."""
+    """When upkeep is due: ``files``, that many small ones of about one size, or a fourth of that where rows of all of
+    them are marked; ``file_bytes``, what a file aims at; ``marked_percent``, that part of a file's rows.
+    ``retention_hours``: removed files stay so long, 0 is for ever; ``retention_checked``: less than Delta takes for
+    safe is refused."""
 
     files: int = 32
     file_bytes: int = 128 << 20
@@ -96,6 +102,11 @@ class Thresholds:
     def worth_purging(self, table_bytes: int) -> int:
         """Marked rows of so many bytes are worth a commit."""
         return min(self.small_bytes // _TIER, table_bytes // _DEAD_PART)
+
+    def are_enough(self, files: Sequence[FileFacts]) -> bool:
+        """Whether these, of about one size, are to be put together."""
+        weight = sum(_MARKED_COUNTS if file.marked else 1 for file in files)
+        return len(files) > 1 and weight >= self.files
 
     def is_small(self, file: FileFacts) -> bool:
         return file.live_bytes < self.small_bytes
@@ -113,6 +124,15 @@ class Kind(StrEnum):
     VACUUM = "vacuum"
 
 
+class Effort(StrEnum):
+    """What takes about as long, and rests together."""
+
+    SMALL = "small rewrite"
+    LARGE = "large rewrite"
+    VACUUM = "vacuum"
+    CHECKPOINT = "checkpoint"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What is due, and why, as a clause for people. A rewrite: these ``files`` become so many (``outputs``)."""
@@ -126,6 +146,12 @@ class Step:
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def effort(self) -> Effort:
+        if self.kind is Kind.VACUUM:
+            return Effort.VACUUM
+        return Effort.SMALL if self.size_bytes <= _SMALL_BYTES else Effort.LARGE
+
 
 def due(
     files: Sequence[FileFacts],
@@ -133,55 +159,57 @@ def due(
     bytes_max: int,
     vacuumed_seconds_ago: float | None,
     last: Kind | None = None,
+    resting: Collection[Effort] = (),
 ) -> Step | None:
     """What the table needs first; None for nothing.
 
     ``files``: those of its newest version, or as many of them as may need something. ``limits``: when it needs that.
     ``bytes_max``: a rewrite reads no more. ``vacuumed_seconds_ago``: when its old files were last removed; None where
-    that is not known. ``last``: the rewrite that was done last.
+    that is not known. ``last``: the rewrite that was done last. ``resting``: steps that are not to be done now.
     """
-    rewrites = (_purge, _compact) if last is Kind.COMPACT else (_compact, _purge)
-    steps = (rewrite(files, limits, bytes_max) for rewrite in rewrites)
-    return _vacuum(limits, vacuumed_seconds_ago) or next(filter(None, steps), None)
+    steps = _steps(files, limits, bytes_max, vacuumed_seconds_ago, last)
+    return next((step for step in steps if step.effort not in resting), None)
 
 
-def _compact(files: Iterable[FileFacts], limits: Thresholds, bytes_max: int) -> Step | None:
+def _steps(
+    files: Sequence[FileFacts], limits: Thresholds, bytes_max: int, ago: float | None, last: Kind | None
+) -> Iterator[Step]:
+    yield from _vacuum(limits, ago)
+    for rewrites in (_purge, _compact) if last is Kind.COMPACT else (_compact, _purge):
+        yield from rewrites(files, limits, bytes_max)
+
+
+def _compact(files: Sequence[FileFacts], limits: Thresholds, bytes_max: int) -> Iterator[Step]:
+    """Of each tier: the smallest ones first, which are most files for the fewest bytes."""
     tiers: dict[int, list[FileFacts]] = {}
     for file in files:
         if limits.is_small(file):
             tiers.setdefault(_tier(file, limits), []).append(file)
-    for tier, found in sorted(
-        tiers.items(), reverse=True
-    ):  # the smallest ones first: most files for the fewest bytes
-        weight = sum(_MARKED_COUNTS if file.marked else 1 for file in found)
-        if len(found) > 1 and weight >= limits.files:
-            chosen = _within(sorted(found, key=_age), bytes_max, least=2)
-            reason = f"{len(found)} files of less than {_size(limits.small_bytes // _TIER**tier)}"
-            return _rewrite(Kind.COMPACT, reason, chosen, limits)
-    return None
+    for tier, found in sorted(tiers.items(), reverse=True):
+        reason = f"{len(found)} files of less than {_size(limits.small_bytes // _TIER**tier)}"
+        light = [file for file in found if file.size_bytes <= _LIGHT_BYTES]
+        for some, most in ((found, bytes_max), (light, min(bytes_max, _SMALL_BYTES))):
+            if limits.are_enough(some):
+                yield _rewrite(Kind.COMPACT, reason, _within(sorted(some, key=_age), most, least=2), limits)
 
 
-def _purge(files: Sequence[FileFacts], limits: Thresholds, bytes_max: int) -> Step | None:
+def _purge(files: Sequence[FileFacts], limits: Thresholds, bytes_max: int) -> Iterator[Step]:
     found = [file for file in files if limits.is_marked(file)]
     dead, size = sum(file.dead_bytes for file in found), sum(file.size_bytes for file in files)
     if not found or dead < limits.worth_purging(size):
-        return None
+        return
     # Those that give most for what is written.
     ordered = sorted(found, key=lambda file: (-file.marked / file.rows, *_age(file)))
     marked, rows = sum(file.marked for file in found), sum(file.rows for file in found)
     reason = f"{marked:,} of {rows:,} rows in {len(found)} files are marked as gone"
-    return _rewrite(Kind.PURGE, reason, _within(ordered, bytes_max, least=1), limits)
+    yield _rewrite(Kind.PURGE, reason, _within(ordered, bytes_max, least=1), limits)
 
 
-def _vacuum(limits: Thresholds, ago: float | None) -> Step | None:
-    if not limits.retention_hours:
-        return None
+def _vacuum(limits: Thresholds, ago: float | None) -> Iterator[Step]:
     every = min(_VACUUM_SECONDS, 3_600.0 * limits.retention_hours)
-    if ago is not None and ago < every:
-        return None
-    return Step(
-        Kind.VACUUM, f"files that were removed more than {limits.retention_hours} hours ago are to go"
-    )
+    if limits.retention_hours and (ago is None or ago >= every):
+        reason = f"files that were removed more than {limits.retention_hours} hours ago are to go"
+        yield Step(Kind.VACUUM, reason)
 
 
 def _rewrite(kind: Kind, reason: str, files: Sequence[FileFacts], limits: Thresholds) -> Step:
@@ -219,29 +247,32 @@ def _size(size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is done at a time: ``bytes_max`` of the next rewrite. A step takes some seconds, and for nine times as
-    long as it took nothing of its kind is done."""
+    """How much is done at a time: ``bytes_max`` of the next rewrite. A step takes some seconds, and steps of its effort
+    rest for nine times as long, or for as long as it took where there is nothing else to do."""
 
     bytes_max: int = _BYTES_LEAST
 
     def after(self, size_bytes: int, seconds: float) -> Pace:
-        """The pace once a rewrite of ``size_bytes`` took so many ``seconds``. One of few bytes says nothing: it took
-        what every commit takes."""
-        if size_bytes < _BYTES_LEAST:
+        """The pace once a rewrite of ``size_bytes`` took so many ``seconds``. One of far fewer bytes than it might have
+        had says nothing: it took what every one takes."""
+        if size_bytes < self.bytes_max // 2:
             return self
         fits = int(size_bytes * _STEP_SECONDS / max(seconds, 0.001))
         return Pace(max(_BYTES_LEAST, min(fits, 2 * self.bytes_max)))
 
     @staticmethod
-    def pause(seconds: float) -> float:
-        """How long nothing is done behind a step that took so many ``seconds``."""
-        return _PAUSE * seconds
+    def pause(seconds: float, busy: float) -> float:
+        """How long steps rest behind one that took so many ``seconds``, where batches take the part ``busy`` of the
+        time: from half of it on as long as they ever do."""
+        return (_PAUSE_IDLE + (_PAUSE - _PAUSE_IDLE) * min(1.0, busy / _BUSY)) * seconds
 
 
-def next_look(commits: int, seconds: float) -> float:
-    """In how many seconds a table is looked at again that had so many commits in so many seconds: when there may be
-    files to put together, but twice a minute at least, and each five seconds at most."""
-    return min(_LOOK_SECONDS_MAX, max(_LOOK_SECONDS, _LOOK_COMMITS * seconds / max(1, commits)))
+def next_look(commits: int, seconds: float, limits: Thresholds, marks: bool) -> float:
+    """In how many seconds a table is looked at again that had so many ``commits`` in so many ``seconds``: when there
+    may be as many small files as its ``limits`` want, which are few where landings leave ``marks`` in them; at most
+    every five seconds, and twice a minute at least."""
+    enough = limits.files // _MARKED_COUNTS if marks else limits.files
+    return min(LOOK_SECONDS, max(_LOOK_SECONDS_MIN, enough * seconds / max(1, commits)))
 
 
 def checkpoint_due(commits: int, ago: float, took: float) -> bool:

@@ -6,13 +6,10 @@ import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import bson
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -22,13 +19,9 @@ from structlog.testing import capture_logs
 
 from snapshotter.api import Snapshotter
 from snapshotter.engine import upkeep
-from snapshotter.engine.upkeep import TableUpkeep
-from snapshotter.landing.tables import OpenTable, Tables
+from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.changelogs import OpenChangelog
-from snapshotter.metrics.tally import Tally
-from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
-from snapshotter.state.lock import LockLostError
 from streaming.delta.attempts import attempts
 from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.rewriting import Begun, Copies
@@ -36,18 +29,16 @@ from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import landing_session
 from streaming.delta.state_upkeep import REMEMBERS
 from streaming.delta.table_paths import CHANGELOG, STATE
-from streaming.delta.upkeep_plan import Pace, Thresholds
 from streaming.keys.ranges import key_ranges
-from streaming.layouts.columns.layout import COLUMNS
-from streaming.layouts.columns.observe import observe
-from streaming.namespaces import Namespace
 from tests.support import tables as delta_rs
+from tests.support.engine_upkeep import ITEMS, ORDERS, PLAN, Kept, at_once
 from tests.support.engines import SECONDS, Lab, lab, limits
 from tests.support.state_tables import state_schema
 
-__all__ = ["lab"]
+__all__ = ["at_once", "lab"]
 
-ORDERS, ITEMS = Namespace("shop", "orders"), Namespace("shop", "items")
+pytestmark = pytest.mark.usefixtures("at_once")
+
 CHANGES = StructType(
     [
         StructField("_key", StringType()),
@@ -56,63 +47,11 @@ CHANGES = StructType(
         StructField("v", StringType()),
     ]
 )
-PLAN = observe(bson.encode({"_id": 1, "v": 1}))
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks and pauses as short as can be: what is tested is that there are any, and what follows from them."""
-    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(Pace, "pause", staticmethod(lambda seconds: 0.0))
 
 
 def operations(path: Path) -> list[str]:
     """Of the table's commits, the oldest first."""
     return [commit["operation"] for commit in reversed(DeltaTable(str(path)).history())]
-
-
-class Kept:
-    """Two tables, and their upkeep, which is asked to look by hand."""
-
-    def __init__(self, spark: SparkSession, lab: Lab, folder: Path, **options: Any) -> None:
-        self.folder, self.spark, self.tally = folder, spark, Tally()
-        self.tables = Tables(spark, str(folder), lambda: "snapshotter:test:1", COLUMNS, lambda _: PLAN)
-        self.locked = True
-        wanted = Thresholds(files=3, retention_hours=options.pop("retention_hours", 0))
-        config = replace(lab.engine().engine.config, upkeep=wanted, **options)
-        self.open: list[OpenWindow] = []
-        moment = lambda: spark, lambda: self.tables
-        self.upkeep = TableUpkeep(config, *moment, self.check, self.tally, lambda: self.open)
-
-    def check(self) -> None:
-        if not self.locked:
-            raise LockLostError("another engine has taken over")
-
-    def path(self, namespace: Namespace) -> Path:
-        return Path(self.tables.of(namespace).table.path)
-
-    def land(self, namespace: Namespace, batch: int) -> None:
-        """A row in a file of its own."""
-        rows = [(f"k{batch}", batch, batch, None, batch, None, "c")]
-        with self.tables.landing(namespace) as opened:
-            source = self.spark.createDataFrame(rows, state_schema(PLAN)).coalesce(1)
-            opened.table.land(source, batch_id=batch, metadata={}, how="append", key_ranges=None)
-
-    def keys(self, namespace: Namespace) -> list[str]:
-        return sorted(row["_key"] for row in delta_rs.rows(self.path(namespace), "_key"))
-
-    def looks(self, times: int = 4) -> None:
-        """So many looks, the first of which only makes the acquaintance of tables."""
-        for _ in range(times):
-            assert self.upkeep._look_again()
-
-    def report(self, namespace: Namespace, table: str = STATE) -> UpkeepReport:
-        told = self.upkeep.told(Status.model_construct(name="e"))
-        (found,) = (r for r in told.upkeep if (r.collection, r.table) == (str(namespace), table))
-        return found
-
-    def counted(self) -> dict[str, Any]:
-        return self.tally.counts()["upkeep"]
 
 
 def test_each_table_in_its_turn_and_under_its_lock(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
@@ -290,27 +229,6 @@ def test_old_files_are_removed_unless_the_table_says_otherwise(
     assert "let the two say the same" in (refused.error or "")
     assert sum("not removed" in line["event"] for line in logs) == 1
     assert kept.counted() == {"vacuum": 1}
-
-
-def test_each_kind_of_step_rests_for_itself(
-    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files of one table are put together although old files of another were removed a moment ago; a second table
-    waits for its turn of either, and the status says what is due."""
-    monkeypatch.setattr(Pace, "pause", staticmethod(lambda seconds: SECONDS))
-    kept = Kept(spark, lab, tmp_path, retention_hours=168)
-    for batch in range(4):
-        kept.land(ORDERS, batch)
-        kept.land(ITEMS, batch)
-    kept.looks(6)
-    assert kept.counted() == {"vacuum": 1, "compact": 1}
-    waiting = [kept.report(name) for name in (ORDERS, ITEMS) if not kept.report(name).rewrites]
-    assert [report.due for report in waiting] == ["4 files of less than 0.0164 MB"]
-    kept.upkeep._rests.clear()
-    for one in kept.upkeep._kept.values():
-        one.next = 0.0
-    kept.looks(6)
-    assert kept.counted() == {"vacuum": 2, "compact": 2}
 
 
 def test_no_file_of_a_window_in_flight_is_taken_for_an_old_one(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from streaming.delta.upkeep_plan import FileFacts, Kind, Pace, Thresholds, checkpoint_due, due, next_look
+from streaming.delta.upkeep_plan import (
+    Effort,
+    FileFacts,
+    Kind,
+    Pace,
+    Thresholds,
+    checkpoint_due,
+    due,
+    next_look,
+)
 
 KB, MB = 1 << 10, 1 << 20
 PLENTY = 1 << 40
@@ -116,33 +123,61 @@ def test_a_table_that_has_small_files_at_each_look_is_cared_for_as_well() -> Non
     assert done == [Kind.VACUUM, Kind.COMPACT, Kind.PURGE, Kind.COMPACT]
 
 
+def test_what_rests_does_not_hold_up_the_rest() -> None:
+    """Small files are put together while a large rewrite rests, and the other way round; so are the small ones among
+    files that would be a large rewrite all together. Removing old files rests for itself."""
+    small, middle, large = some(8, 20 * KB), some(8, MB, 100), some(8, 30 * MB, 200)
+
+    def sizes(files: list[FileFacts], *resting: Effort, ago: float | None = 0.0) -> set[int] | Kind | None:
+        step = due(files, LIMITS, 8 * MB, ago, resting=resting)
+        if step is None:
+            return None
+        assert step.effort not in resting
+        return {file.size_bytes for file in step.files} or step.kind
+
+    every = [*small, *middle, *large]
+    assert sizes(every) == {20 * KB}
+    assert sizes(every, Effort.SMALL) == {MB}
+    assert sizes(every, Effort.LARGE) == {20 * KB}
+    assert sizes([*middle, *large], Effort.LARGE) is None
+    assert sizes([*some(20, 300 * KB), *middle], Effort.LARGE) == {300 * KB}
+    assert sizes(every, Effort.SMALL, Effort.LARGE) is None
+    assert sizes(every, ago=None) is Kind.VACUUM
+    assert sizes(every, Effort.VACUUM, ago=None) == {20 * KB}
+
+
 def test_a_step_takes_some_seconds_and_a_tenth_of_the_time() -> None:
-    """Bytes follow what the last rewrite took; a small one says nothing, and one step does not do too much of it."""
+    """Bytes follow what the last rewrite took; one of far fewer says nothing, and one step does not do too much of it.
+    Where there is nothing to land a step may take half of the time."""
     pace = Pace()
+    assert pace.bytes_max == 8 * MB
     assert pace.after(KB, 3.0) == pace
-    assert replace(pace, bytes_max=32 * MB).after(32 * MB, 10.0).bytes_max == 16 * MB
-    assert pace.after(32 * MB, 0.1).bytes_max == 16 * MB
-    assert pace.after(32 * MB, 0.1).after(32 * MB, 0.1).bytes_max == 32 * MB
-    assert pace.after(32 * MB, 1_000.0).bytes_max == 8 * MB
-    assert Pace.pause(2.0) == 18.0
+    grown = pace.after(7 * MB, 0.1)
+    assert grown.bytes_max == 16 * MB
+    assert grown.after(15 * MB, 5.0).bytes_max == 9 * MB
+    assert grown.after(7 * MB, 0.1) == grown
+    assert grown.after(15 * MB, 1_000.0).bytes_max == 8 * MB
+    assert [Pace.pause(2.0, busy) for busy in (0.0, 0.25, 0.5, 2.0)] == [2.0, 10.0, 18.0, 18.0]
 
 
 @pytest.mark.parametrize(
-    ("commits", "seconds", "again"),
+    ("commits", "seconds", "marks", "again"),
     [
-        (0, 30.0, 30.0),  # nothing happens
-        (1, 30.0, 30.0),
-        (16, 30.0, 15.0),
-        (30, 30.0, 8.0),  # a commit a second
-        (300, 30.0, 5.0),
-        (8, 0.0, 5.0),
+        (0, 30.0, True, 30.0),  # nothing happens
+        (1, 30.0, True, 30.0),
+        (16, 30.0, True, 15.0),
+        (30, 30.0, True, 8.0),  # a commit a second
+        (300, 30.0, True, 5.0),
+        (8, 0.0, True, 5.0),
+        (30, 30.0, False, 30.0),
+        (64, 30.0, False, 15.0),
     ],
 )
 def test_a_table_is_looked_at_again_when_it_may_have_small_files(
-    commits: int, seconds: float, again: float
+    commits: int, seconds: float, marks: bool, again: float
 ) -> None:
-    """About every eight commits, but twice a minute at least."""
-    assert next_look(commits, seconds) == again
+    """About every eight commits where they mark rows, or 32, but twice a minute at least."""
+    assert next_look(commits, seconds, Thresholds(), marks) == again
 
 
 @pytest.mark.parametrize(
