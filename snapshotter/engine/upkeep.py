@@ -23,7 +23,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -45,6 +45,7 @@ from streaming.delta.rewriting import Begun, Copies, GaveWay
 from streaming.delta.state_upkeep import RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import (
+    IDLE,
     LOOK_SECONDS,
     Effort,
     FileFacts,
@@ -214,7 +215,8 @@ class TableUpkeep(RecurringLook):
 
     def _step(self, name: _Name, opened: KeptInOrder) -> Step | None:
         """What was done; None for nothing."""
-        upkeep, limits, done, kept = opened.upkeep, self._limits, None, self._kept[name]
+        limits = replace(self._limits, idle=self._busy() < IDLE)
+        upkeep, done, kept = opened.upkeep, None, self._kept[name]
         with opened.lock:
             upkeep.own_checkpoints()
             found = upkeep.look(limits)
@@ -223,7 +225,7 @@ class TableUpkeep(RecurringLook):
                 return None
             files = found.files or ()
             kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
-            step = self._due(kept, files)
+            step = self._due(kept, files, limits)
             begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
             if begun is not None and (kept.gave_way or begun.alone):
                 done = self._finish(kept, opened, begun, begun.write())
@@ -237,10 +239,10 @@ class TableUpkeep(RecurringLook):
                 self._checkpoint(kept, opened)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
-    def _due(self, kept: _Kept, files: Sequence[FileFacts]) -> Step | None:
+    def _due(self, kept: _Kept, files: Sequence[FileFacts], limits: Thresholds) -> Step | None:
         """What is done now of what is due."""
         ago = None if kept.tried is None else time.monotonic() - kept.tried
-        needs = partial(due, files, self._limits, self._pace.bytes_max, ago, kept.last)
+        needs = partial(due, files, limits, self._pace.bytes_max, ago, kept.last)
         kept.due = first = needs()
         if first is None or first.effort not in self._resting():
             return first

@@ -116,7 +116,7 @@ class StateUpkeep:
             if (lacks := self._writing.off or unsupported(table, marks=False)) is not None:
                 return TableLook(*known, lacks=lacks)
             marked = table.marked_rows
-            if marked == 0 and table.files < limits.files:
+            if marked == 0 and table.files < limits.fewest(marks=False):
                 return TableLook(*known, marked=0)
             files = tuple(file.facts for file in self._files(table, limits))
             counted = sum(file.marked for file in files) if len(files) == table.files else marked

@@ -43,7 +43,9 @@ _FILES_MAX = 500
 _VACUUM_SECONDS = 86_400.0
 _STEP_SECONDS = 3.0
 _PAUSE, _PAUSE_IDLE = 9, 1
-_BUSY = 0.5
+IDLE, _BUSY = 0.1, 0.5
+"""Where batches take less than the first part of the time, there is nothing else to do; where they take the second,
+there is no time for much else."""
 _DEAD_PART = 10
 """Marked rows of less than this part of a table are not worth a commit."""
 _BYTES_LEAST = 8 << 20
@@ -86,13 +88,14 @@ class Thresholds:
     """When upkeep is due: ``files``, that many small ones of about one size, or a fourth of that where rows of all of
     them are marked; ``file_bytes``, what a file aims at; ``marked_percent``, that part of a file's rows.
     ``retention_hours``: removed files stay so long, 0 is for ever; ``retention_checked``: less than Delta takes for
-    safe is refused."""
+    safe is refused. ``idle``: nothing else is to be done, so that a fourth of ``files`` is enough, marked or not."""
 
     files: int = 32
     file_bytes: int = 128 << 20
     marked_percent: int = 30
     retention_hours: int = SAFE_HOURS
     retention_checked: bool = True
+    idle: bool = False
 
     @property
     def small_bytes(self) -> int:
@@ -105,8 +108,12 @@ class Thresholds:
 
     def are_enough(self, files: Sequence[FileFacts]) -> bool:
         """Whether these, of about one size, are to be put together."""
-        weight = sum(_MARKED_COUNTS if file.marked else 1 for file in files)
+        weight = sum(_MARKED_COUNTS if file.marked or self.idle else 1 for file in files)
         return len(files) > 1 and weight >= self.files
+
+    def fewest(self, marks: bool) -> int:
+        """No fewer are ever enough, where some have ``marks``, or none has."""
+        return max(2, self.files // _MARKED_COUNTS if marks or self.idle else self.files)
 
     def is_small(self, file: FileFacts) -> bool:
         return file.live_bytes < self.small_bytes
@@ -271,8 +278,8 @@ def next_look(commits: int, seconds: float, limits: Thresholds, marks: bool) -> 
     """In how many seconds a table is looked at again that had so many ``commits`` in so many ``seconds``: when there
     may be as many small files as its ``limits`` want, which are few where landings leave ``marks`` in them; at most
     every five seconds, and twice a minute at least."""
-    enough = limits.files // _MARKED_COUNTS if marks else limits.files
-    return min(LOOK_SECONDS, max(_LOOK_SECONDS_MIN, enough * seconds / max(1, commits)))
+    wait = limits.fewest(marks) * seconds / max(1, commits)
+    return min(LOOK_SECONDS, max(_LOOK_SECONDS_MIN, wait))
 
 
 def checkpoint_due(commits: int, ago: float, took: float) -> bool:

@@ -39,12 +39,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Kept:
-    """Two tables, and their upkeep, which is asked to look by hand."""
+    """Two tables, and their upkeep, which is asked to look by hand. A batch is always landing somewhere else, unless
+    that is asked for."""
 
     def __init__(self, spark: SparkSession, lab: Lab, folder: Path, **options: Any) -> None:
         self.folder, self.spark, self.tally = folder, spark, Tally()
         self.tables = Tables(spark, str(folder), lambda: "snapshotter:test:1", COLUMNS, lambda _: PLAN)
         self.locked, self.batch = True, 0
+        self.tally.put("bytes_landing", 1)
         wanted = Thresholds(files=3, retention_hours=options.pop("retention_hours", 0))
         config = replace(lab.engine().engine.config, upkeep=wanted, **options)
         self.open: list[OpenWindow] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streaming.delta.upkeep_plan import (
@@ -66,6 +68,16 @@ def test_few_small_files_are_enough_where_landings_mark_rows_in_them(
     files = [FileFacts(f"m{n}", 20 * KB, 1_000, marked=1, written=n) for n in range(marked)]
     step = due([*files, *some(sound, 20 * KB, 100)], Thresholds(), PLENTY, 0.0)
     assert (step is not None and step.kind is Kind.COMPACT) == is_due
+
+
+def test_few_small_files_are_enough_where_there_is_nothing_else_to_do() -> None:
+    """Marked or not: as few as with marks, and no fewer where they have them."""
+    idle = Thresholds(idle=True)
+    assert due(some(7, MB), idle, PLENTY, 0.0) is None
+    assert due(some(8, MB), idle, PLENTY, 0.0) is not None
+    assert due([replace(file, marked=1) for file in some(7, MB)], idle, PLENTY, 0.0) is None
+    assert [idle.fewest(marks) for marks in (True, False)] == [8, 8]
+    assert [Thresholds().fewest(marks) for marks in (True, False)] == [8, 32]
 
 
 def test_files_of_many_marked_rows_are_purged() -> None:
