@@ -24,7 +24,7 @@ from streaming.delta.delta_log import USER_METADATA, TableLog, active, configure
 from streaming.delta.file_index import DataFile
 from streaming.delta.log_checkpoint import left_to_us
 from streaming.delta.rewriting import Begun, Copies
-from streaming.delta.state_merge import landing_session
+from streaming.delta.state_merge import landing_session, set_unless_given
 from streaming.delta.table_demands import unsupported
 from streaming.delta.table_files import TableFiles
 from streaming.delta.transaction import Rewritten, Transaction
@@ -55,6 +55,8 @@ _OF_VACUUM = {
     # In jobs, which can be cancelled where an engine stops.
     "spark.databricks.delta.vacuum.parallelDelete.enabled": "true",
 }
+# As workers and the driver write: by itself Spark takes Snappy, and more bytes for the same (bench/README.md).
+_OF_REWRITES = {"spark.sql.parquet.compression.codec": "zstd"}
 # Delta lists a table's folder in as many tasks as this, which by default are 10,000.
 _PARALLEL = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
@@ -131,7 +133,10 @@ class StateUpkeep:
         """A rewrite of files of the newest `look`; None where somebody has committed since. Raises `Unsupported` where
         the table is not one for our transactions any more, and what `TableGuard.admit` does."""
         # A session of its own: landings change the settings of theirs around each commit.
-        session = self._writes = self._writes or landing_session(self._session, {})
+        if self._writes is None:
+            self._writes = landing_session(self._session, {})
+            set_unless_given(self._writes, _OF_REWRITES)
+        session = self._writes
         with active(session):
             transaction = Transaction(session, self._path, None, self._writing.files, marks=False)
             self._guard.admit(transaction.begins)

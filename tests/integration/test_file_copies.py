@@ -45,6 +45,11 @@ def put_in_place(kept: Kept) -> str | None:
     return copies.left
 
 
+def codec(file: Path) -> str:
+    compression: str = pq.ParquetFile(file).metadata.row_group(0).column(0).compression
+    return compression
+
+
 def rows(kept: Kept) -> list[Row]:
     return kept.spark.read.format("delta").load(str(kept.path)).sort("_key").collect()
 
@@ -197,6 +202,7 @@ def test_what_is_not_for_the_driver_is_left_to_spark(
     assert copies.left is not None
     assert why in copies.left
     assert [add.path().startswith("part-") for add in copies.made] == [True]
+    assert {codec(kept.path / add.path()) for add in copies.made} == {"ZSTD"}, "as the driver and workers compress"
     assert not list(kept.path.glob("copies-*"))
     monkeypatch.undo()
     before = str(rows(kept))
