@@ -202,7 +202,9 @@ def test_what_is_not_for_the_driver_is_left_to_spark(
     assert copies.left is not None
     assert why in copies.left
     assert [add.path().startswith("part-") for add in copies.made] == [True]
-    assert {codec(kept.path / add.path()) for add in copies.made} == {"ZSTD"}, "as the driver and workers compress"
+    assert {codec(kept.path / add.path()) for add in copies.made} == {"ZSTD"}, (
+        "as the driver and workers compress"
+    )
     assert not list(kept.path.glob("copies-*"))
     monkeypatch.undo()
     before = str(rows(kept))
