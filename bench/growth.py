@@ -56,6 +56,7 @@ _PARTS = 10
 _CHECKPOINTS = 3
 _SECONDS = 2.0
 """What lies between two commits of a day: checkpoints are written by that clock, as they would be."""
+_PLAN = TablePlan((Column("n", Scalar("long")),))
 _TIME = 1_700_000_000 << 32
 
 
@@ -212,12 +213,17 @@ def in_a_file(
     return {"how": "append", "key_ranges": [(file.low, file.high)], "new": [file]}
 
 
+def empty(spark: SparkSession, folder: Path, name: str) -> StateTable:
+    """A new table of one column beside ours."""
+    table = StateTable(COLUMNS, spark, str(folder / name), Namespace("bench", name), "bench")
+    table.create(_PLAN)
+    return table
+
+
 def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
     """Each adds a file of a few new rows."""
-    plan = TablePlan((Column("n", Scalar("long")),))
-    table = StateTable(COLUMNS, spark, str(folder / "actions"), Namespace("bench", "actions"), "bench")
-    table.create(plan)
-    grown, into, schema = Grown(table, asked.looks), table.folder(), COLUMNS.arrow_schema(plan)
+    table = empty(spark, folder, "actions")
+    grown, into, schema = Grown(table, asked.looks), table.folder(), COLUMNS.arrow_schema(_PLAN)
     for number in range(asked.log):
         (Path(table.path) / "_delta_log" / f"{0:020}.{number}.json").touch()
     for first, count in in_parts(asked.actions):
@@ -230,8 +236,7 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
 
 def of_removed(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
     """Removed by commits that are written by hand, of files that the table never had."""
-    table = StateTable(COLUMNS, spark, str(folder / "removed"), Namespace("bench", "removed"), "bench")
-    table.create(TablePlan((Column("n", Scalar("long")),)))
+    table = empty(spark, folder, "removed")
     log, there = Path(table.path) / "_delta_log", 0
     for count in sorted(asked.removed):
         commit_by_hand(table, [removed_file(number) for number in range(count - there)])

@@ -3,12 +3,11 @@
     python -m bench.written [--rows 1000 200000 2000000] [--rates 1 200] [--commits 60] [--reader any]
 
 Tables of so many orders get updates as a stream of so many a second brings them: one commit each two seconds, of keys
-all over the table. Upkeep has its turn as in an engine, behind every eighth commit (`streaming.delta.upkeep_plan`), or
-every fifteenth of a table without deletion vectors. Written is whatever comes into
-the table's folder, told apart: rows and the marks of old ones (deletion vectors) by landings, files by upkeep, the log,
-and the checksums that Delta and Hadoop write beside it. What changes is counted as it lies in a table that was written
-at once, compressed: bytes of the table by its rows. Bytes, no seconds: a busy machine gives the same. No MongoDB, no
-decoding.
+all over the table. Upkeep has its turn as in an engine, behind every eighth commit, or every fifteenth of a table
+without deletion vectors (`streaming.delta.upkeep_plan.next_look`). Written is whatever comes into the table's folder,
+told apart: rows and the marks of old ones (deletion vectors) by landings, files by upkeep, the log, and the checksums
+that Delta and Hadoop write beside it. What changes is counted as it lies in a table that was written at once,
+compressed: bytes of the table by its rows. Bytes, no seconds: a busy machine gives the same. No MongoDB, no decoding.
 
 With `--reader any` tables have no deletion vectors, and each is written in two ways by turns: at once, and as an engine
 waits (`core.rules.commit_interval`). There a commit that takes longer than its interval is followed when it is over, so
@@ -38,10 +37,9 @@ from streaming.delta.row_writer import Known
 from streaming.delta.state_merge import ranges_of
 from streaming.delta.state_table import StateTable
 from streaming.delta.table_properties import ANY, TableForm
-from streaming.delta.upkeep_plan import COMMITS, Pace, Thresholds, due
+from streaming.delta.upkeep_plan import COMMITS, Pace, Thresholds, due, next_look
 
 SECONDS_A_COMMIT = 2
-LOOKS, LOOKS_WITHOUT_MARKS = 8, 15
 LIMITS = Thresholds(retention_hours=0)
 DAY = 86_400
 LANDINGS, UPKEEP, LOG, SUMS = "landings", "upkeep", "log", "checksums"
@@ -101,6 +99,7 @@ def measure(
     look = watched.table.upkeep.look(LIMITS)
     assert look is not None
     row_bytes, changed, least, apart = look.size_bytes / rows, 0, SECONDS_A_COMMIT, list[float]()
+    looks = round(next_look(1, SECONDS_A_COMMIT, LIMITS, marks=form.vectors) / SECONDS_A_COMMIT)
     watched.look(None)
     for number in range(1, commits + 1):
         apart.append(least)
@@ -117,7 +116,7 @@ def measure(
         least = max(SECONDS_A_COMMIT, took, interval.after([Cost(landed.changed_bytes, landed.copied_bytes)]))
         free_checkpoint(source)
         watched.look(LANDINGS)
-        if number % (LOOKS if form.vectors else LOOKS_WITHOUT_MARKS) == 0:
+        if number % looks == 0:
             watched.keep()
     parts = [watched.written[by] for by in (LANDINGS, UPKEEP, LOG, SUMS)]
     a_day = sum(parts) / sum(apart) * DAY

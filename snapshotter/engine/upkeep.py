@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -37,6 +37,7 @@ from snapshotter.engine.recurring_look import RecurringLook
 from snapshotter.errors import cause_of
 from snapshotter.landing.tables import KeptInOrder, Tables
 from snapshotter.log import warn_of
+from snapshotter.metrics.figures import Number
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
@@ -150,7 +151,7 @@ class TableUpkeep(RecurringLook):
     def _look_again(self) -> bool:
         if not self._enabled:
             return False
-        self._worked.append((time.monotonic(), self._batch_seconds()))
+        self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
         for name, opened in self._in_turn():
             if self._stopped.is_set():
                 return False
@@ -186,7 +187,6 @@ class TableUpkeep(RecurringLook):
         if kept.waits in self._resting() and now < kept.again:  # another table was first
             kept.wait(kept.waits, self._rests[kept.waits])
             return False
-        kept.next = now + LOOK_SECONDS
         try:
             self._check()
             context = self._spark().sparkContext
@@ -244,10 +244,11 @@ class TableUpkeep(RecurringLook):
         ago = None if kept.tried is None else time.monotonic() - kept.tried
         needs = partial(due, files, limits, self._pace.bytes_max, ago, kept.last)
         kept.due = first = needs()
-        if first is None or first.effort not in self._resting():
+        resting = self._resting()
+        if first is None or first.effort not in resting:
             return first
         kept.wait(first.effort, self._rests[first.effort])
-        return needs(self._resting())
+        return needs(resting)
 
     def _checkpoint(self, kept: _Kept, opened: KeptInOrder) -> None:
         """Beside landings; only the version in memory is theirs."""
@@ -330,19 +331,13 @@ class TableUpkeep(RecurringLook):
         now = time.monotonic()
         return {effort for effort, until in self._rests.items() if now < until}
 
-    def _batch_seconds(self) -> float:
-        """What batches that have landed took, all together."""
-        return sum(self._tally.counts()["batch_seconds"].values())
-
     def _busy(self) -> float:
         """The part of the last half minute that batches took; all of it while one lands, or a window is open."""
-        landing = any(self._tally.counts()["bytes_landing"].values())
-        (began, before), now = self._worked[0], time.monotonic()
-        return (
-            1.0
-            if landing or self._in_flight()
-            else (self._batch_seconds() - before) / max(now - began, SECONDS)
-        )
+        counts, now = self._tally.counts(), time.monotonic()
+        if any(counts["bytes_landing"].values()) or self._in_flight():
+            return 1.0
+        began, before = self._worked[0]
+        return (_batch_seconds(counts) - before) / max(now - began, SECONDS)
 
     def _report(self, namespace: Namespace, table: str, kept: _Kept) -> UpkeepReport:
         look = kept.look
@@ -375,6 +370,11 @@ def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
 
     tables = lambda: engine.spark, lambda: engine.tables
     return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
+
+
+def _batch_seconds(counts: Mapping[str, Mapping[str, Number]]) -> Number:
+    """What batches that have landed took, all together."""
+    return sum(counts["batch_seconds"].values())
 
 
 def _said(name: _Name) -> dict[str, str]:
