@@ -42,6 +42,7 @@ from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta.delta_log import CONFLICTS
+from streaming.delta.file_concat import NotAlike
 from streaming.delta.rewriting import Begun, Copies, GaveWay
 from streaming.delta.state_upkeep import RetentionContradicted, TableLook
 from streaming.delta.table_paths import CHANGELOG, STATE
@@ -228,8 +229,9 @@ class TableUpkeep(RecurringLook):
             step = self._due(kept, files, limits)
             begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
             if begun is not None and (kept.gave_way or begun.alone):
-                done = self._finish(kept, opened, begun, begun.write())
-        if begun is not None and done is None:
+                copies = self._written(kept, begun)
+                done, begun = None if copies is None else self._finish(kept, opened, begun, copies), None
+        if begun is not None:
             done = self._rewrite(name, opened, begun)
         ago = time.monotonic() - kept.checkpointed
         if checkpoint_due(found.commits, ago, kept.checkpoint_seconds):
@@ -264,7 +266,9 @@ class TableUpkeep(RecurringLook):
 
     def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun) -> Step | None:
         """Beside landings; None where it gave way to one."""
-        kept, copies = self._kept[name], begun.write()
+        kept = self._kept[name]
+        if (copies := self._written(kept, begun)) is None:
+            return None
         try:
             with opened.lock:
                 return self._finish(kept, opened, begun, copies)
@@ -275,11 +279,21 @@ class TableUpkeep(RecurringLook):
             _log.info("files of a table were written anew in vain", **_said(name), why=str(why))
             return None
 
+    def _written(self, kept: _Kept, begun: Begun) -> Copies | None:
+        """None where files are not to be put together as they are; the next look finds something else for them."""
+        try:
+            return begun.write()
+        except NotAlike as why:
+            kept.next = time.monotonic()
+            _log.debug("files of a table are not put together as they are", why=str(why))
+            return None
+
     def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, copies: Copies) -> Step:
         began = time.monotonic()
         done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
         self._tally.add("upkeep_bytes", done.made_bytes)
-        self._pace = self._pace.after(step.size_bytes, copies.seconds)
+        if not step.as_they_are:
+            self._pace = self._pace.after(step.size_bytes, copies.seconds)
         if copies.left is not None:
             _log.debug("files were written anew by Spark, and not by the driver", why=copies.left)
         kept.rewrites, kept.last, kept.gave_way = kept.rewrites + 1, step.kind, False

@@ -5,6 +5,7 @@ __all__ = [
     "catalog_names",
     "changelog_table",
     "delta_log",
+    "file_concat",
     "file_keys",
     "further_columns",
     "further_values",

@@ -68,6 +68,12 @@ def copied(
         raise LeftToSpark(f"they can't be read or written here: {error}") from error
 
 
+def is_gregorian(said: dict[bytes, bytes]) -> bool:
+    """Whether Spark takes dates in a file that says this of itself as they are; else it shifts old ones as it reads."""
+    version = said.get(_WRITTEN_BY, b"0.0").split(b".")
+    return not any(key in said for key in _JULIAN) and tuple(map(int, version[:2])) >= _GREGORIAN_SINCE
+
+
 def _schema_of(columns: StructType) -> pa.Schema:
     """The table's columns in Arrow, the key first."""
     schema = to_arrow_schema(columns, timezone="UTC")
@@ -97,7 +103,7 @@ def _check_footers(folder: TableFolder, files: Sequence[ListedFile], schema: pa.
 
     encoded = values = 0
     for file, footer in zip(files, folder.each(footer_of, files), strict=True):
-        if not _is_gregorian(footer.metadata or {}):
+        if not is_gregorian(footer.metadata or {}):
             raise LeftToSpark(f"{file.name} may have dates of the Julian calendar")
         if not _is_among(pa.struct(footer.schema.to_arrow_schema()), pa.struct(schema)):
             raise LeftToSpark(f"{file.name} has columns that the table lacks")
@@ -105,12 +111,6 @@ def _check_footers(folder: TableFolder, files: Sequence[ListedFile], schema: pa.
         values += footer.num_rows * max(1, footer.num_columns)
     if encoded > ENCODED_BYTES or encoded + values * _VALUE_BYTES > DECODED_BYTES:
         raise LeftToSpark(f"they have more than {ENCODED_BYTES} bytes, or {DECODED_BYTES} in memory")
-
-
-def _is_gregorian(said: dict[bytes, bytes]) -> bool:
-    """Whether Spark takes dates in a file that says this of itself as they are; else it shifts old ones as it reads."""
-    version = said.get(_WRITTEN_BY, b"0.0").split(b".")
-    return not any(key in said for key in _JULIAN) and tuple(map(int, version[:2])) >= _GREGORIAN_SINCE
 
 
 def _is_among(have: pa.DataType, want: pa.DataType) -> bool:

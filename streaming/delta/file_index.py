@@ -37,15 +37,12 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """What the log says of a file: its ``facts``, and the keys that bound its rows (deleted ones included); None where
-    it does not say, and they may be any. ``counted``: whether it says how many rows there are, without which none can
-    be marked. Statistics of more columns than ours, which somebody may have asked Delta to keep, count as none: when
-    rows are marked, they are written again by a parser that would round a decimal."""
+    """What the log says of a file: its ``facts``. ``counted``: whether it says how many rows there are, without which
+    none can be marked. Statistics of more columns than ours, which somebody may have asked Delta to keep, count as
+    none: when rows are marked, they are written again by a parser that would round a decimal."""
 
     facts: FileFacts
     counted: bool
-    low: str | None
-    high: str | None
 
     @classmethod
     def of(cls, add: Mapping[str, Any]) -> DataFile:
@@ -54,12 +51,23 @@ class DataFile:
         low, high = (statistics.get(name, {}) for name in ("minValues", "maxValues"))
         rows = statistics.get("numRecords") if {*low, *high} <= _INDEXED else None
         marked = (add.get("deletionVector") or {}).get("cardinality", 0)
-        facts = FileFacts(add["path"], add.get("size", 0), rows or 0, marked, add.get("modificationTime", 0))
-        return cls(facts, rows is not None, low.get(KEY), high.get(KEY))
+        size, written = add.get("size", 0), add.get("modificationTime", 0)
+        facts = FileFacts(add["path"], size, rows or 0, marked, written, low.get(KEY), high.get(KEY))
+        return cls(facts, rows is not None)
 
     def marking(self, rows: int) -> DataFile:
         """The same file once so many of its rows are marked."""
         return replace(self, facts=replace(self.facts, marked=rows))
+
+    @property
+    def low(self) -> str | None:
+        """No row has a lower key; None where the log does not say, and it may be any."""
+        return self.facts.low
+
+    @property
+    def high(self) -> str | None:
+        """The same of the highest."""
+        return self.facts.high
 
     @property
     def order(self) -> tuple[str, str]:

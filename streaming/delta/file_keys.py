@@ -146,6 +146,17 @@ class FileKeys:
         ``rows``."""
         self._keep(*_place(folder, name, vector), rows)
 
+    def concat(self, folder: TableFolder, names: Sequence[str], into: str) -> None:
+        """The rows of the files of these ``names`` in a table's ``folder`` lie one behind the other in a new one
+        (``into``), and the files are gone: what was kept of their keys is kept of that."""
+        with self._lock:
+            places = [(folder.location, name) for name in names]
+            parts = [self._kept.pop(place, None) for place in places]
+            self._bytes -= sum(part.size for part in parts if part is not None)
+        columns = [part.found.keys for part in parts if part is not None]
+        if columns and len(columns) == len(parts):
+            self._keep((folder.location, into), (), Column.of(pa.concat_arrays(columns)))
+
     def has_keys(self, folder: TableFolder, name: str) -> bool:
         """Whether the keys of a file are kept."""
         with self._lock:

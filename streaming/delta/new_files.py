@@ -53,8 +53,9 @@ MARKS = (
     pa.field(OP, pa.string()),
 )
 """What each row of a table says of where it comes from."""
-# Spark takes a file that does not say who wrote it for one that may have been written under the Julian calendar.
-_CALENDAR = {"org.apache.spark.version": "4.0.0"}
+CALENDAR = {"org.apache.spark.version": "4.0.0"}
+"""Of a file: Spark takes one that does not say who wrote it for one that may have been written under the Julian
+calendar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class FileWriter:
         plain: Collection[str] = (KEY,),
         indexed: bool = False,
     ) -> None:
-        self._folder, self._name = folder, f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
+        self._folder, self._name = folder, file_name(job, number)
         self._schema = columns if time is None else pa.schema([*columns, *MARKS])
         self._time, self._plain, self._indexed = time, plain, indexed
         self._waiting: list[pa.RecordBatch] = []
@@ -160,7 +161,7 @@ class FileWriter:
         self._write()
         if self._writer is None or self._sink is None or self._keys is None:
             return None
-        self._writer.add_key_value_metadata(_CALENDAR)
+        self._writer.add_key_value_metadata(CALENDAR)
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
@@ -204,6 +205,11 @@ class FileWriter:
 def job_name(kind: str = READS) -> str:
     """A new name, with which the files of one job begin, whose rows are of this ``kind``."""
     return f"{kind}-{uuid.uuid4().hex[:16]}"
+
+
+def file_name(job: str, number: int) -> str:
+    """A new name for the file of this ``number`` of a ``job`` (`job_name`)."""
+    return f"{job}-{number}-{uuid.uuid4().hex}{_SUFFIX}"
 
 
 def trial_name() -> str:

@@ -1,9 +1,10 @@
 """Files of a table written anew beside its landings, and put in their place by one short commit.
 
 Writing may take seconds, and no landing should wait for that. So rows are copied as one version of the table has them,
-without its lock, into files that nobody sees yet, by the driver (`streaming.delta.file_copies`) or by Spark. Under the
-lock the copies take the place of the files. Which rows landings have marked in these meanwhile, their deletion vectors
-tell; the driver reads the keys of those rows, finds them in the copies, and marks them there.
+without its lock, into files that nobody sees yet, by the driver (`streaming.delta.file_copies`,
+`streaming.delta.file_concat`) or by Spark. Under the lock the copies take the place of the files. Which rows landings
+have marked in these meanwhile, their deletion vectors tell; the driver reads the keys of those rows, finds them in the
+copies, and marks them there. Of files that are concatenated each row's place is known.
 
 Invariants: the copies show exactly the rows that the files show in the version before, each once. Where that can't be
 had (a file is gone, a row is back, a key is not there exactly once) nothing is committed: `GaveWay`. Whoever holds the
@@ -15,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from streaming.column_names import KEY
 from streaming.delta.delta_log import active
+from streaming.delta.file_concat import NotAlike, Whole, concatenated
 from streaming.delta.file_copies import LeftToSpark, copied
 from streaming.delta.object_store import OutOfReach
 from streaming.delta.table_demands import has_vectors
@@ -44,31 +46,36 @@ class GaveWay(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Files with the rows of others, not yet in the log: Delta's objects of them (``made``); in how many ``seconds``
-    they were written; why by Spark (``left``), None where the driver has done it."""
+    """Files with the rows of others (``of``), not yet in the log: Delta's objects of them (``made``); in how many
+    ``seconds`` they were written; why by Spark (``left``), None where the driver has done it. ``begins``: where each of
+    the others begins in the one file that was made, if they lie in it as they are."""
 
     made: Sequence[Any]
+    of: Sequence[ListedFile]
     seconds: float
     left: str | None
+    begins: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A rewrite of the files of a ``step``, as the version of ``transaction`` has them (``of``), which never commits.
-    ``order``: of rows in the copies. ``kept``: keys of files that the driver has; None where it is to read none."""
+    ``order``: of rows in the copies. ``kept``: keys of files that the driver has; None where it is to read none.
+    ``apart``: takes the names of files that turn out to be none to put together as they are."""
 
     step: Step
     transaction: Transaction
     of: Sequence[ListedFile]
     order: Sequence[str]
     kept: FileKeys | None
+    apart: set[str] = field(default_factory=set)
 
     @property
     def alone(self) -> bool:
         """Whether it can't make up for landings beside it, so that the lock is to be kept from beginning to end: they
         replace whole files, or the keys of these files are out of the driver's reach, or more than it holds."""
-        if self.order[0] != KEY:
-            return False  # a changelog, in which nothing is ever marked
+        if self.order[0] != KEY or self.step.as_they_are:
+            return False  # a changelog, in which nothing is ever marked; or nobody has to look for rows
         kept, lows = self.kept, pa.array([file.said.low or "" for file in self.of], pa.string())
         if kept is None or not has_vectors(self.transaction.begins):
             return True
@@ -81,12 +88,27 @@ class Begun:
         return not kept.have_room(sum(file.said.facts.rows for file in self.of), lows)
 
     def write(self) -> Copies:
-        """Copy the rows, which takes a while. To nobody anything changes. Raises what `Transaction.copy` does."""
+        """Copy the rows, which takes a while. To nobody anything changes. Raises what `Transaction.copy` does, and
+        `NotAlike`, behind which these files are not due to be put together as they are any more."""
         began = time.monotonic()
         with active(self.transaction.session):
+            if self.step.as_they_are:
+                whole = self._whole()
+                made = self.transaction.as_copies([whole.file])
+                return Copies(made, whole.of, time.monotonic() - began, None, whole.begins)
             made, left = self._copied()
             self._know(made)
-        return Copies(made, time.monotonic() - began, left)
+        return Copies(made, self.of, time.monotonic() - began, left)
+
+    def _whole(self) -> Whole:
+        transaction = self.transaction
+        try:
+            if self.kept is None or not all(file.as_old().reached for file in self.of):
+                raise NotAlike("the driver does not reach them")
+            return concatenated(transaction.row_groups(), transaction.folder(), transaction.begins, self.of)
+        except (NotAlike, OutOfReach) as why:
+            self.apart.update(file.name for file in self.of)
+            raise NotAlike(str(why)) from why
 
     def _copied(self) -> tuple[list[Any], str | None]:
         """By the driver, where these are files for it; else by Spark, and why."""
@@ -126,19 +148,56 @@ class Begun:
 
     def put_in_place(self, copies: Copies, transaction: Transaction) -> Rewritten:
         """In another ``transaction``, have ``copies`` take the place of their files. Raises `GaveWay`."""
-        there = transaction.files_named([file.name for file in self.of])
-        if len(there) < len(self.of):
-            raise GaveWay(f"{len(self.of) - len(there)} of {len(self.of)} files are gone")
+        of = copies.of
+        there = transaction.files_named([file.name for file in of])
+        if len(there) < len(of):
+            raise GaveWay(f"{len(of) - len(there)} of {len(of)} files are gone")
         if copies.left is None:
             folder = transaction.folder()
             if any(folder.size(add.path()) != add.size() for add in copies.made):
                 raise GaveWay("a copy is not what it was when it was written")
-        changed = [(was, there[was.name]) for was in self.of if there[was.name].vector != was.vector]
+        now = [there[file.name] for file in of]
+        if copies.begins is not None:
+            marked = _with_marks(transaction, copies.made, copies.begins, now, self.kept)
+            return transaction.replace(now, marked, 0)
+        changed = [(was, is_) for was, is_ in zip(of, now, strict=True) if was.vector != is_.vector]
         made = list(copies.made)
         if changed:
             made = _marked(transaction, made, changed, self.kept)
-        purged = sum(file.said.facts.marked for file in self.of)
-        return transaction.replace([there[file.name] for file in self.of], made, purged)
+        return transaction.replace(now, made, sum(file.said.facts.marked for file in of))
+
+    def know(self, copies: Copies) -> None:
+        """The ``copies`` are in place now: take what is known of the files for what is known of them."""
+        if copies.begins is not None and self.kept is not None:
+            (made,) = copies.made
+            self.kept.concat(self.transaction.folder(), [file.name for file in copies.of], made.path())
+
+
+def _with_marks(
+    transaction: Transaction,
+    made: Sequence[Any],
+    begins: Sequence[int],
+    files: Sequence[ListedFile],
+    kept: FileKeys | None,
+) -> Sequence[Any]:
+    """The one file that was made of these, Delta's object, with the rows that are marked in them now. ``begins``: where
+    each of them begins in it."""
+    if kept is None:
+        raise GaveWay("the driver is not to read what is marked in these files")
+    try:
+        folder = transaction.folder()
+        marked = folder.each(lambda file: kept.marked(folder, file.as_old()), files)
+        rows = np.concatenate([begin + rows for begin, rows in zip(begins, marked, strict=True)])
+        if not len(rows):
+            return made
+        vectors = write_vectors(folder, [rows])
+    except UNREAD as error:
+        raise GaveWay(f"what is marked in these files could not be read or written: {error}") from error
+    except OutOfReach as error:
+        raise GaveWay(f"only the JVM reaches what is marked in these files: {error}") from error
+    told = transaction.told(made)
+    kept.note(folder, told[0].name, vectors[0].described, rows)
+    return transaction.with_vectors(list(zip(told, vectors, strict=True)))
 
 
 def _marked(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -105,6 +105,7 @@ class StateUpkeep:
         self._looked = -1
         self._cleaned: float | None = None
         self._add_of: Callable[[str], Any] | None = None
+        self._apart: set[str] = set()
 
     def look(self, limits: Thresholds) -> TableLook | None:
         """The table as it is, with the files of which ``limits`` may want something; None without a table."""
@@ -120,7 +121,7 @@ class StateUpkeep:
             marked = table.marked_rows
             if marked == 0 and table.files < limits.fewest(marks=False):
                 return TableLook(*known, marked=0)
-            files = tuple(file.facts for file in self._files(table, limits))
+            files = self._told(file.facts for file in self._files(table, limits))
             counted = sum(file.marked for file in files) if len(files) == table.files else marked
             return TableLook(*known, files, counted)
 
@@ -143,7 +144,7 @@ class StateUpkeep:
             if transaction.begins.version != self._looked or self._add_of is None:
                 return None
             of = transaction.told([self._add_of(file.path) for file in step.files])
-            return Begun(step, transaction, of, self._order, self._writing.kept)
+            return Begun(step, transaction, of, self._order, self._writing.kept, self._apart)
 
     def finish(self, begun: Begun, copies: Copies, check: Callable[[], object] = lambda: None) -> Rewritten:
         """Commit the ``copies`` of what was ``begun``. ``check`` raises where that may no longer be. Raises `GaveWay`
@@ -161,6 +162,7 @@ class StateUpkeep:
             with configured(self._session, {USER_METADATA: text}):
                 transaction.commit_rewrite(done)
             self._writing.files = transaction.known
+            begun.know(copies)
             # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading old files.
             self._session.catalog.refreshByPath(self._path)
             return done
@@ -233,6 +235,15 @@ class StateUpkeep:
             before = int(time.time() * 1_000) - hours * _HOUR_MS
             DeltaTable.forPath(session, self._path).vacuum(hours)
             return self._log.oldest_kept(before + _MARGIN_MS)
+
+    def _told(self, files: Iterable[FileFacts]) -> tuple[FileFacts, ...]:
+        """The same files, without the bounds of keys that are not to follow one another."""
+        found = tuple(files)
+        self._apart &= {file.path for file in found}
+        if self._order[0] == KEY and not self._apart:
+            return found
+        apart = self._apart if self._order[0] == KEY else {file.path for file in found}
+        return tuple(replace(file, low=None, high=None) if file.path in apart else file for file in found)
 
     def _files(self, table: Snapshot, limits: Thresholds) -> Iterable[DataFile]:
         """The table's files; of too many some of those that are small or marked."""

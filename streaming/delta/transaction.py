@@ -31,6 +31,7 @@ from streaming.delta.delta_log import (
     merge_operation,
     optimize_operation,
 )
+from streaming.delta.file_concat import RowGroups
 from streaming.delta.file_index import DataFile
 from streaming.delta.file_matching import OldFile
 from streaming.delta.java_adds import JavaAdds
@@ -219,6 +220,10 @@ class Transaction:
     def folder(self) -> TableFolder:
         """The table's. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._log)
+
+    def row_groups(self) -> RowGroups:
+        """By what its files are put together as they are."""
+        return RowGroups(self._jvm, self._log.newDeltaHadoopConf())
 
     def drop(self, files: Sequence[ListedFile]) -> Removed:
         """Take out all rows of these files."""

@@ -6,7 +6,8 @@ once there are many of them. What they become is a file of a higher tier. Files 
 until many of their rows are marked.
 
     compact   many small files of one tier, or a few that landings mark rows in: the oldest of them, which change least,
-              become few, sorted by key
+              become few, sorted by key. Those that follow one another by key, and are no tiny ones, are concatenated:
+              their row groups are copied as they are, which takes a hundredth of the time
     purge     files of which many rows are marked: written anew without these rows, once that frees enough
     vacuum    files that no version of the last hours needs are removed
 
@@ -19,7 +20,8 @@ for they do so once a day at most, and a purge goes before the next compaction o
 hold up the rest: small files come with each landing, and are put together while a large rewrite rests.
 
 Invariants: a rewrite takes at least two files, or such of which rows are marked, and no file twice; it never takes more
-than was allowed, unless it is a single file, or the two that are the least there is to put together.
+than was allowed, unless it is a single file, or the two that are the least there is to put together. Files that are
+concatenated are no more than one file aims at.
 
 Pure: standard library only.
 """
@@ -48,6 +50,8 @@ IDLE, _BUSY = 0.1, 0.5
 there is no time for much else."""
 _DEAD_PART = 10
 """Marked rows of less than this part of a table are not worth a commit."""
+_GROUP_BYTES = 512 << 10
+"""A file of no less has row groups that whoever reads the table can do with."""
 _BYTES_LEAST = 8 << 20
 _SMALL_BYTES = 4 << 20
 """A rewrite of no more is a small one, which takes a moment."""
@@ -64,13 +68,16 @@ _CHECKPOINT_PART = 100
 @dataclass(frozen=True, slots=True)
 class FileFacts:
     """A file of a table: its name, its size, how many ``rows`` it has, how many of these are ``marked`` as gone, and
-    when it was written, in any unit that grows."""
+    when it was written, in any unit that grows. ``low`` and ``high`` bound the keys of its rows, marked ones included;
+    None: that is not known, or the order of keys is not what the table is to have."""
 
     path: str
     size_bytes: int
     rows: int
     marked: int = 0
     written: int = 0
+    low: str | None = None
+    high: str | None = None
 
     @property
     def live_bytes(self) -> int:
@@ -122,6 +129,18 @@ class Thresholds:
         """Whether enough of its rows are marked."""
         return file.marked > 0 and 100 * file.marked >= self.marked_percent * file.rows
 
+    def chain(self, files: Sequence[FileFacts]) -> list[FileFacts]:
+        """As many of these as can follow one another by key, in that order; no tiny ones, and none that is to be
+        written without its marked rows anyway. (By their ends: Kleinberg and Tardos, Algorithm Design, section 4.1.)"""
+        found: list[FileFacts] = []
+        fit = [
+            f for f in files if f.size_bytes >= _GROUP_BYTES and f.high is not None and not self.is_marked(f)
+        ]
+        for file in sorted(fit, key=lambda file: (file.high or "", file.path)):
+            if file.low is not None and (not found or (found[-1].high or "") < file.low):
+                found.append(file)
+        return found
+
 
 class Kind(StrEnum):
     """What is done to a table."""
@@ -134,6 +153,7 @@ class Kind(StrEnum):
 class Effort(StrEnum):
     """What takes about as long, and rests together."""
 
+    CONCATENATION = "concatenation"
     SMALL = "small rewrite"
     LARGE = "large rewrite"
     VACUUM = "vacuum"
@@ -142,12 +162,14 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is due, and why, as a clause for people. A rewrite: these ``files`` become so many (``outputs``)."""
+    """What is due, and why, as a clause for people. A rewrite: these ``files`` become so many (``outputs``);
+    ``as_they_are``: they are concatenated, in this order."""
 
     kind: Kind
     reason: str
     files: tuple[FileFacts, ...] = ()
     outputs: int = 0
+    as_they_are: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -157,6 +179,8 @@ class Step:
     def effort(self) -> Effort:
         if self.kind is Kind.VACUUM:
             return Effort.VACUUM
+        if self.as_they_are:
+            return Effort.CONCATENATION
         return Effort.SMALL if self.size_bytes <= _SMALL_BYTES else Effort.LARGE
 
 
@@ -194,6 +218,12 @@ def _compact(files: Sequence[FileFacts], limits: Thresholds, bytes_max: int) -> 
             tiers.setdefault(_tier(file, limits), []).append(file)
     for tier, found in sorted(tiers.items(), reverse=True):
         reason = f"{len(found)} files of less than {_size(limits.small_bytes // _TIER**tier)}"
+        if limits.are_enough(chain := limits.chain(found)):
+            some = _within(chain, limits.file_bytes, least=2)
+            yield Step(
+                Kind.COMPACT, f"{reason}, {len(chain)} one behind the other", tuple(some), 1, as_they_are=True
+            )
+            found = sorted({*found} - {*chain}, key=_age)
         light = [file for file in found if file.size_bytes <= _LIGHT_BYTES]
         for some, most in ((found, bytes_max), (light, min(bytes_max, _SMALL_BYTES))):
             if limits.are_enough(some):

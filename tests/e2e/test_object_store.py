@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -227,6 +228,33 @@ def test_what_is_old_goes_there_too(
         assert engine.start("--once").wait(SECONDS) == EXIT_OK
         landed = {int(row["_id"]): int(row["n"]) for row in rows(port, path, "_id, n")}
         assert landed == {order["_id"]: order["n"] for order in orders.find()}
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_files_of_a_load_are_concatenated_there(
+    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path, rng: Random
+) -> None:
+    """By Hadoop's client, which writes the one file that they become; and rows of it are found and marked."""
+    orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
+    orders.insert_many([{"_id": number, "n": 0, "b": rng.randbytes(60_000)} for number in range(40)])
+    with object_store(tmp_path, "tables") as (proxy, port):
+        given = {"incremental.snapshot.chunk.size": "10", "engine.upkeep.small.files": "4"}
+        engine = EngineProcess(tmp_path, {**options(mongo_uri, database, proxy.port), **given})
+        engine.start("--log-format", "json")
+        engine.until("upkeep", lambda: _concatenated(engine), SECONDS)
+        orders.update_many({"_id": {"$in": [3, 33]}}, {"$inc": {"n": 1}})
+        orders.delete_one({"_id": 14})
+        engine.until("the changes", lambda: _count(port, path) == 39, SECONDS)
+        assert engine.terminate(SECONDS) == EXIT_OK
+        assert engine.start("--once").wait(SECONDS) == EXIT_OK
+        landed = {int(row["_id"]): int(row["n"]) for row in rows(port, path, "_id, n")}
+        assert landed == {order["_id"]: order["n"] for order in orders.find()}
+        assert [key for key in keys_under(port, "tables", path) if "copies-" in key]
+
+
+def _concatenated(engine: EngineProcess) -> bool:
+    return any("4 one behind the other" in said["why"] for said in lines(engine, "upkeep of a table"))
 
 
 def _writing(orders: Any, most: int = DOCUMENTS) -> AbstractContextManager[None]:

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import ParquetFile
 from pyspark.sql import SparkSession
 
 from snapshotter.engine.upkeep import _Kept
 from snapshotter.reporting.window_log import OpenWindow
+from streaming.delta import file_concat, upkeep_plan
 from streaming.delta.state_upkeep import TableLook
 from streaming.delta.upkeep_plan import Effort, Pace, Thresholds
 from streaming.namespaces import Namespace
@@ -113,6 +115,27 @@ def test_upkeep_makes_way_for_what_lands(
     assert done(SECONDS) > 1.0
     kept.open = [OpenWindow("run/1", 1, str(ORDERS), low_at=datetime.now(UTC))]
     assert done(0.0) == 1.0
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_files_that_follow_one_another_are_put_together_as_they_are(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alike: bool
+) -> None:
+    """Their row groups are there afterwards, and the step says nothing of how many bytes a rewrite may read. Where they
+    turn out not to be alike, the next look has them written anew instead."""
+    monkeypatch.setattr(upkeep_plan, "_GROUP_BYTES", 0)
+    monkeypatch.setattr(Pace, "after", lambda pace, *_: Pace(1))
+    if not alike:
+        monkeypatch.setattr(file_concat, "is_gregorian", lambda _: False)
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(3):
+        kept.land(ORDERS, batch)
+    kept.looks()
+    assert (kept.counted(), kept.keys(ORDERS)) == ({"compact": 1}, ["k0", "k1", "k2"])
+    (made,) = kept.path(ORDERS).glob("copies-*")
+    assert ParquetFile(made).num_row_groups == (3 if alike else 1)
+    assert kept.upkeep._pace == (Pace() if alike else Pace(1))
+    assert kept.report(ORDERS).error is None
 
 
 def test_few_files_are_enough_where_nothing_lands(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ RANGES = st.lists(st.tuples(KEYS, KEYS).map(lambda pair: (min(pair), max(pair)))
 
 
 def file(name: str, bounds: tuple[str | None, str | None] = ("a", "b")) -> DataFile:
-    return DataFile(FileFacts(name, 1, 1), True, *bounds)
+    return DataFile(FileFacts(name, 1, 1, 0, 0, *bounds), True)
 
 
 def found(index: FileIndex, ranges: Sequence[Range] | None) -> list[str]:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.delta.upkeep_plan import FileFacts, Kind, Step, Thresholds, due
 
-LIMITS = Thresholds(files=8, file_bytes=1 << 20, marked_percent=30, retention_hours=0)
+LIMITS = Thresholds(files=8, file_bytes=1 << 22, marked_percent=30, retention_hours=0)
 PLENTY = 1 << 40
+
+
+BOUNDS = st.one_of(
+    st.tuples(st.integers(0, 99), st.integers(0, 3)).map(lambda at: (f"{at[0]:03}", f"{sum(at):03}")),
+    st.tuples(st.none() | st.just("000"), st.none()),
+)
 
 
 @st.composite
@@ -20,12 +27,18 @@ def files(draw: st.DrawFn) -> list[FileFacts]:
     for number in range(draw(st.integers(0, 40))):
         rows = draw(st.integers(0, 1_000))
         size = draw(st.integers(1, 1 << 22))
-        found.append(FileFacts(f"f{number}", size, rows, draw(st.integers(0, rows)), draw(st.integers(0, 9))))
+        facts = draw(st.integers(0, rows)), draw(st.integers(0, 9))
+        found.append(FileFacts(f"f{number}", size, rows, *facts, *draw(BOUNDS)))
     return found
 
 
 def rewritten(table: list[FileFacts], step: Step, now: int) -> list[FileFacts]:
     """The files as they are behind a step: those of it in as many as it says, without rows that are marked."""
+    if step.as_they_are:
+        first, last = step.files[0], step.files[-1]
+        rows, marked = (sum(getattr(file, of) for file in step.files) for of in ("rows", "marked"))
+        made = [FileFacts(f"n{now}", step.size_bytes, rows, marked, 10 + now, first.low, last.high)]
+        return [*(file for file in table if file not in step.files), *made]
     rows = sum(file.rows - file.marked for file in step.files)
     size = sum(file.live_bytes for file in step.files)
     count = min(step.outputs, rows)
@@ -48,6 +61,10 @@ def test_a_step_takes_files_that_need_it_and_no_more_than_was_allowed(
     assert len(paths) == len(set(paths)), "no file twice"
     assert set(step.files) <= set(table)
     assert 1 <= step.outputs <= max(1, step.size_bytes // LIMITS.file_bytes + 1)
+    if step.as_they_are:
+        assert all(one.high < other.low for one, other in pairwise(step.files)), "in the order of their keys"
+        assert not any(LIMITS.is_marked(file) for file in step.files)
+        bytes_max = LIMITS.file_bytes
     if step.kind is Kind.COMPACT:
         assert len(paths) >= 2
         assert all(LIMITS.is_small(file) for file in step.files)

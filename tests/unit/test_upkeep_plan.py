@@ -80,6 +80,55 @@ def test_few_small_files_are_enough_where_there_is_nothing_else_to_do() -> None:
     assert [Thresholds().fewest(marks) for marks in (True, False)] == [8, 32]
 
 
+def in_order(count: int, size: int, marked: int = 0) -> list[FileFacts]:
+    """So many files of a size that follow one another by key, the newest of them first."""
+    bounds = [(f"k{n:04}0", f"k{n:04}9") for n in range(count)]
+    return [FileFacts(low, size, 100, marked, count - n, low, high) for n, (low, high) in enumerate(bounds)]
+
+
+def test_files_that_follow_one_another_are_put_together_as_they_are() -> None:
+    """In the order of their keys, up to what one file aims at, however little a rewrite may read; enough are as many as
+    of others."""
+    files = in_order(200, MB)
+    step = due(files[::-1], LIMITS, 1, 0.0)
+    assert step is not None
+    assert (step.kind, step.effort, step.as_they_are) == (Kind.COMPACT, Effort.CONCATENATION, True)
+    assert (list(step.files), step.outputs) == (files[:128], 1)
+    assert step.reason == "200 files of less than 4.19 MB, 200 one behind the other"
+    assert due(files, LIMITS, PLENTY, 0.0, resting=[Effort.CONCATENATION]) is None, (
+        "they are not to be decoded"
+    )
+    for few, enough in ((31, False), (32, True)):
+        assert (due(in_order(few, MB), Thresholds(), PLENTY, 0.0) is not None) is enough
+    assert due(in_order(8, MB, marked=1), Thresholds(), PLENTY, 0.0) is not None
+    assert due(in_order(8, MB), Thresholds(idle=True), PLENTY, 0.0) is not None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        FileFacts("tiny", 400 * KB, 10, low="k00005", high="k00005"),
+        FileFacts("wide", MB, 10, low="a", high="z"),
+        FileFacts("unknown", MB, 10),
+        FileFacts("beginning", MB, 10, low="k00009", high="k9"),
+        FileFacts("end", MB, 10, low=None, high="k00005"),
+        FileFacts("marked", MB, 10, marked=3, low="k00095", high="k00096"),
+    ],
+)
+def test_others_are_not_among_them(other: FileFacts) -> None:
+    """Tiny ones, which would be tiny row groups; such that lie across others, or where is not known; and such that are
+    to be written without their marked rows. They are put together as rows, once there are enough of them."""
+    files = in_order(8, MB)
+    for few in (1, 4):
+        step = due([*files, *(replace(other, path=f"o{n}") for n in range(few))], LIMITS, PLENTY, 0.0)
+        assert step is not None
+        assert (step.as_they_are, list(step.files)) == (True, files)
+    others = [replace(other, path=f"o{n}", written=n) for n in range(4)]
+    step = due([*files, *others], LIMITS, PLENTY, 0.0, resting=[Effort.CONCATENATION])
+    assert step is not None
+    assert (step.as_they_are, list(step.files)) == (False, others)
+
+
 def test_files_of_many_marked_rows_are_purged() -> None:
     """The fullest of marks first; one file alone is enough, whatever its size. Compaction goes before, unless it was
     the last thing done."""
