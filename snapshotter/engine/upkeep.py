@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("snapshotter.upkeep")
 SECONDS = 1.0
 _WORKED_LOOKS = 30
+_KEY_BYTES = 32
+"""That the driver takes for a key, in round numbers: those of ids as MongoDB makes them have 26 characters."""
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
 _Name = tuple[Namespace, str]
 """Whose table, and which of its tables."""
@@ -132,7 +134,10 @@ class TableUpkeep(RecurringLook):
         every: float = SECONDS,
     ) -> None:
         super().__init__("upkeep", every)
-        self._enabled, self._limits = config.upkeep is not None, config.upkeep or Thresholds()
+        self._enabled = config.upkeep is not None
+        # Half of what the driver may hold of keys, so that a landing into one range of keys finds them there.
+        file_rows = max(1, config.keys_bytes // (2 * _KEY_BYTES))
+        self._limits = replace(config.upkeep or Thresholds(), file_rows=file_rows)
         self._spark, self._tables, self._check, self._tally = spark, tables, check, tally
         self._in_flight = in_flight
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
@@ -217,29 +222,37 @@ class TableUpkeep(RecurringLook):
     def _step(self, name: _Name, opened: KeptInOrder) -> Step | None:
         """What was done; None for nothing."""
         limits = replace(self._limits, idle=self._busy() < IDLE)
-        upkeep, done, kept = opened.upkeep, None, self._kept[name]
-        with opened.lock:
-            upkeep.own_checkpoints()
-            found = upkeep.look(limits)
-            kept.looked(found, time.monotonic(), limits)
-            if found is None:
-                return None
-            files = found.files or ()
-            kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
-            step = self._due(kept, files, limits)
-            begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
-            if begun is not None and (kept.gave_way or begun.alone):
-                copies = self._written(kept, begun)
-                done, begun = None if copies is None else self._finish(kept, opened, begun, copies), None
-        if begun is not None:
-            done = self._rewrite(name, opened, begun)
-        ago = time.monotonic() - kept.checkpointed
-        if checkpoint_due(found.commits, ago, kept.checkpoint_seconds):
-            if Effort.CHECKPOINT in self._resting():
-                kept.wait(Effort.CHECKPOINT, self._rests[Effort.CHECKPOINT])
-            else:
-                self._checkpoint(kept, opened)
+        upkeep, kept = opened.upkeep, self._kept[name]
+        found = step = done = None
+        try:
+            with opened.lock:
+                upkeep.own_checkpoints()
+                found = upkeep.look(limits)
+                kept.looked(found, time.monotonic(), limits)
+                if found is None:
+                    return None
+                files = found.files or ()
+                kept.small = None if found.files is None else sum(limits.is_small(file) for file in files)
+                step = self._due(kept, files, limits)
+                begun = None if step is None or step.kind is Kind.VACUUM else upkeep.begin(step)
+                # What landings mark in files that are concatenated can always be made up for.
+                if begun is not None and (begun.alone or (kept.gave_way and not begun.step.concatenates)):
+                    copies = self._written(kept, begun)
+                    done, begun = None if copies is None else self._finish(kept, opened, begun, copies), None
+            if begun is not None:
+                done = self._rewrite(name, opened, begun)
+        finally:
+            if found is not None:  # readers need it, whatever becomes of a rewrite
+                self._checkpoint_if_due(kept, opened, found.commits)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
+
+    def _checkpoint_if_due(self, kept: _Kept, opened: KeptInOrder, commits: int) -> None:
+        if not checkpoint_due(commits, time.monotonic() - kept.checkpointed, kept.checkpoint_seconds):
+            return
+        if Effort.CHECKPOINT in self._resting():
+            kept.wait(Effort.CHECKPOINT, self._rests[Effort.CHECKPOINT])
+        else:
+            self._checkpoint(kept, opened)
 
     def _due(self, kept: _Kept, files: Sequence[FileFacts], limits: Thresholds) -> Step | None:
         """What is done now of what is due."""
@@ -280,19 +293,24 @@ class TableUpkeep(RecurringLook):
             return None
 
     def _written(self, kept: _Kept, begun: Begun) -> Copies | None:
-        """None where files are not to be put together as they are; the next look finds something else for them."""
+        """None where files are not concatenated after all; the next look finds something else for them."""
         try:
-            return begun.write()
+            return begun.write(self._go_on)
         except NotAlike as why:
             kept.next = time.monotonic()
-            _log.debug("files of a table are not put together as they are", why=str(why))
+            _log.info("files of a table are not concatenated, but put together as rows", why=str(why))
             return None
+
+    def _go_on(self) -> None:
+        """Raises where the engine stops."""
+        if self._stopped.is_set():
+            raise RuntimeError("the engine stops")
 
     def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, copies: Copies) -> Step:
         began = time.monotonic()
         done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
         self._tally.add("upkeep_bytes", done.made_bytes)
-        if not step.as_they_are:
+        if not step.concatenates:
             self._pace = self._pace.after(step.size_bytes, copies.seconds)
         if copies.left is not None:
             _log.debug("files were written anew by Spark, and not by the driver", why=copies.left)

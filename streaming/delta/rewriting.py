@@ -14,7 +14,7 @@ lock from beginning to end finds all of it as it was, unless another program has
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from streaming.column_names import KEY
 from streaming.delta.delta_log import active
-from streaming.delta.file_concat import NotAlike, Whole, concatenated
+from streaming.delta.file_concat import Concatenated, NotAlike, concatenated
 from streaming.delta.file_copies import LeftToSpark, copied
 from streaming.delta.object_store import OutOfReach
 from streaming.delta.table_demands import has_vectors
@@ -61,20 +61,20 @@ class Copies:
 class Begun:
     """A rewrite of the files of a ``step``, as the version of ``transaction`` has them (``of``), which never commits.
     ``order``: of rows in the copies. ``kept``: keys of files that the driver has; None where it is to read none.
-    ``apart``: takes the names of files that turn out to be none to put together as they are."""
+    ``apart``: takes the names of files that turn out not to be concatenable, and when that was."""
 
     step: Step
     transaction: Transaction
     of: Sequence[ListedFile]
     order: Sequence[str]
     kept: FileKeys | None
-    apart: set[str] = field(default_factory=set)
+    apart: MutableMapping[str, float] = field(default_factory=dict)
 
     @property
     def alone(self) -> bool:
         """Whether it can't make up for landings beside it, so that the lock is to be kept from beginning to end: they
         replace whole files, or the keys of these files are out of the driver's reach, or more than it holds."""
-        if self.order[0] != KEY or self.step.as_they_are:
+        if self.order[0] != KEY or self.step.concatenates:
             return False  # a changelog, in which nothing is ever marked; or nobody has to look for rows
         kept, lows = self.kept, pa.array([file.said.low or "" for file in self.of], pa.string())
         if kept is None or not has_vectors(self.transaction.begins):
@@ -87,28 +87,33 @@ class Begun:
             return True
         return not kept.have_room(sum(file.said.facts.rows for file in self.of), lows)
 
-    def write(self) -> Copies:
-        """Copy the rows, which takes a while. To nobody anything changes. Raises what `Transaction.copy` does, and
-        `NotAlike`, behind which these files are not due to be put together as they are any more."""
+    def write(self, check: Callable[[], object] = lambda: None) -> Copies:
+        """Copy the rows, which takes a while. To nobody anything changes. ``check`` raises where it is not to go on.
+        Raises what `Transaction.copy` does, and `NotAlike`, behind which these files are not to be concatenated for a
+        while."""
         began = time.monotonic()
         with active(self.transaction.session):
-            if self.step.as_they_are:
-                whole = self._whole()
+            if self.step.concatenates:
+                whole = self._concatenated(check)
                 made = self.transaction.as_copies([whole.file])
                 return Copies(made, whole.of, time.monotonic() - began, None, whole.begins)
             made, left = self._copied()
             self._know(made)
         return Copies(made, self.of, time.monotonic() - began, left)
 
-    def _whole(self) -> Whole:
-        transaction = self.transaction
+    def _concatenated(self, check: Callable[[], object]) -> Concatenated:
+        transaction, names = self.transaction, {file.name for file in self.of}
         try:
             if self.kept is None or not all(file.as_old().reached for file in self.of):
-                raise NotAlike("the driver does not reach them")
-            return concatenated(transaction.row_groups(), transaction.folder(), transaction.begins, self.of)
+                raise NotAlike("the driver does not reach all of them")
+            folder = transaction.folder()
+            made = concatenated(transaction.row_groups(), folder, self.of, self.kept, check)
         except (NotAlike, OutOfReach) as why:
-            self.apart.update(file.name for file in self.of)
+            self.apart.update(dict.fromkeys(names, time.monotonic()))
             raise NotAlike(str(why)) from why
+        left = names.difference(file.name for file in made.of)
+        self.apart.update(dict.fromkeys(left, time.monotonic()))
+        return made
 
     def _copied(self) -> tuple[list[Any], str | None]:
         """By the driver, where these are files for it; else by Spark, and why."""
@@ -167,10 +172,11 @@ class Begun:
         return transaction.replace(now, made, sum(file.said.facts.marked for file in of))
 
     def know(self, copies: Copies) -> None:
-        """The ``copies`` are in place now: take what is known of the files for what is known of them."""
+        """The ``copies`` are in place now: what is known of their files is what is known of them."""
         if copies.begins is not None and self.kept is not None:
             (made,) = copies.made
-            self.kept.concat(self.transaction.folder(), [file.name for file in copies.of], made.path())
+            with suppress(OutOfReach, *UNREAD):  # whoever needs the keys reads them
+                self.kept.concat(self.transaction.folder(), [file.name for file in copies.of], made.path())
 
 
 def _with_marks(

@@ -25,8 +25,9 @@ from streaming.delta.file_index import DataFile
 from streaming.delta.log_checkpoint import left_to_us
 from streaming.delta.rewriting import Begun, Copies
 from streaming.delta.state_merge import landing_session, set_unless_given
-from streaming.delta.table_demands import unsupported
+from streaming.delta.table_demands import has_vectors, unsupported
 from streaming.delta.table_files import TableFiles
+from streaming.delta.table_properties import STATISTICS, USUAL
 from streaming.delta.transaction import Rewritten, Transaction
 from streaming.delta.upkeep_plan import COMMITS, SAFE_HOURS, FileFacts, Step, Thresholds
 from streaming.json_text import from_text
@@ -45,6 +46,8 @@ SET_BY_US = "snapshotter.retention"
 _HOUR_MS = 3_600_000
 # Delta lets go of whole days of commits, and lists all of them for it.
 _CLEAN_SECONDS = 6 * 3_600.0
+_APART_SECONDS = 3_600.0
+"""So long files are not tried again that could not be concatenated: what was wrong may have been the store."""
 _FILES_MAX = 2_000
 """So many are looked at where the list of all of them stays with Delta: each costs calls into the JVM."""
 # A file is removed a moment before the version without it is committed.
@@ -105,7 +108,7 @@ class StateUpkeep:
         self._looked = -1
         self._cleaned: float | None = None
         self._add_of: Callable[[str], Any] | None = None
-        self._apart: set[str] = set()
+        self._apart: dict[str, float] = {}
 
     def look(self, limits: Thresholds) -> TableLook | None:
         """The table as it is, with the files of which ``limits`` may want something; None without a table."""
@@ -121,7 +124,7 @@ class StateUpkeep:
             marked = table.marked_rows
             if marked == 0 and table.files < limits.fewest(marks=False):
                 return TableLook(*known, marked=0)
-            files = self._told(file.facts for file in self._files(table, limits))
+            files = self._told(table, (file.facts for file in self._files(table, limits)))
             counted = sum(file.marked for file in files) if len(files) == table.files else marked
             return TableLook(*known, files, counted)
 
@@ -236,14 +239,16 @@ class StateUpkeep:
             DeltaTable.forPath(session, self._path).vacuum(hours)
             return self._log.oldest_kept(before + _MARGIN_MS)
 
-    def _told(self, files: Iterable[FileFacts]) -> tuple[FileFacts, ...]:
-        """The same files, without the bounds of keys that are not to follow one another."""
-        found = tuple(files)
-        self._apart &= {file.path for file in found}
-        if self._order[0] == KEY and not self._apart:
-            return found
-        apart = self._apart if self._order[0] == KEY else {file.path for file in found}
-        return tuple(replace(file, low=None, high=None) if file.path in apart else file for file in found)
+    def _told(self, table: Snapshot, files: Iterable[FileFacts]) -> tuple[FileFacts, ...]:
+        """The same files; those that are not to be concatenated without the bounds of their keys."""
+        now = time.monotonic()
+        self._apart = {name: at for name, at in self._apart.items() if now - at < _APART_SECONDS}
+        # A table without deletion vectors has a file written anew for each change in it: it is better off with small
+        # ones. Statistics of other columns than ours would be lost.
+        usual = table.table_property(STATISTICS) == USUAL.all_properties[STATISTICS]
+        if self._order[0] == KEY and usual and has_vectors(table) and self._writing.kept is not None:
+            return tuple(replace(f, low=None, high=None) if f.path in self._apart else f for f in files)
+        return tuple(replace(file, low=None, high=None) for file in files)
 
     def _files(self, table: Snapshot, limits: Thresholds) -> Iterable[DataFile]:
         """The table's files; of too many some of those that are small or marked."""

@@ -43,7 +43,9 @@ class TableFile:
         if folder.store is not None and source.size() <= whole_bytes:
             source = pa.BufferReader(source.read())
         # What others have written there may have times as Spark once wrote them.
-        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        parquet = pq.ParquetFile(
+            source, coerce_int96_timestamp_unit="us", pre_buffer=folder.store is not None
+        )
         sizes = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
         return cls(parquet, [0, *np.cumsum(sizes).tolist()], frozenset(parquet.schema_arrow.names))
 
@@ -59,7 +61,11 @@ class TableFile:
         return aligned(table.column(of.name).combine_chunks(), of.type)
 
     def whole(self, of: pa.Field) -> pa.Array:
-        return pa.concat_arrays([self.column(group, of) for group in range(len(self.begins) - 1)])
+        """Of all row groups, which from an object store come side by side."""
+        if of.name not in self.names:
+            return pa.nulls(self.rows, of.type)
+        table = self.parquet.read([of.name], use_threads=False)
+        return aligned(table.column(of.name).combine_chunks(), of.type)
 
     def groups_of(self, keys: Sequence[str]) -> Iterator[int]:
         """The row groups that may hold one of these keys, which ascend."""

@@ -222,7 +222,7 @@ class Transaction:
         return table_folder(self._jvm, self._log)
 
     def row_groups(self) -> RowGroups:
-        """By what its files are put together as they are."""
+        """What concatenates its files."""
         return RowGroups(self._jvm, self._log.newDeltaHadoopConf())
 
     def drop(self, files: Sequence[ListedFile]) -> Removed:

@@ -6,8 +6,8 @@ once there are many of them. What they become is a file of a higher tier. Files 
 until many of their rows are marked.
 
     compact   many small files of one tier, or a few that landings mark rows in: the oldest of them, which change least,
-              become few, sorted by key. Those that follow one another by key, and are no tiny ones, are concatenated:
-              their row groups are copied as they are, which takes a hundredth of the time
+              become few, sorted by key. Those that follow one another by key, and are not tiny, are concatenated: their
+              row groups are copied as they are, which takes a hundredth of the time
     purge     files of which many rows are marked: written anew without these rows, once that frees enough
     vacuum    files that no version of the last hours needs are removed
 
@@ -21,16 +21,18 @@ hold up the rest: small files come with each landing, and are put together while
 
 Invariants: a rewrite takes at least two files, or such of which rows are marked, and no file twice; it never takes more
 than was allowed, unless it is a single file, or the two that are the least there is to put together. Files that are
-concatenated are no more than one file aims at.
+concatenated have no more bytes than one file aims at.
 
 Pure: standard library only.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 
 SAFE_HOURS = 168
 """So long Delta remembers that a file was removed, unless the table says otherwise; removing files sooner than that is
@@ -50,7 +52,7 @@ IDLE, _BUSY = 0.1, 0.5
 there is no time for much else."""
 _DEAD_PART = 10
 """Marked rows of less than this part of a table are not worth a commit."""
-_GROUP_BYTES = 512 << 10
+_CHAINED_BYTES = 512 << 10
 """A file of no less has row groups that whoever reads the table can do with."""
 _BYTES_LEAST = 8 << 20
 _SMALL_BYTES = 4 << 20
@@ -94,6 +96,7 @@ class FileFacts:
 class Thresholds:
     """When upkeep is due: ``files``, that many small ones of about one size, or a fourth of that where rows of all of
     them are marked; ``file_bytes``, what a file aims at; ``marked_percent``, that part of a file's rows.
+    ``file_rows``: a file has about so many rows at most, for what the driver holds of a file grows with them.
     ``retention_hours``: removed files stay so long, 0 is for ever; ``retention_checked``: less than Delta takes for
     safe is refused. ``idle``: nothing else is to be done, so that a fourth of ``files`` is enough, marked or not."""
 
@@ -103,6 +106,7 @@ class Thresholds:
     retention_hours: int = SAFE_HOURS
     retention_checked: bool = True
     idle: bool = False
+    file_rows: int = 1 << 40
 
     @property
     def small_bytes(self) -> int:
@@ -123,23 +127,28 @@ class Thresholds:
         return max(2, self.files // _MARKED_COUNTS if marks or self.idle else self.files)
 
     def is_small(self, file: FileFacts) -> bool:
-        return file.live_bytes < self.small_bytes
+        return file.live_bytes < self.small_bytes and 2 * (file.rows - file.marked) < self.file_rows
 
     def is_marked(self, file: FileFacts) -> bool:
         """Whether enough of its rows are marked."""
         return file.marked > 0 and 100 * file.marked >= self.marked_percent * file.rows
 
-    def chain(self, files: Sequence[FileFacts]) -> list[FileFacts]:
-        """As many of these as can follow one another by key, in that order; no tiny ones, and none that is to be
-        written without its marked rows anyway. (By their ends: Kleinberg and Tardos, Algorithm Design, section 4.1.)"""
+    def chains(self, files: Sequence[FileFacts], full: Sequence[FileFacts]) -> list[list[FileFacts]]:
+        """As many of these as can follow one another by key, in that order, in lists between which others of the table
+        begin (``full``); no tiny ones, and none that is to be written without its marked rows anyway. (By their ends:
+        Kleinberg and Tardos, Algorithm Design, section 4.1.)"""
         found: list[FileFacts] = []
-        fit = [
-            f for f in files if f.size_bytes >= _GROUP_BYTES and f.high is not None and not self.is_marked(f)
-        ]
-        for file in sorted(fit, key=lambda file: (file.high or "", file.path)):
-            if file.low is not None and (not found or (found[-1].high or "") < file.low):
+        for file in sorted(
+            filter(self._may_be_chained, files), key=lambda file: (file.high or "", file.path)
+        ):
+            if not found or (found[-1].high or "") < (file.low or ""):
                 found.append(file)
-        return found
+        between = sorted(file.low for file in full if file.low is not None)
+        return [list(some) for _, some in groupby(found, lambda file: bisect_left(between, file.low or ""))]
+
+    def _may_be_chained(self, file: FileFacts) -> bool:
+        known = file.low is not None and file.high is not None
+        return known and _CHAINED_BYTES <= file.size_bytes < self.small_bytes and not self.is_marked(file)
 
 
 class Kind(StrEnum):
@@ -163,13 +172,13 @@ class Effort(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Step:
     """What is due, and why, as a clause for people. A rewrite: these ``files`` become so many (``outputs``);
-    ``as_they_are``: they are concatenated, in this order."""
+    ``concatenates``: in this order, as they are."""
 
     kind: Kind
     reason: str
     files: tuple[FileFacts, ...] = ()
     outputs: int = 0
-    as_they_are: bool = False
+    concatenates: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -179,7 +188,7 @@ class Step:
     def effort(self) -> Effort:
         if self.kind is Kind.VACUUM:
             return Effort.VACUUM
-        if self.as_they_are:
+        if self.concatenates:
             return Effort.CONCATENATION
         return Effort.SMALL if self.size_bytes <= _SMALL_BYTES else Effort.LARGE
 
@@ -213,17 +222,21 @@ def _steps(
 def _compact(files: Sequence[FileFacts], limits: Thresholds, bytes_max: int) -> Iterator[Step]:
     """Of each tier: the smallest ones first, which are most files for the fewest bytes."""
     tiers: dict[int, list[FileFacts]] = {}
+    full = []
     for file in files:
         if limits.is_small(file):
             tiers.setdefault(_tier(file, limits), []).append(file)
+        else:
+            full.append(file)
     for tier, found in sorted(tiers.items(), reverse=True):
-        reason = f"{len(found)} files of less than {_size(limits.small_bytes // _TIER**tier)}"
-        if limits.are_enough(chain := limits.chain(found)):
-            some = _within(chain, limits.file_bytes, least=2)
-            yield Step(
-                Kind.COMPACT, f"{reason}, {len(chain)} one behind the other", tuple(some), 1, as_they_are=True
-            )
-            found = sorted({*found} - {*chain}, key=_age)
+        size = _size(limits.small_bytes // _TIER**tier)
+        if chains := [chain for chain in limits.chains(found, full) if limits.are_enough(chain)]:
+            some = _within(chains[0], limits.file_bytes, least=2, rows_max=limits.file_rows)
+            reason = f"{len(some)} of {len(found)} files of less than {size} follow one another by key"
+            yield Step(Kind.COMPACT, reason, tuple(some), 1, concatenates=True)
+            chained = {file.path for chain in chains for file in chain}
+            found = [file for file in found if file.path not in chained]
+        reason = f"{len(found)} files of less than {size}"
         light = [file for file in found if file.size_bytes <= _LIGHT_BYTES]
         for some, most in ((found, bytes_max), (light, min(bytes_max, _SMALL_BYTES))):
             if limits.are_enough(some):
@@ -250,17 +263,20 @@ def _vacuum(limits: Thresholds, ago: float | None) -> Iterator[Step]:
 
 
 def _rewrite(kind: Kind, reason: str, files: Sequence[FileFacts], limits: Thresholds) -> Step:
-    live = sum(file.live_bytes for file in files)
-    return Step(kind, reason, tuple(files), max(1, round(live / limits.file_bytes)))
+    live, rows = sum(file.live_bytes for file in files), sum(file.rows - file.marked for file in files)
+    outputs = max(1, round(live / limits.file_bytes), -(-rows // limits.file_rows))
+    return Step(kind, reason, tuple(files), outputs)
 
 
-def _within(files: Sequence[FileFacts], bytes_max: int, *, least: int) -> list[FileFacts]:
-    """The first of them, up to so many bytes, but no fewer than ``least``."""
+def _within(
+    files: Sequence[FileFacts], bytes_max: int, *, least: int, rows_max: int = 1 << 62
+) -> list[FileFacts]:
+    """The first of them, up to so many bytes and rows, but no fewer than ``least``."""
     chosen: list[FileFacts] = []
-    size = 0
+    size = rows = 0
     for file in files[:_FILES_MAX]:
-        size += file.size_bytes
-        if len(chosen) >= least and size > bytes_max:
+        size, rows = size + file.size_bytes, rows + file.rows
+        if len(chosen) >= least and (size > bytes_max or rows > rows_max):
             break
         chosen.append(file)
     return chosen

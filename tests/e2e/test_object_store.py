@@ -254,7 +254,10 @@ def test_files_of_a_load_are_concatenated_there(
 
 
 def _concatenated(engine: EngineProcess) -> bool:
-    return any("4 one behind the other" in said["why"] for said in lines(engine, "upkeep of a table"))
+    reasons = [said["why"] for said in lines(engine, "upkeep of a table")]
+    return any(
+        why.startswith("4 of 4 files") and why.endswith("follow one another by key") for why in reasons
+    )
 
 
 def _writing(orders: Any, most: int = DOCUMENTS) -> AbstractContextManager[None]:

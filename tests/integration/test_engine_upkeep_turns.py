@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from snapshotter.engine.upkeep import _Kept
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta import file_concat, upkeep_plan
+from streaming.delta.rewriting import Begun
 from streaming.delta.state_upkeep import TableLook
 from streaming.delta.upkeep_plan import Effort, Pace, Thresholds
 from streaming.namespaces import Namespace
@@ -118,12 +119,12 @@ def test_upkeep_makes_way_for_what_lands(
 
 
 @pytest.mark.parametrize("alike", [True, False])
-def test_files_that_follow_one_another_are_put_together_as_they_are(
+def test_files_that_follow_one_another_are_concatenated(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alike: bool
 ) -> None:
     """Their row groups are there afterwards, and the step says nothing of how many bytes a rewrite may read. Where they
-    turn out not to be alike, the next look has them written anew instead."""
-    monkeypatch.setattr(upkeep_plan, "_GROUP_BYTES", 0)
+    turn out not to be alike, the next look has them put together as rows instead."""
+    monkeypatch.setattr(upkeep_plan, "_CHAINED_BYTES", 0)
     monkeypatch.setattr(Pace, "after", lambda pace, *_: Pace(1))
     if not alike:
         monkeypatch.setattr(file_concat, "is_gregorian", lambda _: False)
@@ -136,6 +137,25 @@ def test_files_that_follow_one_another_are_put_together_as_they_are(
     assert ParquetFile(made).num_row_groups == (3 if alike else 1)
     assert kept.upkeep._pace == (Pace() if alike else Pace(1))
     assert kept.report(ORDERS).error is None
+
+
+def test_a_rewrite_that_fails_does_not_keep_the_log_from_its_checkpoint(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers go through all commits behind the newest one."""
+
+    def write(*_: object) -> None:
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(Begun, "write", write)
+    monkeypatch.setattr("snapshotter.engine.upkeep.checkpoint_due", lambda *_: True)
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(3):
+        kept.land(ORDERS, batch)
+    kept.looks(2)
+    assert kept.counted() == {"failed": 1, "checkpoint": 1}
+    assert kept.report(ORDERS).error == "the disk is full"
+    assert [*(kept.path(ORDERS) / "_delta_log").glob("*.checkpoint*.parquet")]
 
 
 def test_few_files_are_enough_where_nothing_lands(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:

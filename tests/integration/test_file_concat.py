@@ -1,5 +1,5 @@
-"""Files that are put together as they are: one file has the row groups of all, and what is marked in them stays
-marked; files that are not alike are left apart."""
+"""Files that are concatenated: one file has the row groups of all, and what is marked in them stays marked; files that
+are not alike are left apart."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from streaming.delta import file_concat
+from streaming.delta import file_concat, state_upkeep, upkeep_plan
 from streaming.delta.file_concat import NotAlike, RowGroups
+from streaming.delta.file_keys import FileKeys
 from streaming.delta.object_store import OutOfReach
 from streaming.delta.rewriting import Begun, GaveWay
 from streaming.delta.row_writer import By
@@ -40,8 +42,8 @@ def files_of(kept: Kept) -> Sequence[FileFacts]:
 
 
 def begun(kept: Kept, files: Sequence[FileFacts] | None = None) -> Begun:
-    """All files of the table are to be put together as they are, or these."""
-    step = Step(Kind.COMPACT, "", tuple(files or files_of(kept)), 1, as_they_are=True)
+    """All files of the table are to be concatenated, or these."""
+    step = Step(Kind.COMPACT, "concatenate", tuple(files or files_of(kept)), 1, concatenates=True)
     found = kept.table.upkeep.begin(step)
     assert found is not None
     return found
@@ -54,8 +56,8 @@ def tenths(kept: Kept, count: int) -> None:
 
 
 def test_row_groups_are_copied_and_marks_stay(kept: Kept) -> None:
-    """Rows are marked before the files are put together, while they are, and behind it: in the first file and in the
-    last. The next landing finds all of them, and reads no keys."""
+    """Rows are marked before files are concatenated, meanwhile, and behind it: in the first file and in the last. The
+    next landing finds all of them, and reads no keys."""
     tenths(kept, 4)
     kept.land({"k0001": None, "k0011": None, "k0025": None})
     one = begun(kept)
@@ -95,13 +97,14 @@ def test_row_groups_are_copied_and_marks_stay(kept: Kept) -> None:
 
 
 def test_files_without_marks_get_no_vector(kept: Kept) -> None:
-    """And one that was put together is put together again, with others."""
+    """And one of several row groups is concatenated again, with others."""
     tenths(kept, 2)
     for first in (20, 30):
         one = begun(kept)
         kept.table.upkeep.finish(one, one.write())
         (made,) = (action["add"] for action in kept.actions() if "add" in action)
         assert "deletionVector" not in made
+        assert pq.ParquetFile(kept.path / made["path"]).num_row_groups == first // 10
         kept.check()
         kept.land(some(first, 10))
     kept.check()
@@ -206,16 +209,129 @@ def test_it_gives_way_where_there_is_no_place_for_it(
     kept.check()
 
 
-def another_column(kept: Kept, patched: pytest.MonkeyPatch) -> None:
-    """Which each file has in another type, or not at all."""
-    for number, type_ in enumerate(("INT", "LONG")):
-        kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` ADD COLUMNS (c{number} {type_})")
-        kept.spark.sql(
-            f"INSERT INTO delta.`{kept.path}` (_key, n, _cluster_time, _source_ts, _op, c{number}) "
-            f"VALUES ('x{number}', 1, 5, now(), 'c', 1)"
-        )
-        kept.expected[f"x{number}"] = 1
-    patched.setattr(file_concat, "_LEAST_PART", 1)
+def apart(kept: Kept) -> set[str]:
+    """The names of files that are not to be concatenated."""
+    return {file.path for file in files_of(kept) if file.low is None}
+
+
+def inserted(kept: Kept, key: str, column: str, value: str) -> None:
+    """By Spark, which writes the columns of the statement alone."""
+    named = "_key, n, _cluster_time, _source_ts, _op"
+    row = kept.spark.sql(
+        f"SELECT '{key}' AS _key, 1L AS n, 5L AS _cluster_time, now() AS _source_ts, 'c' AS _op"
+    )
+    made = row.selectExpr(*named.split(", "), f"{value} AS {column}").coalesce(1)
+    made.write.format("delta").mode("append").option("mergeSchema", "true").save(str(kept.path))
+    kept.expected[key] = 1
+
+
+def other_columns(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    inserted(kept, "k0001", "a", "1")
+    inserted(kept, "k0002", "b", "1")
+
+
+def groups_of_other_names(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """Of which the columns have the same names."""
+    inserted(kept, "k0001", "a", "named_struct('x', 1)")
+    inserted(kept, "k0002", "b", "named_struct('x', 1)")
+
+
+def dates_of_the_julian_calendar(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    tenths(kept, 2)
+    patched.setattr(file_concat, "is_gregorian", lambda _: False)
+
+
+def no_footer_can_be_read(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    def read_metadata(_: Any) -> Any:
+        raise OSError("no Parquet")
+
+    tenths(kept, 2)
+    patched.setattr(file_concat.pq, "read_metadata", read_metadata)
+
+
+def no_vector_can_be_read(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    def marked(*_: Any) -> Any:
+        raise ValueError("no bitmap")
+
+    tenths(kept, 2)
+    patched.setattr(FileKeys, "marked", marked)
+
+
+def out_of_reach_from_the_start(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    def folder(_: Transaction) -> Any:
+        raise OutOfReach("no client for hdfs://")
+
+    tenths(kept, 2)
+    patched.setattr(Transaction, "folder", folder)
+
+
+def parquets_writer_fails(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """Behind some of it."""
+    concat = RowGroups.concat
+
+    def broken(self: RowGroups, *given: Any) -> None:
+        concat(self, *given)
+        raise Py4JError("Missing column")
+
+    tenths(kept, 2)
+    patched.setattr(RowGroups, "concat", broken)
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        (other_columns, "of 2 files no more than 1 are alike"),
+        (groups_of_other_names, "of 2 files no more than 1 are alike"),
+        (dates_of_the_julian_calendar, "no more than 0 are alike"),
+        (no_footer_can_be_read, "no more than 0 are alike"),
+        (no_vector_can_be_read, "no more than 0 are alike"),
+        (out_of_reach_from_the_start, "no client for hdfs"),
+        (parquets_writer_fails, "Parquet's writer failed: Missing column"),
+    ],
+)
+def test_files_that_cannot_be_concatenated_are_left_apart(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, case: Callable[[Kept, pytest.MonkeyPatch], None], why: str
+) -> None:
+    """No new file stays behind. For an hour they are put together as rows, if that is due; then it is tried again."""
+    case(kept, monkeypatch)
+    one = begun(kept)
+    with pytest.raises(NotAlike, match=why):
+        one.write()
+    assert not list(kept.path.glob("copies-*"))
+    assert len(apart(kept)) == 2
+    with monkeypatch.context() as an_hour_later:
+        an_hour_later.setattr(state_upkeep, "_APART_SECONDS", 0.0)
+        assert not apart(kept)
+    assert kept.table.upkeep.rewrite(replace(one.step, concatenates=False)) is not None
+    monkeypatch.undo()
+    kept.check()
+
+
+def another_column(kept: Kept) -> None:
+    inserted(kept, "x", "more", "1")
+
+
+def a_time_that_is_null(kept: Kept) -> None:
+    kept.spark.sql(f"INSERT INTO delta.`{kept.path}` (_key, n) VALUES ('x', 1)")
+    kept.expected["x"] = 1
+
+
+@pytest.mark.parametrize("other", [another_column, a_time_that_is_null])
+def test_most_of_the_files_may_be_alike(kept: Kept, other: Callable[[Kept], None]) -> None:
+    """They become one; another one stays as it is, apart."""
+    tenths(kept, 3)
+    other(kept)
+    one = begun(kept)
+    done = kept.table.upkeep.finish(one, one.write())
+    assert (done.files, done.made) == (3, 1)
+    (left,) = apart(kept)
+    assert kept.look(ALL).count == 2
+    assert left in {file.name for file in one.of}
+    kept.check()
+
+
+def without_vectors(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` SET TBLPROPERTIES (delta.enableDeletionVectors = false)")
 
 
 def other_statistics(kept: Kept, patched: pytest.MonkeyPatch) -> None:
@@ -224,76 +340,55 @@ def other_statistics(kept: Kept, patched: pytest.MonkeyPatch) -> None:
     )
 
 
-def dates_of_the_julian_calendar(kept: Kept, patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(file_concat, "is_gregorian", lambda _: False)
-
-
-def a_time_that_is_null(kept: Kept, patched: pytest.MonkeyPatch) -> None:
-    kept.spark.sql(f"INSERT INTO delta.`{kept.path}` (_key, n) VALUES ('x', 1)")
-    kept.expected["x"] = 1
-
-
-def a_file_is_gone(kept: Kept, patched: pytest.MonkeyPatch) -> None:
-    def no_footer(_: Any) -> Any:
-        raise OSError("no Parquet")
-
-    patched.setattr(file_concat.pq, "read_metadata", no_footer)
-
-
-def beyond_the_driver(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+def without_keys(kept: Kept, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(kept.table._writing, "kept", None)
 
 
-@pytest.mark.parametrize(
-    ("case", "why"),
-    [
-        (another_column, "of 4 files no more than 2 have the same columns"),
-        (other_statistics, "statistics of other columns"),
-        (dates_of_the_julian_calendar, "no more than 0 have the same columns"),
-        (a_time_that_is_null, "without a key or a time"),
-        (a_file_is_gone, "can't be read here: no Parquet"),
-        (beyond_the_driver, "the driver does not reach them"),
-    ],
-)
-def test_files_that_are_not_alike_are_left_apart(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, case: Callable[[Kept, pytest.MonkeyPatch], None], why: str
+@pytest.mark.parametrize("case", [without_vectors, other_statistics, without_keys])
+def test_of_some_tables_no_files_are_concatenated(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, case: Callable[[Kept, pytest.MonkeyPatch], None]
 ) -> None:
-    """No file stays behind. From then on they are not due to be put together so, but as rows."""
-    kept.by_driver = False
-    tenths(kept, 2)
+    """Whose files are written anew for each change in them, whose statistics would be lost, whose vectors the driver is
+    not to read. Small files are put together as rows, also such of which rows are marked."""
+    monkeypatch.setattr(upkeep_plan, "_CHAINED_BYTES", 0)
+    tenths(kept, 4)
+    kept.land({"k0001": None, "k0012": 3})
+    step = kept.step()
+    assert step is not None
+    assert step.concatenates
     case(kept, monkeypatch)
-    with pytest.raises(NotAlike, match=why):
-        begun(kept).write()
-    assert not list(kept.path.glob("copies-*"))
-    assert [file.low for file in files_of(kept)] == [None] * len(files_of(kept))
-    monkeypatch.undo()
+    step = kept.step()
+    assert step is not None
+    assert not step.concatenates
+    assert kept.table.upkeep.rewrite(step) is not None
     kept.check()
 
 
-def test_most_of_the_files_may_be_alike(kept: Kept) -> None:
-    """They become one; another one stays as it is."""
+def test_one_that_is_not_to_go_on_leaves_nothing(kept: Kept) -> None:
+    """The engine stops between two files; nothing is wrong with these."""
     tenths(kept, 3)
-    kept.by_driver = False  # Spark says of columns what Arrow does not
-    kept.spark.sql(f"ALTER TABLE delta.`{kept.path}` ADD COLUMNS (more INT)")
-    kept.land(some(30, 10))
-    one = begun(kept)
-    done = kept.table.upkeep.finish(one, one.write())
-    assert (done.files, done.made) == (3, 1)
-    assert kept.look(ALL).count == 2
-    kept.check()
+    asked: list[int] = []
+
+    def check() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise RuntimeError("the engine stops")
+
+    with pytest.raises(RuntimeError, match="the engine stops"):
+        begun(kept).write(check)
+    assert not list(kept.path.glob("copies-*"))
+    assert not apart(kept)
 
 
-def test_nothing_is_left_of_a_try_that_fails(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever fails in Parquet's writer; the files are still due."""
-    tenths(kept, 2)
+def test_the_new_file_is_looked_at(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with other rows than the files have is not committed, and nothing is tried in its place."""
+    tenths(kept, 3)
     concat = RowGroups.concat
 
-    def broken(self: RowGroups, *given: Any) -> None:
-        concat(self, *given)
-        raise RuntimeError("the JVM is gone")
+    def forgetful(self: RowGroups, folder: Any, names: Sequence[str], *given: Any) -> None:
+        concat(self, folder, names[1:], *given)
 
-    monkeypatch.setattr(RowGroups, "concat", broken)
-    with pytest.raises(RuntimeError, match="the JVM is gone"):
+    monkeypatch.setattr(RowGroups, "concat", forgetful)
+    with pytest.raises(RuntimeError, match="their rows are others than before"):
         begun(kept).write()
     assert not list(kept.path.glob("copies-*"))
-    assert [file.low for file in files_of(kept)] == ["k0000", "k0010"]

@@ -72,6 +72,33 @@ def test_rows_of_keys_are_found(
 
 
 @given(
+    files=st.lists(st.lists(KEYS, min_size=1, max_size=12), min_size=1, max_size=4),
+    looked_at=st.sets(st.integers(0, 3)),
+    kept=st.sampled_from([2_800, 1 << 20]),
+)
+def test_keys_of_files_that_were_concatenated_are_those_of_the_new_file(
+    files: list[list[str]], looked_at: set[int], kept: int
+) -> None:
+    """If all of them were there, and there is room; nothing of the files themselves is kept any longer, and as much
+    counts as is kept."""
+    with tempfile.TemporaryDirectory() as path:
+        folder, known = TableFolder.on_disk(path), FileKeys(kept)
+        olds = [a_file(folder, keys, set()) for keys in files]
+        for old in [old for number, old in enumerate(olds) if number in looked_at]:
+            known.keys(folder, old.name)
+        had = [known.has_keys(folder, old.name) for old in olds]
+        whole = a_file(folder, [key for keys in files for key in keys], set())
+        known.concat(folder, [old.name for old in olds], whole.name)
+        assert not any(known.has_keys(folder, old.name) for old in olds)
+        assert known.has_keys(folder, whole.name) <= all(had)
+        if kept > 2_800:
+            assert known.has_keys(folder, whole.name) is all(had)
+        assert known._bytes == sum(one.size for one in known._kept.values()) <= kept
+        folder.remove([whole.name] if known.has_keys(folder, whole.name) else [])
+        assert known.keys(folder, whole.name).to_pylist() == [key for keys in files for key in keys]
+
+
+@given(
     keys=st.lists(KEYS, min_size=1, max_size=12).map(sorted),
     wanted=st.sets(KEYS, min_size=1, max_size=3).map(sorted),
     block=st.integers(1, 4),

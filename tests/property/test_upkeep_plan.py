@@ -34,7 +34,7 @@ def files(draw: st.DrawFn) -> list[FileFacts]:
 
 def rewritten(table: list[FileFacts], step: Step, now: int) -> list[FileFacts]:
     """The files as they are behind a step: those of it in as many as it says, without rows that are marked."""
-    if step.as_they_are:
+    if step.concatenates:
         first, last = step.files[0], step.files[-1]
         rows, marked = (sum(getattr(file, of) for file in step.files) for of in ("rows", "marked"))
         made = [FileFacts(f"n{now}", step.size_bytes, rows, marked, 10 + now, first.low, last.high)]
@@ -61,7 +61,7 @@ def test_a_step_takes_files_that_need_it_and_no_more_than_was_allowed(
     assert len(paths) == len(set(paths)), "no file twice"
     assert set(step.files) <= set(table)
     assert 1 <= step.outputs <= max(1, step.size_bytes // LIMITS.file_bytes + 1)
-    if step.as_they_are:
+    if step.concatenates:
         assert all(one.high < other.low for one, other in pairwise(step.files)), "in the order of their keys"
         assert not any(LIMITS.is_marked(file) for file in step.files)
         bytes_max = LIMITS.file_bytes
@@ -103,3 +103,21 @@ def test_a_row_is_written_few_times_however_small_its_file_was(size: int, commit
     full = size * commits // limits.small_bytes
     most = 9 if marks else limits.files
     assert len(table) <= most * tiers + full + 1
+
+
+@given(st.integers(512 << 10, 1 << 22), st.integers(1, 400), st.sampled_from([0, 1]), st.booleans())
+def test_a_row_group_is_copied_few_times(size: int, commits: int, marks: int, idle: bool) -> None:
+    """A load whose files follow one another, each followed by all that is due: nothing is decoded, each byte is copied
+    once for each tier, or twice where few files are enough, and the files left are few."""
+    limits = Thresholds(retention_hours=0, idle=idle)
+    table: list[FileFacts] = []
+    copied = 0
+    for now in range(commits):
+        table = [replace(file, marked=marks) for file in table]
+        table.append(FileFacts(f"c{now}", size, 1_000, 0, now, f"k{now:06}0", f"k{now:06}9"))
+        while (step := due(table, limits, PLENTY, None)) is not None:
+            assert step.concatenates
+            copied += step.size_bytes
+            table = rewritten(table, step, 10_000 + now)
+    assert copied <= (4 if marks or idle else 2) * size * commits
+    assert len(table) <= 2 * limits.files + size * commits // limits.small_bytes

@@ -80,28 +80,51 @@ def test_few_small_files_are_enough_where_there_is_nothing_else_to_do() -> None:
     assert [Thresholds().fewest(marks) for marks in (True, False)] == [8, 32]
 
 
-def in_order(count: int, size: int, marked: int = 0) -> list[FileFacts]:
+def in_order(count: int, size: int, marked: int = 0, rows: int = 100) -> list[FileFacts]:
     """So many files of a size that follow one another by key, the newest of them first."""
     bounds = [(f"k{n:04}0", f"k{n:04}9") for n in range(count)]
-    return [FileFacts(low, size, 100, marked, count - n, low, high) for n, (low, high) in enumerate(bounds)]
+    return [FileFacts(low, size, rows, marked, count - n, low, high) for n, (low, high) in enumerate(bounds)]
 
 
-def test_files_that_follow_one_another_are_put_together_as_they_are() -> None:
+def test_files_that_follow_one_another_are_concatenated() -> None:
     """In the order of their keys, up to what one file aims at, however little a rewrite may read; enough are as many as
-    of others."""
+    of others. Nothing is decoded while that rests."""
     files = in_order(200, MB)
     step = due(files[::-1], LIMITS, 1, 0.0)
     assert step is not None
-    assert (step.kind, step.effort, step.as_they_are) == (Kind.COMPACT, Effort.CONCATENATION, True)
+    assert (step.kind, step.effort, step.concatenates) == (Kind.COMPACT, Effort.CONCATENATION, True)
     assert (list(step.files), step.outputs) == (files[:128], 1)
-    assert step.reason == "200 files of less than 4.19 MB, 200 one behind the other"
-    assert due(files, LIMITS, PLENTY, 0.0, resting=[Effort.CONCATENATION]) is None, (
-        "they are not to be decoded"
-    )
+    assert step.reason == "128 of 200 files of less than 4.19 MB follow one another by key"
+    assert due(files, LIMITS, PLENTY, 0.0, resting=[Effort.CONCATENATION]) is None
     for few, enough in ((31, False), (32, True)):
         assert (due(in_order(few, MB), Thresholds(), PLENTY, 0.0) is not None) is enough
     assert due(in_order(8, MB, marked=1), Thresholds(), PLENTY, 0.0) is not None
     assert due(in_order(8, MB), Thresholds(idle=True), PLENTY, 0.0) is not None
+
+
+def test_a_file_has_no_more_rows_than_the_driver_can_hold_keys_of() -> None:
+    """Files of half as many are left alone, however few bytes they have; what is written anew becomes more files."""
+    few = replace(LIMITS, file_rows=1_000)
+    step = due(in_order(200, MB), few, PLENTY, 0.0)
+    assert step is not None
+    assert len(step.files) == 10
+    assert due(in_order(200, MB, rows=500), few, PLENTY, 0.0) is None
+    step = due([FileFacts(f"m{n}", MB, 1_000, marked=500) for n in range(3)], few, PLENTY, 0.0)
+    assert step is not None
+    assert (step.kind, step.outputs) == (Kind.PURGE, 2)
+
+
+def test_files_with_another_between_them_do_not_follow_one_another() -> None:
+    """One of full size: what they become would lie across it."""
+    files = in_order(9, MB)
+    files[4] = replace(files[4], size_bytes=100 * MB)
+    step = due(files, LIMITS, PLENTY, 0.0)
+    assert step is not None
+    assert list(step.files) == files[:4]
+    step = due(files[2:], LIMITS, PLENTY, 0.0)
+    assert step is not None
+    assert list(step.files) == files[5:]
+    assert due(files[2:8], LIMITS, PLENTY, 0.0, resting=[Effort.LARGE]) is None, "none but as rows"
 
 
 @pytest.mark.parametrize(
@@ -122,11 +145,19 @@ def test_others_are_not_among_them(other: FileFacts) -> None:
     for few in (1, 4):
         step = due([*files, *(replace(other, path=f"o{n}") for n in range(few))], LIMITS, PLENTY, 0.0)
         assert step is not None
-        assert (step.as_they_are, list(step.files)) == (True, files)
+        assert (step.concatenates, list(step.files)) == (True, files)
     others = [replace(other, path=f"o{n}", written=n) for n in range(4)]
     step = due([*files, *others], LIMITS, PLENTY, 0.0, resting=[Effort.CONCATENATION])
     assert step is not None
-    assert (step.as_they_are, list(step.files)) == (False, others)
+    assert (step.concatenates, list(step.files)) == (False, others)
+
+
+def test_large_files_of_few_rows_that_are_left_are_not_among_them() -> None:
+    """Where many rows may be marked before a file is purged: together they would be larger than a file aims at."""
+    most_marked = [replace(file, marked=80) for file in in_order(4, 100 * MB)]
+    step = due(most_marked, replace(LIMITS, marked_percent=90), PLENTY, 0.0)
+    assert step is not None
+    assert not step.concatenates
 
 
 def test_files_of_many_marked_rows_are_purged() -> None:
