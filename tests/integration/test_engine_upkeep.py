@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +23,7 @@ from snapshotter.engine import upkeep
 from snapshotter.landing.tables import OpenTable
 from snapshotter.landing.targets.changelogs import OpenChangelog
 from snapshotter.reporting.window_log import OpenWindow
+from streaming.delta import upkeep_plan
 from streaming.delta.attempts import attempts
 from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.rewriting import Begun, Copies
@@ -79,16 +81,19 @@ def test_each_table_in_its_turn_and_under_its_lock(spark: SparkSession, lab: Lab
     assert kept.keys(ORDERS) == ["k0", "k1", "k2", "k3", "k4"]
 
 
+@pytest.mark.parametrize("concatenates", [False, True])
 def test_landings_go_on_beside_a_rewrite(
-    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, concatenates: bool
 ) -> None:
     """What is being written holds up no landing. Where a landing takes the files of it away, it came to nothing, which
-    is counted, and the next try keeps the table's lock."""
+    is counted, and the next try keeps the table's lock; not where files are concatenated, which may be large."""
+    monkeypatch.setattr(upkeep_plan, "_CHAINED_BYTES", 0 if concatenates else 1 << 40)
     kept = Kept(spark, lab, tmp_path)
     write, locked = Begun.write, []
 
-    def in_the_middle(begun: Begun) -> Copies:
-        copies = write(begun)
+    def in_the_middle(begun: Begun, *given: Any) -> Copies:
+        assert begun.step.concatenates is concatenates
+        copies = write(begun, *given)
         locked.append(lock.locked())
         if len(locked) == 1:
             kept.land(ORDERS, 4)
@@ -119,13 +124,13 @@ def test_landings_go_on_beside_a_rewrite(
     for batch in (10, 11):
         kept.land(ORDERS, batch)
     kept.looks(2)
-    assert locked == [False, False, True]
+    assert locked == [False, False, not concatenates]
     assert (kept.counted()["compact"], kept.counted()["gave_way"]) == (2, 1)
     assert kept.keys(ORDERS) == ["k10", "k11", "k5", "k6"]
     for batch in (12, 13, 14):
         kept.land(ORDERS, batch)
     kept.looks(1)
-    assert locked == [False, False, True, False], "it is tried beside landings again"
+    assert locked == [False, False, not concatenates, False], "it is tried beside landings again"
 
 
 def test_a_changelog_table_is_kept_in_order(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:

@@ -134,6 +134,7 @@ def test_files_with_another_between_them_do_not_follow_one_another() -> None:
         FileFacts("wide", MB, 10, low="a", high="z"),
         FileFacts("unknown", MB, 10),
         FileFacts("beginning", MB, 10, low="k00009", high="k9"),
+        FileFacts("between", MB, 10, low="k00005", high="k00011"),
         FileFacts("end", MB, 10, low=None, high="k00005"),
         FileFacts("marked", MB, 10, marked=3, low="k00095", high="k00096"),
     ],
