@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.delta.file_copies import is_gregorian
 from streaming.delta.new_files import CALENDAR, COPIES, NewFile, file_name, job_name
-from streaming.delta.table_file import UNREAD
+from streaming.delta.table_file import UNREAD, read_footer
 from streaming.json_text import from_text
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def concatenated(
     try:
         groups.concat(folder, [file.name for file in of], name, check)
         folder.seal(name)
-        size, sizes = folder.size(name), _rows_of_groups(_footer(folder, name))
+        size, sizes = folder.size(name), _rows_of_groups(read_footer(folder, name))
         if sizes != [rows for source in alike for rows in source.rows]:
             raise RuntimeError(f"{len(of)} files were concatenated, and their rows are others than before")
     except BaseException as error:
@@ -180,7 +180,7 @@ def _alike(folder: TableFolder, files: Sequence[ListedFile], kept: FileKeys) -> 
 
 def _source(folder: TableFolder, file: ListedFile) -> _Source | None:
     """None where that is none to concatenate."""
-    footer = _footer(folder, file.name)
+    footer = read_footer(folder, file.name)
     said = from_text(str(file.add.stats()))
     nulls = [said.get("nullCount", {}).get(name) for name in (KEY, CLUSTER_TIME)]
     times = [said.get(bound, {}).get(CLUSTER_TIME) for bound in ("minValues", "maxValues")]
@@ -193,11 +193,6 @@ def _source(folder: TableFolder, file: ListedFile) -> _Source | None:
     # The columns of the one say nothing of the groups that they lie in, nor the fields of the other of how they lie.
     kind = schema, paths, schema.to_arrow_schema()
     return _Source(file, _rows_of_groups(footer), kind, (int(times[0]), int(times[1])))
-
-
-def _footer(folder: TableFolder, name: str) -> pq.FileMetaData:
-    with folder.open(name) as source:
-        return pq.read_metadata(source)
 
 
 def _rows_of_groups(footer: pq.FileMetaData) -> list[int]:

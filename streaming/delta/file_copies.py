@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from streaming.column_names import CLUSTER_TIME, KEY
 from streaming.delta.new_files import COPIES, FileWriter, NewFile, job_name
-from streaming.delta.table_file import UNREAD, TableFile
+from streaming.delta.table_file import UNREAD, TableFile, read_footer
 from streaming.delta.table_properties import STATISTICS, USUAL
 
 if TYPE_CHECKING:
@@ -96,13 +95,9 @@ def _is_ours(type_: pa.DataType) -> bool:
 
 def _check_footers(folder: TableFolder, files: Sequence[ListedFile], schema: pa.Schema) -> None:
     """Raises `LeftToSpark` where a file is none for Arrow, or all of them are too much."""
-
-    def footer_of(file: ListedFile) -> pq.FileMetaData:
-        with folder.open(file.name) as source:
-            return pq.read_metadata(source)
-
+    footers = folder.each(lambda file: read_footer(folder, file.name), files)
     encoded = values = 0
-    for file, footer in zip(files, folder.each(footer_of, files), strict=True):
+    for file, footer in zip(files, footers, strict=True):
         if not is_gregorian(footer.metadata or {}):
             raise LeftToSpark(f"{file.name} may have dates of the Julian calendar")
         if not _is_among(pa.struct(footer.schema.to_arrow_schema()), pa.struct(schema)):

@@ -246,9 +246,11 @@ class StateUpkeep:
         # A table without deletion vectors has a file written anew for each change in it: it is better off with small
         # ones. Statistics of other columns than ours would be lost.
         usual = table.table_property(STATISTICS) == USUAL.all_properties[STATISTICS]
-        if self._order[0] == KEY and usual and has_vectors(table) and self._writing.kept is not None:
-            return tuple(replace(f, low=None, high=None) if f.path in self._apart else f for f in files)
-        return tuple(replace(file, low=None, high=None) for file in files)
+        chains = self._order[0] == KEY and usual and has_vectors(table) and self._writing.kept is not None
+        return tuple(
+            file if chains and file.path not in self._apart else replace(file, low=None, high=None)
+            for file in files
+        )
 
     def _files(self, table: Snapshot, limits: Thresholds) -> Iterable[DataFile]:
         """The table's files; of too many some of those that are small or marked."""

@@ -25,6 +25,12 @@ KEYS = pa.field(KEY, pa.string())
 _WHOLE_BYTES = 8 << 20
 
 
+def read_footer(folder: TableFolder, name: str) -> pq.FileMetaData:
+    """What the footer of the file of this ``name`` in a table's ``folder`` says; of the file nothing else is read."""
+    with folder.open(name) as source:
+        return pq.read_metadata(source)
+
+
 @dataclass(slots=True)
 class TableFile:
     """A Parquet file that is open, and where each of its row groups begins."""
