@@ -31,6 +31,6 @@ def how_to_read(context: RunContext) -> dict[str, Any]:
         "reads_shared": 1 if exact is None else max(1, _READ_AT_ONCE // exact),
         "fetch_size": config.fetch_size,
         "fields": config.fields,
-        "documents": config.envelope is not None,
+        "tells": None if config.envelope is None else config.envelope.serialization,
         "chunk_bytes": None if exact is not None else _CHUNK_MARGIN * config.limits.chunk_bytes_target,
     }

@@ -326,7 +326,7 @@ class TableUpkeep(RecurringLook):
         kept.next = kept.tried  # there may be more to do
         upkeep, hours = opened.upkeep, self._limits.retention_hours
         before = datetime.now(UTC) - timedelta(hours=hours)
-        # READs lie in the state table of their own collection alone.
+        # READs wait in the state table of their own collection alone.
         mine = [w for w in self._in_flight() if name == (Namespace.parse(w.collection), STATE)]
         if any(window.low_at <= before for window in mine):
             # Its files are as old as what goes, and nobody else knows that they are to stay.

@@ -6,7 +6,7 @@ events of its time, for it shows its document as of then or later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,14 @@ def of_envelopes(envelopes: DataFrame, config: TopicsConfig, stretch: int) -> Da
     """The records of these ``envelopes`` (`streaming.events.envelope`), as ``config`` says, in the ``stretch`` of this
     number."""
     return envelopes.mapInArrow(partial(_records, config.names, config.tombstones, stretch), SCHEMA)
+
+
+def of_reads(
+    tell: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], config: TopicsConfig, stretch: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What makes records of READs, in one step in a worker: by way of the envelopes that ``tell`` makes of them.
+    ``config`` and ``stretch`` as in `of_envelopes`."""
+    return partial(_records_of_reads, tell, config.names, config.tombstones, stretch)
 
 
 def of_transactions(rows: Iterable[Mapping[str, Any]], config: TopicsConfig, stretch: int) -> Iterator[_Row]:
@@ -59,6 +67,17 @@ def heartbeat(config: TopicsConfig, now_ms: int, cluster_time: int, stretch: int
         "place": 0,
         "stretch": stretch,
     }
+
+
+def _records_of_reads(
+    tell: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    names: TopicNames,
+    tombstones: bool,
+    stretch: int,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``."""
+    return _records(names, tombstones, stretch, tell(batches))
 
 
 def _records(

@@ -6,8 +6,9 @@ that very time) and decodes it to Arrow. No row passes through the driver.
 
 Each partition writes what it decodes into a file in the table's own folder, where the job has one (`ReadJob.folder`):
 then nothing of the rows passes through the JVM. Else the buffer is the job's output, checkpointed locally. Where events
-are told, each row also keeps its document as it came, under the rules about fields: in the output (``_document``), or
-in a second file, which never becomes the table's. `snapshotter.reading.read_buffer` has both.
+are told, each row also keeps its key and document as JSON (`streaming.events.read_envelopes.TEXTS`), under the rules
+about fields: in the output, or in a second file, which never becomes the table's. `snapshotter.reading.read_buffer` has
+both.
 
 Rows of the output whose ``_trailer`` is not null are none of the table's. The last row of each partition is its
 trailer: how many rows, the smallest and the largest key, the cluster time at which its cursor ended, and the signed
@@ -25,7 +26,6 @@ from queue import Queue
 from typing import Any
 
 import bson
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from bson.timestamp import Timestamp
@@ -33,14 +33,14 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 from pyspark.sql import SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from snapshotter.core.values.chunks import Target
 from snapshotter.reading.document_errors import DocumentError, Met
 from snapshotter.reading.range_find import range_find
-from snapshotter.reading.read_buffer import DOCUMENT, DOCUMENTS, Buffer, Trailer, is_dead, is_trailer
+from snapshotter.reading.read_buffer import DOCUMENTS, Buffer, Trailer, is_dead, is_trailer
 from snapshotter.reading.rows_too import identity, keys_of, lists_of, only
-from streaming.bson.elements import check, documents_of, starts_of
+from streaming.bson.elements import documents_of
 from streaming.decode.dead_letters import (
     OF_ALL,
     DeadLetter,
@@ -53,6 +53,8 @@ from streaming.decode.dead_letters import (
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.new_files import FileWriter, NewFile, discard_job, job_name
 from streaming.delta.table_folder import TableFolder
+from streaming.events.envelope import JsonSerialization
+from streaming.events.read_envelopes import TEXTS, told_texts
 from streaming.fields.document_rules import DocumentRules
 from streaming.fields.server import projection
 from streaming.keys.shard_keys import ShardKey
@@ -83,10 +85,10 @@ class SubRange:
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """Everything an executor needs; ``signed`` is the newest ``$clusterTime`` known, as BSON; ``shard_key`` the fields
-    that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``documents``: whether
-    rows keep their document. ``fails``: a document that cannot be processed is an error. ``folder``: the table's, which
-    all workers reach and where each partition writes its rows into a file, and their documents into another, whose
-    names begin with the job's ``name``; None: they are the job's output."""
+    that identify a document besides `_id`; ``fields`` says what is left out, renamed or hashed; ``tells``: how rows
+    keep their documents as texts, if they do. ``fails``: a document that cannot be processed is an error. ``folder``:
+    the table's, which all workers reach and where each partition writes its rows into a file, and their documents into
+    another, whose names begin with the job's ``name``; None: they are the job's output."""
 
     uri: str = field(repr=False)
     namespace: Namespace
@@ -98,18 +100,18 @@ class ReadJob:
     fetch_size: int = FETCH_SIZE
     shard_key: ShardKey = ()
     fields: DocumentRules | None = None
-    documents: bool = False
+    tells: JsonSerialization | None = None
     fails: bool = True
     folder: TableFolder | None = None
     name: str = field(default_factory=job_name)
 
 
 def read_schema(job: ReadJob) -> StructType:
-    """Columns of a READ buffer: those of the decoder (where rows are written to files the key alone), the document if
-    it is kept there, the window's number, the trailer."""
+    """Columns of a READ buffer: those of the decoder (where rows are written to files the key alone), the texts that
+    READs are told with if they are kept there, the window's number, the trailer."""
     columns = job.layout.spark_schema(job.plan).fields[: None if job.folder is None else 1]
-    document = [StructField(DOCUMENT, BinaryType())] if job.documents and job.folder is None else []
-    extra = [*document, StructField("_window", IntegerType()), StructField("_trailer", StringType())]
+    told = [StructField(name, StringType()) for name in _told_in(job)]
+    extra = [*told, StructField("_window", IntegerType()), StructField("_trailer", StringType())]
     return StructType([*columns, *extra])
 
 
@@ -158,7 +160,7 @@ def _read_range(job: ReadJob, part: SubRange) -> Iterator[pa.RecordBatch]:
     named, columns = (job.name, part.number), job.layout.arrow_schema(job.plan)
     files = _Files(
         FileWriter(job.folder, columns, *named, part.after_time.to_int()),
-        FileWriter(job.folder, DOCUMENTS, *named, plain=DOCUMENTS.names) if job.documents else None,
+        None if job.tells is None else FileWriter(job.folder, DOCUMENTS, *named, plain=DOCUMENTS.names),
     )
     try:
         yield from _rows_read(job, part, files)
@@ -174,11 +176,11 @@ class _Files:
     rows: FileWriter
     documents: FileWriter | None
 
-    def add(self, rows: pa.RecordBatch, ruled: bytes) -> None:
-        """Write these rows, whose documents lie in ``ruled`` one behind the other."""
+    def add(self, rows: pa.RecordBatch, texts: Sequence[pa.Array]) -> None:
+        """Write these rows, and their documents as ``texts``."""
         self.rows.add(rows)
         if self.documents is not None:
-            told = [rows.column(0), _documents(ruled)]
+            told = [rows.column(0), *texts]
             self.documents.add(pa.RecordBatch.from_arrays(told, schema=DOCUMENTS))
 
     def close(self) -> tuple[NewFile | None, NewFile | None]:
@@ -201,14 +203,13 @@ def _rows_read(job: ReadJob, part: SubRange, files: _Files | None) -> Iterator[p
             # Its cursor ends here, also where a document fails: the error would keep it until Python collects both.
             with closing(_ahead(_raw_batches(session, job, part))) as fetched:
                 for raw in fetched:
-                    parts, failed = _decoded(raw, decoder, rules, whole=job.documents)
-                    for decoded, ruled in parts:
+                    parts, failed = _decoded(raw, decoder, rules, job.tells)
+                    for decoded, texts in parts:
                         seen.add(decoded.batch.column(0), decoded.keys_sorted, decoded.unknown)
                         if files is None:
-                            documents = _documents(ruled) if job.documents else None
-                            yield _with_columns(decoded.batch, part.number, documents)
+                            yield _with_columns(decoded.batch, part.number, texts)
                         else:
-                            files.add(decoded.batch, ruled)
+                            files.add(decoded.batch, texts)
                     seen.size_bytes += len(raw)
                     if failed:
                         yield seen.without(_dead_rows(job, part.number, failed))
@@ -227,16 +228,18 @@ Failed = Sequence[tuple[bytes, Exception]]
 
 
 def _decoded(
-    raw: bytes, decoder: Decoder[TablePlan], rules: DocumentRules | None, *, whole: bool = False
-) -> tuple[list[tuple[Decoded[TablePlan], bytes]], Failed]:
-    """Documents that lie one behind the other under the rules about their fields, as rows and as documents; and those
-    that fail. ``whole``: they are told, too, so that nothing in them may be damaged, whether it has a column or not."""
+    raw: bytes,
+    decoder: Decoder[TablePlan],
+    rules: DocumentRules | None,
+    tells: JsonSerialization | None = None,
+) -> tuple[list[tuple[Decoded[TablePlan], Sequence[pa.Array]]], Failed]:
+    """Documents that lie one behind the other under the rules about their fields, as rows, and as texts where they are
+    told so; and those that fail: of one that is told nothing may be damaged, whether it has a column or not."""
 
-    def decode(some: bytes) -> tuple[Decoded[TablePlan], bytes]:
+    def decode(some: bytes) -> tuple[Decoded[TablePlan], Sequence[pa.Array]]:
         ruled = some if rules is None else rules.documents(some)
-        for at in starts_of(ruled) if whole else ():
-            check(ruled, at)
-        return decoder.decode(ruled), ruled
+        texts = () if tells is None else told_texts(tells, documents_of(ruled))
+        return decoder.decode(ruled), texts
 
     try:
         return [decode(raw)], ()
@@ -392,23 +395,19 @@ class _Seen:
 
 def _row_schema(job: ReadJob) -> pa.Schema:
     columns = [*job.layout.arrow_schema(job.plan)][: None if job.folder is None else 1]
-    document = [pa.field(DOCUMENT, pa.binary())] if job.documents and job.folder is None else []
-    return pa.schema([*columns, *document])
+    return pa.schema([*columns, *(TEXTS.field(name) for name in _told_in(job))])
 
 
-def _documents(raw: bytes) -> pa.BinaryArray:
-    """Concatenated documents, each as it is; nothing is copied."""
-    offsets = np.array([*starts_of(raw), len(raw)], np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+def _told_in(job: ReadJob) -> Sequence[str]:
+    """The columns of texts in the job's frame: where there are files, they lie in these."""
+    return TEXTS.names if job.tells is not None and job.folder is None else ()
 
 
-def _with_columns(batch: pa.RecordBatch, number: int, documents: pa.BinaryArray | None) -> pa.RecordBatch:
+def _with_columns(batch: pa.RecordBatch, number: int, texts: Sequence[pa.Array]) -> pa.RecordBatch:
     rows = batch.num_rows
-    windows = pa.repeat(pa.scalar(number, pa.int32()), rows)
-    kept = {} if documents is None else {pa.field(DOCUMENT, pa.binary()): documents}
-    fields = [*batch.schema, *kept, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
-    arrays = [*batch.columns, *kept.values(), windows, pa.nulls(rows, pa.string())]
+    windows, told = pa.repeat(pa.scalar(number, pa.int32()), rows), [*TEXTS][: len(texts)]
+    fields = [*batch.schema, *told, pa.field("_window", pa.int32()), pa.field("_trailer", pa.string())]
+    arrays = [*batch.columns, *texts, windows, pa.nulls(rows, pa.string())]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

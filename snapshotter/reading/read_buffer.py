@@ -25,20 +25,18 @@ import bson
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from snapshotter.core.values.window import WindowId
 from streaming.decode.dead_letters import DEAD
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import NewFile, discard_files, number_in, read_files
 from streaming.delta.table_folder import TableFolder
+from streaming.events.read_envelopes import TEXTS
 from streaming.layout import AnyLayout, TablePlan
 from streaming.positions import ClusterTime
 
-DOCUMENT = "_document"
-_DOCUMENTS = StructType([StructField("_key", StringType()), StructField(DOCUMENT, BinaryType())])
-DOCUMENTS: pa.Schema = to_arrow_schema(_DOCUMENTS)
+DOCUMENTS = pa.schema([pa.field("_key", pa.string()), *TEXTS])
 """The columns of a file of documents, in Arrow."""
 
 
@@ -156,7 +154,7 @@ class Buffer:
     def rows(self, windows: Collection[WindowId]) -> DataFrame:
         """The READs of these ``windows`` (and perhaps of others) as rows of a table, with the number of theirs."""
         if self.folder is None:
-            return self.frame.where("_trailer is null").drop("_trailer", DOCUMENT)
+            return self.frame.where("_trailer is null").drop("_trailer", *TEXTS.names)
         files = [part.file for window in windows for part in self.trailers_of(window)]
         return _in_files(self.frame.sparkSession, self.folder, files, self.layout.spark_schema(self.plan))
 
@@ -168,13 +166,10 @@ class Buffer:
             found if self.folder is None else found.unionByName(self.rows(windows).select("_key", "_window"))
         )
 
-    def documents(self, windows: Collection[WindowId]) -> DataFrame:
-        """The READs of these ``windows`` (and perhaps of others) as documents (BSON), with their keys and the number of
-        their window."""
-        if self.folder is None:
-            return self.frame.where("_trailer is null").select("_key", DOCUMENT, "_window")
-        files = [part.documents for window in windows for part in self.trailers_of(window)]
-        return _in_files(self.frame.sparkSession, self.folder, files, _DOCUMENTS)
+    def documents(self) -> DataFrame:
+        """The READs as they are told, with the number of their window, where they lie in the frame; elsewhere
+        `Trailer.documents` says in which files."""
+        return self.frame.where("_trailer is null").select(*DOCUMENTS.names, "_window")
 
 
 def _in_files(

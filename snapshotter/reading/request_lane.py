@@ -54,6 +54,7 @@ from snapshotter.reading.ranges import IdProber, Probe, is_simple_collation
 from snapshotter.reading.read_buffer import Buffer
 from snapshotter.reading.watermarks import CausalClock, WatermarkWriter
 from streaming.delta.table_folder import TableFolder
+from streaming.events.envelope import JsonSerialization
 from streaming.fields.document_rules import document_rules
 from streaming.fields.rules import FieldRules
 from streaming.keys.keys import is_sharded
@@ -94,8 +95,8 @@ class Lane:
     fields: FieldRules = field(default_factory=FieldRules)
     folder_for: Callable[[Namespace], TableFolder | None] = lambda _: None
     """The folder of a collection's table, where workers write READs as its files; None: they hold them as rows."""
-    documents: bool = False
-    """Whether READs keep their documents beside their columns."""
+    tells: JsonSerialization | None = None
+    """How READs are told beside their columns; None where nobody tells them."""
     chunk_bytes: int | None = None
     """The most that a chunk is planned with, by the average size of documents; None: as many as were asked for."""
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
@@ -275,7 +276,7 @@ class Lane:
         rules = document_rules(self.fields, first.namespace, keyed)
         folder = self.folder_for(first.namespace)
         source = self.uri, first.namespace, query, self.layout, plan, ranges, signed
-        return ReadJob(*source, fetch, keyed, rules, self.documents, self.failures.fails, folder)
+        return ReadJob(*source, fetch, keyed, rules, self.tells, self.failures.fails, folder)
 
     def _whole(self, namespace: Namespace, target: Target) -> Target:
         """Under a collation that orders ids otherwise than keys, the collection is one chunk, read without bounds."""

@@ -6,29 +6,37 @@ the newest cluster time in the table counts, too (`newest`): whatever lies up to
 batch's events or none, and a batch all of a cluster time's or none. Rows may be deleted: only the newest are asked for.
 
 A table has one owner (`streaming.delta.table_guard`), asked in each attempt of each commit. Columns that somebody has
-added are kept, and null in new rows. Each commit adds a file, so its files are put together as those of state tables
-are (``upkeep``), in the order of the stream.
+added are kept, and null in new rows. Rows come in frames, which Delta's writer writes, and in files of the table's
+folder, which a commit of ours names. Each commit adds files, so they are put together as those of state tables are
+(``upkeep``), in the order of the stream.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from streaming.column_names import CLUSTER_TIME, KEY, ORDER
 from streaming.delta import state_merge
 from streaming.delta.attempts import attempts
-from streaming.delta.delta_log import Snapshot, TableLog, active
+from streaming.delta.delta_log import CONFLICTS, Snapshot, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
+from streaming.delta.new_files import FileGone, NewFile, discard_files, rows_of
+from streaming.delta.object_store import OutOfReach
 from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.state_writing import Writing
+from streaming.delta.table_demands import Unsupported, takes_files
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_guard import NAMESPACE_PROPERTY, TableGuard
 from streaming.delta.table_identity import Owner
+from streaming.delta.transaction import Transaction
 from streaming.namespaces import Namespace
 
 if TYPE_CHECKING:
@@ -47,6 +55,17 @@ class Appended:
     wrote: bool
     rows: int = 0
     version: int = -1
+
+
+@dataclass(slots=True)
+class _Landing:
+    """What an append was asked for. ``asked``: a commit was asked to add the files, and may have done so."""
+
+    rows: DataFrame | None
+    files: Sequence[NewFile]
+    batch_id: int
+    said: str
+    asked: bool = False
 
 
 class ChangelogTable:
@@ -70,8 +89,9 @@ class ChangelogTable:
         self._session = state_merge.landing_session(spark, {})
         self._log = TableLog(self._session, path)
         self._guard = TableGuard(path, namespace, self._log, owner)
-        writing = Writing(self._session, path, self._guard)
-        self.upkeep = StateUpkeep(self._session, path, self._log, self._guard, writing, (CLUSTER_TIME, ORDER))
+        self._writing = Writing(self._session, path, self._guard)
+        order = CLUSTER_TIME, ORDER
+        self.upkeep = StateUpkeep(self._session, path, self._log, self._guard, self._writing, order)
 
     def admit(self) -> None:
         """Make sure that the table is this engine's, if there is one. Raises `TableOwned` where it is another's."""
@@ -110,31 +130,113 @@ class ChangelogTable:
         with active(self._session):
             return None if self._log.newest() is None else self._guard.take_over()
 
-    def append(self, rows: DataFrame, *, batch_id: int, metadata: Mapping[str, Any]) -> Appended:
-        """Append the ``rows`` of batch ``batch_id`` in one commit, with ``metadata`` (JSON values) in it. The table is
-        made first, if there is none.
+    def for_files(self) -> TableFolder | None:
+        """The table's folder, where files may be written for `append`; None where only Delta's own writer will do, or
+        only the JVM reaches it. The table is made first, if there is none. Raises `TableOwned` and `LandingError`."""
+        with active(self._session):
+            if self._writing.off is not None or not self._takes_files(self._made()):
+                return None
+            try:
+                return self._log.folder()
+            except OutOfReach:
+                return None
+
+    def append(
+        self,
+        rows: DataFrame | None,
+        files: Sequence[NewFile] = (),
+        *,
+        batch_id: int,
+        metadata: Mapping[str, Any],
+    ) -> Appended:
+        """Append the ``rows`` of batch ``batch_id``, and those in ``files``, which lie in the table's folder
+        (`for_files`), in one commit, with ``metadata`` (JSON values) in it. The table is made first, if there is none.
+        Files that no commit was asked to add are removed.
 
         Raises `TableOwned` where it is another engine's, `LandingError` where it is no changelog, `LandingOvertaken`
-        where another engine was quicker, and whatever Spark raises.
+        where another engine was quicker, `FileGone` where a file is gone, and whatever Spark raises.
         """
         with active(self._session):
-            before = self._made()
-            recorded = before.recorded(self.app_id)
-            if recorded is not None and recorded >= batch_id:
+            try:
+                before = self._made()
+            except BaseException:
+                self._remove(files)
+                raise
+            if self._records(before, batch_id):
+                self._remove(files)
                 return Appended(False)
             token = uuid.uuid4().hex
             said = self._guard.marking(token, self.app_id, batch_id, metadata)
-            marks = self.app_id, batch_id, said
-            attempts(lambda: state_merge.append(self.path, rows, *marks), admit=self._admitted)
+            landing = _Landing(rows, files, batch_id, said)
+            met: Exception | None = None
+            try:
+                attempts(partial(self._write, landing), admit=self._admitted)
+            except ConcurrentTransactionException as error:  # perhaps our own, whose answer was lost
+                met = error
+            except BaseException:
+                if not landing.asked:
+                    self._remove(files)
+                raise
             newest = self._log.newest() or before
             commit = self._guard.landing(token, before.version, newest.version, _WRITES)
-            if commit is None:
-                self._admitted()
-                raise LandingOvertaken(
-                    f"batch {batch_id} of the changelog of {self.namespace} was not written by this engine: another "
-                    f"one, with the same application id {self.app_id!r}, was quicker. Stop one of the two"
-                )
-            return Appended(True, commit.count("numOutputRows"), commit.version)
+            if commit is not None:
+                return Appended(True, commit.count("numOutputRows"), commit.version)
+            self._remove(files)
+            if met is not None:
+                raise met
+            self._admitted()
+            raise LandingOvertaken(
+                f"batch {batch_id} of the changelog of {self.namespace} was not written by this engine: another "
+                f"one, with the same application id {self.app_id!r}, was quicker. Stop one of the two"
+            )
+
+    def _takes_files(self, table: Snapshot) -> bool:
+        """Whether this version takes files with rows of ours; Delta's own writer would refuse other types."""
+        there = {field.name: field.dataType for field in table.schema}
+        return takes_files(table) and all(there.get(one.name) == one.dataType for one in self._schema)
+
+    def _write(self, landing: _Landing) -> None:
+        rows, files = landing.rows, landing.files
+        if rows is None or files:
+            try:
+                self._commit(landing)
+                return
+            except Unsupported:  # it was altered since `for_files` was asked
+                there = rows_of(self._session, self.path, files, self._schema)
+                rows = there if rows is None else rows.unionByName(there)
+        state_merge.append(self.path, rows, self.app_id, landing.batch_id, landing.said)
+        if not landing.asked:
+            self._remove(files)
+
+    def _commit(self, landing: _Landing) -> None:
+        transaction = Transaction(self._session, self.path, self.app_id, marks=False)
+        self._guard.admit(transaction.begins)
+        if self._records(transaction.begins, landing.batch_id):
+            return
+        if not self._takes_files(transaction.begins):
+            raise Unsupported("the table's own writer is to see every row")
+        added, told = transaction.add(landing.files)
+        made = [] if landing.rows is None else transaction.write_all(landing.rows)
+        counted = sum(int(file.numPhysicalRecords().get()) for file in made)
+        size = sum(int(file.size()) for file in made) + sum(file.size_bytes for file in landing.files)
+        figures = {"numFiles": len(made) + added, "numOutputRows": counted + told, "numOutputBytes": size}
+        landing.asked = True
+        try:
+            transaction.commit_append(landing.batch_id, figures, landing.said)
+        except (FileGone, *CONFLICTS):
+            landing.asked = self._records(self._log.newest(), landing.batch_id)
+            raise
+        # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
+        self._session.catalog.refreshByPath(self.path)
+
+    def _records(self, table: Snapshot | None, batch_id: int) -> bool:
+        """Whether this version has the batch, or a later one."""
+        recorded = None if table is None else table.recorded(self.app_id)
+        return recorded is not None and recorded >= batch_id
+
+    def _remove(self, files: Sequence[NewFile]) -> None:
+        if files:
+            discard_files(self._log.folder(), [file.name for file in files])
 
     def reads_in(self, version: int) -> int | None:
         """How many rows that this commit has added are READs, which have no ``_order``; None where Delta keeps no

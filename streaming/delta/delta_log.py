@@ -95,6 +95,11 @@ class Snapshot:
         """Delta's id of the table: a new table at the same path has a new one."""
         return str(self._snapshot.metadata().id())
 
+    @property
+    def partitioned(self) -> bool:
+        """Whether its files lie in partitions."""
+        return not self._snapshot.metadata().partitionColumns().isEmpty()
+
     def adds(self) -> JavaAdds:
         """The version's data files, as Delta's own objects with their statistics, in the order of their lowest keys."""
         return JavaAdds(self._snapshot, self.data_files() if self.files else None)
@@ -211,6 +216,11 @@ class TableLog:
             files, path = self.commits.file(middle)
             low, high = (low, middle) if files.exists(path) else (middle + 1, high)
         return low
+
+    def begins_behind(self, ms: int) -> bool:
+        """Whether the table's first commit is still there, and was written behind this time (since 1970)."""
+        files, path = self.commits.file(0)
+        return files.exists(path) and int(files.getFileStatus(path).getModificationTime()) > ms
 
     def forget(self, first: int, behind: int, before_ms: int) -> int:
         """Remove the commits from version ``first`` on that are older than ``before_ms`` (milliseconds since 1970), but

@@ -39,9 +39,9 @@ GROUP_BYTES = 32 << 20
 """Of rows in memory (Arrow) that are written as one row group."""
 MARKED_MAX = 20_000
 """More rows than these are not marked in a file: its vector lies in the commit itself."""
-READS, EVENTS, COPIES = "reads", "events", "copies"
-"""What the rows of a file are: its name begins so. Copies of rows that the table has are no `leftovers`: those that a
-run has left behind, which was killed, VACUUM removes."""
+READS, EVENTS, COPIES, TOLD = "reads", "events", "copies", "told"
+"""What the rows of a file are: its name begins so. Copies of rows that the table has, and what is told of READs, are no
+`leftovers`: those that a run has left behind, which was killed, VACUUM removes."""
 _SUFFIX = ".parquet"
 # Delta remembers of a file that it was removed for a week, unless a table says otherwise.
 _REMEMBERED_SECONDS = 3 * 86_400
@@ -62,7 +62,7 @@ calendar."""
 class NewFile:
     """A file in the table's folder: its name, its size, how many ``rows`` it has, its lowest and highest key, and the
     cluster time that all rows carry, or the lowest, where ``newest`` is the highest. ``gone``: the numbers of rows that
-    are not to be seen, ascending."""
+    are not to be seen, ascending. ``null``: a column of the table's index that is null in all rows."""
 
     name: str
     size_bytes: int
@@ -72,6 +72,7 @@ class NewFile:
     time: int
     gone: tuple[int, ...] = ()
     newest: int | None = None
+    null: str | None = None
 
     @property
     def visible(self) -> int:
@@ -88,14 +89,8 @@ class NewFile:
         low = {KEY: _cut(self.low), CLUSTER_TIME: self.time}
         newest = self.time if self.newest is None else self.newest
         high = {KEY: _raised(self.high), CLUSTER_TIME: newest}
-        return to_text(
-            {
-                "numRecords": self.rows,
-                "minValues": low,
-                "maxValues": high,
-                "nullCount": {KEY: 0, CLUSTER_TIME: 0},
-            }
-        )
+        nulls = {KEY: 0, CLUSTER_TIME: 0, **({} if self.null is None else {self.null: self.rows})}
+        return to_text({"numRecords": self.rows, "minValues": low, "maxValues": high, "nullCount": nulls})
 
     def to_action(self, now_ms: int) -> str:
         """The file with all of its rows as an action of Delta's log."""
@@ -116,7 +111,7 @@ class FileGone(Exception):
 
 
 class FileWriter:
-    """Writes one file of rows with ``columns`` (their schema in Arrow, with the key first) into the ``folder`` of a
+    """Writes one file of rows with ``columns`` (their schema in Arrow, the key among them) into the ``folder`` of a
     table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`). ``time``: all rows
     are READs that hold as of this cluster time, and are marked so (`MARKS`); None: rows are written as they come.
     Values of the ``plain`` columns are all different. ``indexed``: a reader that looks for few rows finds their pages.
@@ -148,7 +143,7 @@ class FileWriter:
         if not batch.num_rows:
             return
         self._rows += batch.num_rows
-        self._keys = _widened(self._keys, batch.column(0))
+        self._keys = _widened(self._keys, batch.column(KEY))
         if self._time is None and CLUSTER_TIME in self._schema.names:
             self._times = _widened(self._times, batch.column(CLUSTER_TIME))
         self._waiting.append(batch)

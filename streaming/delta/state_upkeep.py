@@ -228,7 +228,8 @@ class StateUpkeep:
     def vacuum(self, hours: int, *, check: bool = True) -> int | None:
         """Remove files that no version of the last ``hours`` has; the oldest version that can be read then, None
         without a table. With ``check`` Delta refuses less than it takes for safe. Needs no lock: nothing is committed,
-        and what is in flight is younger."""
+        and what is in flight is younger. Of a table that was made since then no file is old enough, so Delta is not
+        asked: its jobs take a core for some seconds."""
         cores = str(self._session.sparkContext.defaultParallelism)
         settings = {**_OF_VACUUM, _PARALLEL: cores, _CHECK: str(check).lower()}
         session = landing_session(self._session, settings)
@@ -236,7 +237,8 @@ class StateUpkeep:
             if self._log.newest() is None:
                 return None
             before = int(time.time() * 1_000) - hours * _HOUR_MS
-            DeltaTable.forPath(session, self._path).vacuum(hours)
+            if not self._log.begins_behind(before):
+                DeltaTable.forPath(session, self._path).vacuum(hours)
             return self._log.oldest_kept(before + _MARGIN_MS)
 
     def _told(self, table: Snapshot, files: Iterable[FileFacts]) -> tuple[FileFacts, ...]:

@@ -38,10 +38,10 @@ def unsupported(table: Snapshot, *, marks: bool = True) -> str | None:
 
 def takes_files(table: Snapshot) -> bool:
     """Whether our transactions may add rows to this version of a table as files, so that its writer never sees them:
-    it asks for no check of them."""
-    if unsupported(table, marks=False) is not None or any(
-        name.startswith(_CONSTRAINT) for name in table.properties
-    ):
+    it asks for no check of them, and has no partitions."""
+    if unsupported(table, marks=False) is not None or table.partitioned:
+        return False
+    if any(name.startswith(_CONSTRAINT) for name in table.properties):
         return False
     return all(field.nullable for field in table.schema.fields)
 

@@ -1,4 +1,5 @@
-"""Source rows (`streaming.source.change_events`, under `columns=full` and `events=all`) and READs as envelopes.
+"""Source rows (`streaming.source.change_events`, under `columns=full` and `events=all`) as envelopes; of READs see
+`streaming.events.read_envelopes`.
 
 The envelope is that which Debezium documents for its MongoDB connector, in its words and with its meanings, and some
 columns of ours behind it:
@@ -124,7 +125,7 @@ SCHEMA = StructType(
         *_texts("_window", "_request"),
     ]
 )
-_ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
+ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
 
 _FROM_SOURCE = (
     *("op", "operation_type", "db", "collection", "_key", "document_key", "document", "before"),
@@ -179,24 +180,6 @@ def of_events(
         told = told.join(F.broadcast(orders), "ord", "left")
     told = told.withColumns({name: F.lit(None).cast("string") for name in _OF_READS})
     return _converted(told, envelope, at_ns)
-
-
-def of_reads(reads: DataFrame, envelope: Envelope, at_ns: int, db: str, collection: str) -> DataFrame:
-    """``reads`` of one ``collection`` of the database ``db`` as rows of ``SCHEMA``. They have the columns ``_key``,
-    ``document`` (BSON), ``cluster_time``, ``snapshot``, ``_window``, ``_request``. ``envelope`` and ``at_ns`` as in
-    `of_events`."""
-    given = {
-        "op": F.lit("r"),
-        "db": F.lit(db),
-        "collection": F.lit(collection),
-        "operation_type": F.lit("read"),
-    }
-    for name in ("document_key", "before", "update_description", "lsid"):
-        given[name] = F.lit(None).cast("binary")
-    for name in ("ord", "txn_number", _WALL, *_ORDERS):
-        given[name] = F.lit(None).cast("long")
-    given["_replayed"] = F.lit(None).cast("string")
-    return _converted(reads.withColumns(given), envelope, at_ns)
 
 
 def of_replayed(rows: DataFrame, envelope: Envelope, at_ns: int) -> DataFrame:
@@ -287,7 +270,7 @@ class _Rows:
 
     def taken(self) -> pa.RecordBatch:
         """What has been made since the last time."""
-        batch = pa.RecordBatch.from_pylist(self.made, schema=_ARROW_SCHEMA)
+        batch = pa.RecordBatch.from_pylist(self.made, schema=ARROW_SCHEMA)
         self.made, self._size = [], 0
         return batch
 
@@ -396,6 +379,11 @@ def _changes_nothing(row: Mapping[str, Any]) -> bool:
             update["removedFields"] or update["truncatedArrays"]
         )
     return before is not None and before == after
+
+
+def document_texts(serialization: JsonSerialization) -> Writer:
+    """What writes documents, as ``serialization`` says."""
+    return _WRITERS[serialization][0]
 
 
 def _document(texts: Writer, document: bytes | None) -> str | None:

@@ -68,10 +68,14 @@ _INT32 = Packed("<i")
 _INT64 = Packed("<q")
 _DOUBLE = Packed("<d")
 _TIMESTAMP = Packed("<II")
+_DECIMAL = Packed("<QQ")
+_ONES, _PLACES, _HIGH_DIGITS = 6176, 6, (1 << 49) - 1
 _OLD_BINARY = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_10000 = 253_402_300_800_000
 """In milliseconds since 1970."""
+_LABELS_MAX, _NAME_MAX = 10_000, 64
+"""So many names are remembered at most, and none of more bytes: there are documents whose names are data."""
 
 Render = Callable[[bytes, int], str]
 """The value at a byte of a buffer, as text."""
@@ -83,20 +87,30 @@ def writer(form: Form, comma: str = ",") -> Writer:
     return Writer(form, comma)
 
 
+class _Labels(dict[bytes, str]):
+    """Names of fields as they stand before their values. A collection has few of them, again and again."""
+
+    def __missing__(self, name: bytes) -> str:
+        label = f"{json_string(name.decode(errors='replace'))}: "
+        if len(name) <= _NAME_MAX:
+            if len(self) >= _LABELS_MAX:
+                self.clear()
+            self[name] = label
+        return label
+
+
 class Writer:
-    """Writes values in one form; without state, and safe to share."""
+    """Writes values in one form. Safe to share: it remembers nothing but how names are written."""
 
     def __init__(self, form: Form, comma: str) -> None:
         self._comma = comma
         self._render = _renderers(self, form, comma)
+        self._labels = _Labels()
 
     def document(self, raw: bytes, at: int = 0) -> str:
         """The document that starts at byte ``at``. Raises MalformedBson where the bytes are damaged."""
-        render = self._render
-        fields = [
-            f"{json_string(name.decode(errors='replace'))}: {render[tag](raw, start)}"
-            for tag, name, start, _ in elements(raw, at)
-        ]
+        render, labels = self._render, self._labels
+        fields = [labels[name] + render[tag](raw, start) for tag, name, start, _ in elements(raw, at)]
         return "{" + self._comma.join(fields) + "}"
 
     def array(self, raw: bytes, at: int) -> str:
@@ -134,7 +148,7 @@ def _renderers(of: Writer, form: Form, comma: str) -> dict[int, Render]:
         SYMBOL: lambda raw, at: f'{{"$symbol": {_string(raw, at)}}}',
         SCOPED_CODE: lambda raw, at: _scoped_code(of, comma, raw, at),
         TIMESTAMP: lambda raw, at: _timestamp(comma, raw, at),
-        DECIMAL: lambda raw, at: f'{{"$numberDecimal": "{Decimal128.from_bid(raw[at : at + 16])}"}}',
+        DECIMAL: lambda raw, at: f'{{"$numberDecimal": "{_decimal(raw, at)}"}}',
         MIN_KEY: _constant('{"$minKey": 1}'),
         MAX_KEY: _constant('{"$maxKey": 1}'),
     }
@@ -158,16 +172,28 @@ def _of_two(parts: Callable[[bytes, int], tuple[str, str]], text: str, comma: st
     return render
 
 
+def _decimal(raw: bytes, at: int) -> str:
+    """The Decimal128 at byte ``at`` of ``raw``, as the driver writes it. An exponent from -6 to 0 is read here, and a
+    coefficient of at most 64 bits (IEEE 754, BID): that is what prices have."""
+    low, high = _DECIMAL.unpack_from(raw, at)
+    places = _ONES - (high >> 49 & 0x3FFF)
+    if not 0 <= places <= _PLACES or high & _HIGH_DIGITS:
+        return str(Decimal128.from_bid(raw[at : at + 16]))
+    digits = str(low).zfill(places + 1)
+    sign = "-" if high >> 63 else ""
+    return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
+
+
 def _constant(text: str) -> Render:
     return lambda _raw, _at: text
 
 
 def _text(raw: bytes, at: int) -> bytes:
-    return raw[at + 4 : at + 3 + length_at(raw, at)]
+    return raw[at + 4 : at + 3 + _INT32.unpack_from(raw, at)[0]]
 
 
 def _string(raw: bytes, at: int) -> str:
-    return json_string(_text(raw, at).decode(errors="replace"))
+    return json_string(str(raw[at + 4 : at + 3 + _INT32.unpack_from(raw, at)[0]], "utf-8", "replace"))
 
 
 def _binary(raw: bytes, at: int) -> tuple[str, str]:
@@ -189,7 +215,7 @@ def _db_pointer(raw: bytes, at: int) -> tuple[str, str]:
 
 
 def _scoped_code(of: Writer, comma: str, raw: bytes, at: int) -> str:
-    scope = at + 9 + len(_text(raw, at + 4))
+    scope = at + 8 + length_at(raw, at + 4)
     return f'{{"$code": {_string(raw, at + 4)}{comma}"$scope": {of.document(raw, scope)}}}'
 
 

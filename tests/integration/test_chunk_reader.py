@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import bson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from bson.timestamp import Timestamp
 from pymongo import MongoClient
@@ -18,6 +20,7 @@ from snapshotter.reading.chunk_reader import ReadJob, SubRange, free_checkpoint,
 from snapshotter.reading.ranges import IdProber, bound_of
 from snapshotter.reading.read_buffer import Buffer, Trailer
 from streaming.delta.table_folder import TableFolder
+from streaming.events.envelope import JsonSerialization
 from streaming.keys.keys import key_of_document
 from streaming.layouts.columns.layout import COLUMNS
 from streaming.layouts.columns.observe import observe
@@ -138,23 +141,26 @@ def test_a_job_says_what_it_has_read(
 def test_documents_are_told_alike_wherever_they_wait(
     spark: SparkSession, mongo_uri: str, mongo_client: Client, database: str, tmp_path: Path
 ) -> None:
-    """As they came, with their keys and their windows: whether they lie in files beside those of their rows, or with
+    """As texts, with their keys and their windows: whether they lie in files beside those of their rows, or with
     them on the executors. The files go with the buffer, but for those that a commit was asked to add."""
     things = mongo_client[database]["things"]
     things.insert_many([{"_id": n, "v": [n, {"w": None}]} for n in range(20)])
     halves = (KeyRange(None, bound(9)), KeyRange(bound(9), None))
-    found = replace(job(mongo_uri, mongo_client, database, *halves), documents=True)
+    found = replace(job(mongo_uri, mongo_client, database, *halves), tells=JsonSerialization.RELAXED)
     windows = [WindowId("a", 1), WindowId("a", 2)]
     held = read(spark, found)
     written = read(spark, replace(found, folder=TableFolder(str(tmp_path), str(tmp_path))))
 
-    def told(buffer: Buffer) -> list[tuple[object, ...]]:
-        return sorted((r[0], bytes(r[1]), r[2]) for r in buffer.documents(windows).collect())
-
-    raws = {bound(found["_id"]).key: bson.encode(found) for found in things.find()}
-    assert told(written) == told(held)
-    assert {key: raw for key, raw, _ in told(written)} == raws
-    assert {r["_window"] for r in written.documents(windows[1:]).collect()} == {2}
+    in_files = [
+        (*row.values(), part.number)
+        for part in written.trailers
+        if part.documents is not None
+        for row in pq.read_table(tmp_path / part.documents.name).to_pylist()
+    ]
+    assert sorted(in_files) == sorted(tuple(row) for row in held.documents().collect())
+    texts = {bound(found["_id"]).key: (found["_id"], found) for found in things.find()}
+    assert {key: (json.loads(id_), json.loads(text)) for key, id_, text, _ in in_files} == texts
+    assert {key: number for key, _, _, number in in_files} == {bound(n).key: 1 + (n > 9) for n in range(20)}
     assert sorted(written.rows(windows).columns) == sorted(held.rows(windows).columns)
     assert len(list(tmp_path.iterdir())) == 4
     rows = [trailer.file for trailer in written.trailers if trailer.file is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -36,6 +37,7 @@ from tests.support import tables as delta_rs
 from tests.support.engine_upkeep import ITEMS, ORDERS, PLAN, Kept, at_once
 from tests.support.engines import SECONDS, Lab, lab, limits
 from tests.support.state_tables import state_schema
+from tests.support.tables import age
 
 __all__ = ["at_once", "lab"]
 
@@ -222,6 +224,7 @@ def test_old_files_are_removed_unless_the_table_says_otherwise(
     kept = Kept(spark, lab, tmp_path, retention_hours=168)
     kept.land(ORDERS, 0)
     kept.land(ITEMS, 0)
+    age(kept.path(ORDERS), time.time() - 169 * 3_600)
     where = f"delta.`{kept.path(ITEMS)}`"
     spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('{REMEMBERS}' = 'interval 30 days')")
     with capture_logs() as logs:
@@ -246,6 +249,7 @@ def test_no_file_of_a_window_in_flight_is_taken_for_an_old_one(
     in_flight, began = kept.path(ORDERS) / "reads-0-1-a.parquet", datetime.now(UTC) - timedelta(hours=169)
     in_flight.write_bytes(b"")
     os.utime(in_flight, (began.timestamp(), began.timestamp()))
+    age(kept.path(ORDERS), began.timestamp())
     kept.open = [OpenWindow("run/1", 1, str(ORDERS), low_at=began - timedelta(seconds=1))]
     kept.looks()
     assert in_flight.exists()

@@ -19,14 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.events.envelope import (
     INCREMENTAL,
+    SCHEMA,
     Envelope,
     JsonSerialization,
     key_of,
     of_events,
-    of_reads,
     transaction_orders,
 )
+from streaming.events.read_envelopes import ReadTeller, told_texts
 from streaming.keys.keys import key_of_document
+from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.source.change_events import ARROW_SCHEMA
 from streaming.source.change_stream import RangePartition
@@ -222,17 +224,18 @@ def test_reads(spark: SparkSession) -> None:
     """Events of operation r, as of their window's low watermark, with the window and the request that they are of."""
     document = bson.encode({"_id": "x", "n": bson.Int64(3)})
     low = ClusterTime(1_700_000_000, 5)
+    key, text = (array[0].as_py() for array in told_texts(JsonSerialization.LEGACY, [document]))
     row = {
         "_key": key_of_document(document),
-        "document": document,
+        "_told_key": key,
+        "_told_document": text,
         "cluster_time": low.to_int(),
         "snapshot": INCREMENTAL,
         "_window": "run/3",
         "_request": "ad-hoc-1",
     }
-    (read,) = told(
-        of_reads(spark.createDataFrame(pa.Table.from_pylist([row])), ENVELOPE, AT_NS, "shop", "orders")
-    )
+    teller = ReadTeller(ENVELOPE, AT_NS, Namespace("shop", "orders"))
+    (read,) = told(spark.createDataFrame(pa.Table.from_pylist([row])).mapInArrow(teller.batches, SCHEMA))
     assert (read["op"], read["key"], read["before"]) == ("r", '"x"', None)
     assert read["after"] == '{"_id": "x","n": {"$numberLong": "3"}}'
     assert (read["_order"], read["_window"], read["_request"]) == (None, "run/3", "ad-hoc-1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 
 import bson
 import pytest
@@ -11,6 +12,7 @@ from bson import json_util
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.json_util import DatetimeRepresentation, JSONMode, JSONOptions
 from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
 from streaming.bson.elements import ARRAY, DB_POINTER, DOCUMENT, SCOPED_CODE, SYMBOL, UNDEFINED, elements
 from streaming.events.extended_json import Form, writer
@@ -30,6 +32,7 @@ CODEC = CodecOptions(
 )
 WITHOUT_A_CLASS = {UNDEFINED, DB_POINTER, SYMBOL, SCOPED_CODE}
 """What their decoder turns into something else."""
+coefficients = st.one_of(st.integers(0, 10_000), st.integers(2**63, 2**64 + 9), st.integers(0, 10**34 - 1))
 
 
 def parts(raw: bytes) -> Iterator[tuple[int, bytes, tuple[int, bytes]]]:
@@ -82,6 +85,14 @@ def test_it_writes_whatever_mongodb_stores(form: Form, raw: bytes) -> None:
     text = writer(form).document(raw)
     assert len(json.loads(text, object_pairs_hook=list)) == sum(1 for _ in elements(raw, 0))
     assert text.encode()
+
+
+@given(sign=st.sampled_from((0, 1)), coefficient=coefficients, exponent=st.integers(-8, 3))
+def test_decimals_are_written_as_the_driver_writes_them(sign: int, coefficient: int, exponent: int) -> None:
+    """Of each sign, with zeros in front and behind; those of prices, which are read here, and all others."""
+    number = Decimal((sign, tuple(map(int, str(coefficient))), exponent))
+    found = json.loads(writer(Form.STRICT).document(bson.encode({"n": bson.Decimal128(number)})))
+    assert found == {"n": {"$numberDecimal": str(number)}}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
@@ -26,8 +26,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from snapshotter.core.values.effects import Closing
-from snapshotter.landing.frames import STREAMED, frame_of, in_landing_pool, not_superseded
+from snapshotter.landing.frames import frame_of, in_landing_pool
 from snapshotter.landing.table_faults import Blame
 from snapshotter.landing.targets.side_by_side import land_each, naming_lost_buffers
 from snapshotter.landing.targets.target import (
@@ -40,23 +39,17 @@ from snapshotter.landing.targets.target import (
     Need,
     Promise,
 )
+from snapshotter.landing.targets.telling import Tell
+from snapshotter.landing.targets.told_reads import ToldReads
 from snapshotter.log import warn_of
-from snapshotter.reading.read_buffer import DOCUMENT, distinct
 from streaming.delta.changelog_table import Appended, ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.new_files import NewFile
 from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.table_identity import Owner
 from streaming.delta.table_paths import changelog_path, under
-from streaming.events.envelope import (
-    INCREMENTAL,
-    INITIAL,
-    SCHEMA,
-    Envelope,
-    keys_told,
-    of_events,
-    of_reads,
-    transaction_orders,
-)
+from streaming.events.envelope import ARROW_SCHEMA, SCHEMA, Envelope, of_events, transaction_orders
+from streaming.events.read_envelopes import ReadTeller
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 
@@ -64,6 +57,7 @@ _log = structlog.get_logger("snapshotter.changelogs")
 
 NAME = "changelog tables"
 _FILE_BYTES = 16 << 20
+_DISTINCT = "key", "after", "_key"
 
 
 @dataclass(slots=True)
@@ -142,27 +136,25 @@ class Changelogs:
     ) -> LandedCollection:
         landed = LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table(), size_bytes=batch.size_bytes)
         opened = self._opened(batch.namespace)
-        at_ns = self.clock()
-        events = batch.events
-        if events is not None and opened.newest is not None:
-            events = events.where(F.col("cluster_time") > opened.newest)
-        if _nothing_new(opened, contents, batch):
-            events = None
+        events, at_ns = _new_events(opened, contents, batch), self.clock()
         told = [] if events is None else [of_events(events, self.envelope, at_ns, orders)]
-        reads = reads_of(self.spark, batch, self.envelope)
-        if reads is not None:
-            place = batch.namespace.database, batch.namespace.collection
-            told.append(of_reads(reads, self.envelope, at_ns, *place))
-        if not told:
-            return landed
-        rows = reduce(DataFrame.unionByName, told).coalesce(_files(batch))
-        said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
+        make = ReadTeller(self.envelope, at_ns, batch.namespace).batches
+        reads = ToldReads(self.spark, batch, self.envelope)
         with opened.lock:
-            done = opened.table.append(rows, batch_id=contents.identity.batch_id, metadata=said)
+            folder = opened.table.for_files() if reads.in_files else None
+            frame = reads.frame(make, SCHEMA, written=folder is not None)
+            told += [] if frame is None else [frame]
+            if not told and folder is None:
+                return landed
+            size = batch.size_bytes + reads.frame_bytes(written=folder is not None)
+            rows = reduce(DataFrame.unionByName, told).coalesce(_files(size)) if told else None
+            said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
+            files = () if folder is None else reads.write(Tell(make, ARROW_SCHEMA, _DISTINCT), folder)
+            done = opened.table.append(rows, files, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
         if done.wrote and self.count is not None:
-            reads_told = _reads_told(opened.table, done, events, reads)
-            self.count(batch.namespace, done.rows - reads_told, reads_told)
+            counted = _reads_told(opened.table, done, events, frame, files)
+            self.count(batch.namespace, done.rows - counted, counted)
         return landed
 
     def replay(
@@ -216,84 +208,42 @@ class Changelogs:
         return ChangelogTable(self.spark, path, namespace, app_id or self.app_id(), SCHEMA, self.owner())
 
 
-def _nothing_new(opened: OpenChangelog, contents: Contents, batch: CollectionContents) -> bool:
-    """Whether no event of the batch is to be appended: the table holds all up to the batch's end, or the collection was
-    dropped in it and nothing else."""
+def _new_events(opened: OpenChangelog, contents: Contents, batch: CollectionContents) -> DataFrame | None:
+    """The events of the batch that are to be appended; None where the table holds all up to the batch's end, or the
+    collection was dropped in it and nothing else."""
+    events = batch.events
     position = contents.identity.metadata.get("position")
     end = None if position is None else ClusterTime.from_json(position).to_int()
-    if opened.newest is not None and end is not None and end <= opened.newest:
-        return True
-    if batch.truncated is None or batch.events is None:
-        return False
-    return batch.events.where(F.col("op").isNotNull()).isEmpty()
+    if events is None or (opened.newest is not None and end is not None and end <= opened.newest):
+        return None
+    if batch.truncated is not None and events.where(F.col("op").isNotNull()).isEmpty():
+        return None
+    return events if opened.newest is None else events.where(F.col("cluster_time") > opened.newest)
 
 
 def _reads_told(
-    table: ChangelogTable, done: Appended, events: DataFrame | None, reads: DataFrame | None
+    table: ChangelogTable,
+    done: Appended,
+    events: DataFrame | None,
+    reads: DataFrame | None,
+    files: Sequence[NewFile],
 ) -> int:
-    """How many of the rows that an append to ``table`` has ``done`` are READs, ``reads``, and not ``events``. They are
-    counted only where the table's log does not tell; where that fails all count as events, for they have landed."""
+    """How many of the rows that an append to ``table`` has ``done`` are READs, in the frame ``reads`` and in ``files``,
+    and not ``events``. They are counted only where the table's log does not tell; where that fails all count as events,
+    for they have landed."""
+    in_files = sum(file.rows for file in files)
     if reads is None:
-        return 0
+        return in_files
     if events is None:
         return done.rows
     try:
         told = table.reads_in(done.version)
-        return reads.count() if told is None else told
+        return reads.count() + in_files if told is None else told
     except Exception as error:  # noqa: BLE001 - a figure, behind the commit
         warn_of(_log, "READs that a changelog was given cannot be counted, and count as events", error)
         return 0
 
 
-def reads_of(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
-    """The READs of the windows that close in ``batch`` and that nothing supersedes which ``envelope`` tells, as
-    `of_reads` wants them."""
-    closings = [closing for closing in batch.closings if not closing.superseded]
-    if not closings:
-        return None
-    buffers = distinct(batch.buffers[closing.window.id] for closing in closings)
-    ids = [closing.window.id for closing in closings]
-    documents = reduce(DataFrame.unionByName, [buffer.documents(ids) for buffer in buffers])
-    windows = F.broadcast(frame_of(spark, _windows(closings, batch)))
-    reads = documents.withColumnsRenamed({DOCUMENT: "document", "_window": "_number"}).join(
-        windows, "_number"
-    )
-    streamed = _streamed(spark, batch, envelope)
-    if streamed is not None:
-        reads = not_superseded(reads, streamed, F.col("_streamed_time") > F.col("cluster_time"))
-    return reads.drop("_number")
-
-
-def _windows(closings: Iterable[Closing], batch: CollectionContents) -> pa.Table:
-    rows = [
-        {
-            "_number": closing.window.id.number,
-            "_window": str(closing.window.id),
-            "_request": closing.window.request_id,
-            "cluster_time": closing.low.to_int(),
-            "snapshot": INITIAL if closing.window.id in batch.initial else INCREMENTAL,
-        }
-        for closing in closings
-    ]
-    texts = [(name, pa.string()) for name in ("_window", "_request", "snapshot")]
-    return pa.Table.from_pylist(
-        rows, pa.schema([("_number", pa.int32()), *texts, ("cluster_time", pa.int64())])
-    )
-
-
-def _streamed(spark: SparkSession, batch: CollectionContents, envelope: Envelope) -> DataFrame | None:
-    """Key and time of every event that was told since the windows were registered, or is in this batch; None without
-    any."""
-    kept = [table for table in batch.told if table.num_rows]
-    frames = [frame_of(spark, pa.concat_tables(kept).rename_columns(STREAMED))] if kept else []
-    if batch.events is not None:
-        newest = keys_told(batch.events, envelope).groupBy("_key").agg(F.max("cluster_time"))
-        frames.append(newest.toDF(*STREAMED))
-    return reduce(DataFrame.unionByName, frames) if frames else None
-
-
-def _files(batch: CollectionContents) -> int:
-    """How many files a batch is written to at most, so that small batches leave one."""
-    read = distinct(batch.buffers[closing.window.id] for closing in batch.closings)
-    size = batch.size_bytes + sum(trailer.size_bytes for buffer in read for trailer in buffer.trailers)
-    return max(1, -(-size // _FILE_BYTES))
+def _files(size_bytes: int) -> int:
+    """How many files so much is written to at most, so that small batches leave one."""
+    return max(1, -(-size_bytes // _FILE_BYTES))

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from snapshotter.landing.frames import frame_of, in_landing_pool
-from snapshotter.landing.targets.changelogs import reads_of
 from snapshotter.landing.targets.side_by_side import lost_reads
 from snapshotter.landing.targets.target import (
     Contents,
@@ -29,11 +28,13 @@ from snapshotter.landing.targets.target import (
     Need,
     Promise,
 )
+from snapshotter.landing.targets.told_reads import ToldReads
 from snapshotter.landing.targets.transactions import told_in
 from snapshotter.outbox import records
-from snapshotter.outbox.table import Outbox
+from snapshotter.outbox.table import SCHEMA, Outbox
 from snapshotter.outbox.topics_config import TopicsConfig
-from streaming.events.envelope import Envelope, of_events, of_reads, transaction_orders
+from streaming.events.envelope import Envelope, of_events, transaction_orders
+from streaming.events.read_envelopes import ReadTeller
 from streaming.json_text import to_text
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -121,17 +122,20 @@ class OutboxTarget:
         """The batch's records, given the number of their stretch; None where there are none."""
         transactions = list(told_in(contents)) if self._config.transactions else []
         orders = transaction_orders(contents.events) if transactions else None
-        envelopes = [*self._reads(contents, at_ns)]
+        reads = any(
+            not closing.superseded for one in contents.collections.values() for closing in one.closings
+        )
         events = contents.events.where(F.col("op").isNotNull())
-        if not events.isEmpty():
-            envelopes.append(of_events(events, self._envelope, at_ns, orders))
-        if not (envelopes or transactions or beats):
+        envelopes = None if events.isEmpty() else of_events(events, self._envelope, at_ns, orders)
+        if not (reads or envelopes is not None or transactions or beats):
             return None
 
         def frame(stretch: int) -> DataFrame:
             told = list(records.of_transactions(transactions, self._config, stretch))
             told += [self._heartbeat(contents.identity.metadata, at_ns, stretch)] if beats else []
-            parts = [records.of_envelopes(one, self._config, stretch) for one in envelopes]
+            parts = [*self._reads(contents, at_ns, stretch)]
+            if envelopes is not None:
+                parts.append(records.of_envelopes(envelopes, self._config, stretch))
             if told:
                 made = pa.Table.from_pylist(told, records.ARROW_SCHEMA)
                 parts.append(frame_of(contents.events.sparkSession, made).coalesce(1))
@@ -139,11 +143,13 @@ class OutboxTarget:
 
         return frame
 
-    def _reads(self, contents: Contents, at_ns: int) -> Iterator[DataFrame]:
+    def _reads(self, contents: Contents, at_ns: int, stretch: int) -> Iterator[DataFrame]:
+        """The records of READs, a frame for each collection that has some."""
+        spark, envelope = contents.events.sparkSession, self._envelope
         for namespace, one in contents.collections.items():
-            reads = reads_of(contents.events.sparkSession, one, self._envelope)
-            if reads is not None:
-                yield of_reads(reads, self._envelope, at_ns, namespace.database, namespace.collection)
+            make = records.of_reads(ReadTeller(envelope, at_ns, namespace).batches, self._config, stretch)
+            if (found := ToldReads(spark, one, envelope).frame(make, SCHEMA)) is not None:
+                yield found
 
     def _notice(self, namespaces: Collection[Namespace]) -> None:
         """Say it, once, where collections come to share a topic."""

@@ -47,7 +47,7 @@ def files_to_add(
             return None
         found[window] = [part.file for part in parts if part.file is not None]
     marked: dict[WindowId, Sequence[NewFile]] = {
-        window: _without(batch.buffers[window], files, _newer(streamed, lows[window]))
+        window: _without(batch.buffers[window], files, newer_keys(streamed, lows[window]))
         for window, files in found.items()
     }
     if not appends:
@@ -80,8 +80,8 @@ def withdraw(opened: OpenTable, batch: CollectionContents, files: Sequence[NewFi
             buffer.withdraw(file for file in files if file.name not in named)
 
 
-def _newer(streamed: pa.Table, low: int) -> pa.Array:
-    """The keys that have streamed behind this time."""
+def newer_keys(streamed: pa.Table, low: int) -> pa.Array:
+    """The keys of those ``streamed`` (`target.KEYS_SCHEMA`) behind the time ``low``."""
     return streamed.filter(pc.greater(streamed["_cluster_time"], low))["_key"].combine_chunks()
 
 

@@ -34,7 +34,8 @@ def lost_reads(batch: CollectionContents, error: BaseException) -> frozenset[Win
     the batch's own events are not in it: to read windows again brings none of these back."""
     windows = frozenset(closing.window.id for closing in batch.closings)
     said = said_by(error)
-    if isinstance(error, FileGone) or ("FILE_NOT_EXIST" in said and is_new_file(said)):
+    gone = "FILE_NOT_EXIST", FileGone.__name__  # as Spark says it, and as a worker does
+    if isinstance(error, FileGone) or (any(name in said for name in gone) and is_new_file(said)):
         return windows
     return frozenset(window for window in windows if is_lost(batch.buffers[window].frame, said))
 
