@@ -8,16 +8,17 @@ worth quoting.
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NotRequired, TypedDict, TypeVar
 
-__all__ = ["LOAD_MAX", "ROUNDS", "Measurement", "machine", "measurement", "timed", "too_busy"]
+__all__ = ["LOAD_MAX", "ROUNDS", "Measurement", "machine", "measurement", "timed", "too_busy", "warm"]
 
 LOAD_MAX = 0.5
 """The load average of the last minute above which others are at work, so that not even ratios hold."""
 
-ROUNDS = 5
-"""How often everyone does its work in one JVM; the last time is the figure. After three the compiler is still busy."""
+ROUNDS = 7
+"""How often everyone does its work in one JVM. After three the compiler is still busy."""
+_WARM = 3
 
 
 Result = TypeVar("Result")
@@ -47,6 +48,13 @@ def measurement(
     if details:
         found["details"] = details
     return found
+
+
+def warm(rounds: Sequence[Result], seconds: Callable[[Result], float]) -> Result:
+    """The round that is the figure: of the last three the one whose ``seconds`` are the median. One alone may meet a
+    checkpoint of MongoDB's, or a large collection of Java's."""
+    last = sorted(rounds[-_WARM:], key=seconds)
+    return last[len(last) // 2]
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:

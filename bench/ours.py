@@ -1,6 +1,6 @@
 """Our own side: a backfill, a backfill beside writes, and a stream, in the terms of `bench.peers`.
 
-Each runs in a process of its own (`ours_job.py`), warm in its last round, like the peers.
+Each runs in a process of its own (`ours_job.py`), warm in its last rounds, like the peers.
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bench.clock import ticking
-from bench.measurement import ROUNDS, Measurement, measurement
+from bench.measurement import ROUNDS, Measurement, measurement, warm
 from bench.peers.process import Round, run_rounds
 from streaming.positions import ClusterTime
 
@@ -16,6 +16,8 @@ NAME = "snapshotter"
 ROOT = Path(__file__).parents[1]
 _TIMEOUT_S = 2_400
 _LAG = "lag_seconds_max"
+_PEAKS = "jvm_peak_mb", "python_peak_mb", "driver_python_peak_mb"
+"""What only grows from round to round."""
 
 
 def backfill(
@@ -49,19 +51,22 @@ def backfill_beside_writes(
 ) -> Measurement:
     """A backfill while `rate` changes a second are made; the details have the stream's greatest lag, in each round."""
     found = _run("beside", uri, db, coll, documents, folder, rounds, rate=rate, program=0)
-    return _figure(f"{NAME}, execute-snapshot", "beside", found[-1]["documents"], found)
+    return _figure(f"{NAME}, execute-snapshot", "beside", documents, found)
 
 
 def _figure(name: str, what: str, documents: int, found: list[Round]) -> Measurement:
-    last = dict(found[-1])
-    details = {key: value for key, value in last.items() if key not in ("round", "documents", "seconds")}
-    if _LAG in last:
+    counts = warm(found, lambda one: one["seconds"])
+    apart = ("round", "documents", "seconds", *_PEAKS)
+    details = {key: value for key, value in {**counts}.items() if key not in apart}
+    details |= {key: value for key, value in {**found[-1]}.items() if key in _PEAKS}
+    details["milliseconds_by_round"] = [round(1_000 * one["seconds"]) for one in found]
+    if _LAG in counts:
         details["lag_seconds_by_round"] = [one[_LAG] for one in found]
     return measurement(
         name,
         what,
-        documents,
-        found[-1]["seconds"],
+        counts["documents"] if what == "beside" else documents,
+        counts["seconds"],
         cold_seconds=found[0]["seconds"],
         sink="Delta, exactly once",
         **details,  # type: ignore[arg-type]

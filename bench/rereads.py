@@ -95,7 +95,7 @@ class Road:
     def _window(self, number: int, target: KeyRange, now: ClusterTime, rows: int) -> Window:
         window = WindowId("bench", number)
         given = {"state": WindowState.CLOSING, "low_seen": now, "rows": rows}
-        return Window(window, "r", self.namespace, target, None, number, 1, now, in_stream=False, **given)
+        return Window(window, "r", self.namespace, target, None, number, now, in_stream=False, **given)
 
 
 @contextmanager

@@ -44,13 +44,13 @@ class Parts:
 
 
 MEASURED = Parts(
-    read_mongod=1.3,
-    read_executors=6.7,
-    read_driver=4,
+    read_mongod=1.4,
+    read_executors=5.5,
+    read_driver=6.3,
     landing_million=0.8,
-    change_mongod=18,
-    change_executors=25,
-    change_driver=9,
+    change_mongod=24,
+    change_executors=11,
+    change_driver=7,
     cursor_million=20,
     cycle_seconds=0.9,
 )

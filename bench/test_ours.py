@@ -1,6 +1,6 @@
 """Our own figures as pytest-benchmark cases: `make bench`. Sizes by BENCH_DOCUMENTS and BENCH_CHANGES.
 
-Every case runs in a process of its own, five times in one JVM; the last, warm round is the figure, and what
+Every case runs in a process of its own, seven times in one JVM; a warm round is the figure, and what
 pytest-benchmark shows is the whole case with its start. The figures are in `extra_info`, and so in its JSON.
 """
 

@@ -120,7 +120,10 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=200_000)
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, help="each peer repeats its work; the last counts"
+        "--rounds",
+        type=int,
+        default=ROUNDS,
+        help="each peer repeats its work; the median of the last three counts",
     )
     parser.add_argument("--uri", help="a replica set whose database bench_shop may be dropped")
     parser.add_argument("--output", type=Path)
