@@ -26,14 +26,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from bench.command import COMMAND, Command, running
+from bench.command import COMMAND, HERE, Command, by_turns, running
 from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
 
 _DB, _ORDERS = "bench_shop", "orders"
 _LOOKS_S = 0.02
 _KINDS = ("first_row_seconds", "once_seconds", "backlog_seconds")
-HERE = Path(__file__).parents[1]
 READERS = {"duckdb": COMMAND, "spark": f"import sys; sys.modules['duckdb'] = None; {COMMAND}"}
 """What reads a small table for `verify`, and a process in which it does."""
 
@@ -44,11 +43,9 @@ def main() -> None:
     )
     parser.add_argument("--documents", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--beside", type=Path, help="another checkout, for rounds by turns")
     parser.add_argument("--backlog", type=int, default=0, help="changes; 0 leaves that out")
     parser.add_argument("--verify", action="store_true", help="time `verify` instead")
-    asked = parser.parse_args()
-    checkouts = [HERE, *([asked.beside.resolve()] if asked.beside else [])]
+    asked, checkouts = by_turns(parser)
     found: dict[Path, list[tuple[float, ...]]] = {checkout: [] for checkout in checkouts}
     with start_mongodb() as mongo, tempfile.TemporaryDirectory(prefix="bench-cold-") as homes:
         load_orders(mongo.uri, _DB, _ORDERS, asked.documents)

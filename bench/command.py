@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 
 COMMAND = "import sys; from snapshotter.cli import main; sys.exit(main())"
 """The command line, for a Python that has the checkout on its path."""
+HERE = Path(__file__).parents[1]
+"""This checkout."""
 _STOP_S = 120
 
 
@@ -25,6 +28,13 @@ class Command:
     settings: Path
     table_log: Path
     output: Path
+
+
+def by_turns(parser: ArgumentParser) -> tuple[Namespace, list[Path]]:
+    """What was given to a program that takes ``--beside``, too; and the checkouts that take turns, this one first."""
+    parser.add_argument("--beside", type=Path, help="another checkout, for rounds by turns")
+    asked = parser.parse_args()
+    return asked, [HERE, *([asked.beside.resolve()] if asked.beside else [])]
 
 
 @contextmanager

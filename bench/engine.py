@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -27,7 +26,7 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 from pymongo import MongoClient
 
-from bench.command import Command, running
+from bench.command import HERE, Command, running
 from bench.kinds import Watch, watching
 from bench.orders import Maker, orders
 from bench.workload import mixed_changes, open_collection
@@ -35,7 +34,6 @@ from snapshotter.testing.processes import free_port, wait_until
 from streaming.mongo.deployment import connect, majority_time
 from tests.support.warehouses import Place
 
-HERE = Path(__file__).parents[1]
 DB = "bench_shop"
 _ORDERS, _SIGNALS = "orders", "signals"
 _PATIENCE_S, _STATUS_S = 900.0, 2.0

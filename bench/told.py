@@ -16,11 +16,11 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from bench.command import by_turns
 from bench.peers.process import run_rounds
 from bench.workload import load_orders
 from snapshotter.testing.mongodb import start_mongodb
 
-HERE = Path(__file__).parents[1]
 DB, COLLECTION = "bench_told", "orders"
 KINDS = {"alone": "false", "with a changelog": "true"}
 
@@ -31,9 +31,7 @@ def main() -> None:
     )
     parser.add_argument("--documents", type=int, default=300_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--beside", type=Path, help="another checkout, for runs by turns")
-    asked = parser.parse_args()
-    checkouts = [HERE, *([asked.beside.resolve()] if asked.beside else [])]
+    asked, checkouts = by_turns(parser)
     with start_mongodb() as mongo:
         load_orders(mongo.uri, DB, COLLECTION, asked.documents)
         for kind in KINDS:

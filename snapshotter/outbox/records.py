@@ -37,7 +37,8 @@ def of_reads(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What makes records of READs, in one step in a worker: by way of the envelopes that ``tell`` makes of them.
     ``config`` and ``stretch`` as in `of_envelopes`."""
-    return partial(_records_of_reads, tell, config.names, config.tombstones, stretch)
+    records = partial(_records, config.names, config.tombstones, stretch)
+    return lambda reads: records(tell(reads))
 
 
 def of_transactions(rows: Iterable[Mapping[str, Any]], config: TopicsConfig, stretch: int) -> Iterator[_Row]:
@@ -67,17 +68,6 @@ def heartbeat(config: TopicsConfig, now_ms: int, cluster_time: int, stretch: int
         "place": 0,
         "stretch": stretch,
     }
-
-
-def _records_of_reads(
-    tell: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    names: TopicNames,
-    tombstones: bool,
-    stretch: int,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``."""
-    return _records(names, tombstones, stretch, tell(batches))
 
 
 def _records(

@@ -161,7 +161,7 @@ class Outbox:
         snapshot = self._table().newest()
         if snapshot is None:
             self._make()
-        elif (recorded := snapshot.recorded(app_id)) is not None and recorded >= batch_id:
+        elif snapshot.has_batch(app_id, batch_id):
             self._find()  # an attempt may have failed behind its commit
             return
         number = self._last + 1

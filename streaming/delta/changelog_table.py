@@ -162,7 +162,7 @@ class ChangelogTable:
             except BaseException:
                 self._remove(files)
                 raise
-            if self._records(before, batch_id):
+            if before.has_batch(self.app_id, batch_id):
                 self._remove(files)
                 return Appended(False)
             token = uuid.uuid4().hex
@@ -211,7 +211,7 @@ class ChangelogTable:
     def _commit(self, landing: _Landing) -> None:
         transaction = Transaction(self._session, self.path, self.app_id, marks=False)
         self._guard.admit(transaction.begins)
-        if self._records(transaction.begins, landing.batch_id):
+        if transaction.has_batch(landing.batch_id):
             return
         if not self._takes_files(transaction.begins):
             raise Unsupported("the table's own writer is to see every row")
@@ -224,15 +224,11 @@ class ChangelogTable:
         try:
             transaction.commit_append(landing.batch_id, figures, landing.said)
         except (FileGone, *CONFLICTS):
-            landing.asked = self._records(self._log.newest(), landing.batch_id)
+            newest = self._log.newest()
+            landing.asked = newest is not None and newest.has_batch(self.app_id, landing.batch_id)
             raise
         # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
         self._session.catalog.refreshByPath(self.path)
-
-    def _records(self, table: Snapshot | None, batch_id: int) -> bool:
-        """Whether this version has the batch, or a later one."""
-        recorded = None if table is None else table.recorded(self.app_id)
-        return recorded is not None and recorded >= batch_id
 
     def _remove(self, files: Sequence[NewFile]) -> None:
         if files:

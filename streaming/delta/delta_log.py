@@ -160,6 +160,11 @@ class Snapshot:
         marks = (listed.apply(at) for at in range(listed.size()))
         return next((int(mark.version()) for mark in marks if mark.appId() == app_id), None)
 
+    def has_batch(self, app_id: str, batch_id: int) -> bool:
+        """Whether ``app_id`` committed this batch, or a later one."""
+        recorded = self.recorded(app_id)
+        return recorded is not None and recorded >= batch_id
+
     @property
     def features(self) -> frozenset[str]:
         """The table features that readers or writers must know, by Delta's names."""
@@ -290,8 +295,7 @@ def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
     delta = jvm.org.apache.spark.sql.delta
     transaction = begun_at_newest(session, delta.DeltaLog.forTable(session._jsparkSession, path))
     transaction.readTxn().addOne(app_id)
-    recorded = Snapshot(transaction.snapshot()).recorded(app_id)
-    if recorded is not None and recorded >= version:
+    if Snapshot(transaction.snapshot()).has_batch(app_id, version):
         return
     mark = delta.actions.SetTransaction(app_id, version, jvm.scala.Option.apply(int(time.time() * 1_000)))
     measured(session, transaction, {})

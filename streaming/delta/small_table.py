@@ -60,7 +60,7 @@ class SmallTable:
             transaction = self._begun(session, rows, app_id)
             if transaction is None:
                 append(self.path, rows, app_id, batch_id, user_metadata)
-            elif (recorded := transaction.recorded()) is None or recorded < batch_id:
+            elif not transaction.has_batch(batch_id):
                 transaction.write_all(rows)
                 transaction.commit_append(batch_id, user_metadata=user_metadata or None)
         session.catalog.refreshByPath(self.path)

@@ -297,8 +297,7 @@ class StateTable:
             raise LandingError(f"batch {batch_id} of {self.namespace} was landed already: one commit a batch")
         app_id = self.app_id if part == "batch" else f"{self.app_id}{PART_READS}"
         before = self._admitted()
-        recorded = before.recorded(app_id)
-        if recorded is not None and recorded >= batch_id:
+        if before.has_batch(app_id, batch_id):
             return Landed(False, before.version)
         token = uuid.uuid4().hex
         user_metadata = self._guard.marking(token, app_id, batch_id, metadata)

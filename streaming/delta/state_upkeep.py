@@ -230,16 +230,20 @@ class StateUpkeep:
         without a table. With ``check`` Delta refuses less than it takes for safe. Needs no lock: nothing is committed,
         and what is in flight is younger. Of a table that was made since then no file is old enough, so Delta is not
         asked: its jobs take a core for some seconds."""
-        cores = str(self._session.sparkContext.defaultParallelism)
-        settings = {**_OF_VACUUM, _PARALLEL: cores, _CHECK: str(check).lower()}
-        session = landing_session(self._session, settings)
-        with active(session):
+        with active(self._session):
             if self._log.newest() is None:
                 return None
             before = int(time.time() * 1_000) - hours * _HOUR_MS
             if not self._log.begins_behind(before):
-                DeltaTable.forPath(session, self._path).vacuum(hours)
+                self._vacuum(hours, check=check)
             return self._log.oldest_kept(before + _MARGIN_MS)
+
+    def _vacuum(self, hours: int, *, check: bool) -> None:
+        cores = str(self._session.sparkContext.defaultParallelism)
+        settings = {**_OF_VACUUM, _PARALLEL: cores, _CHECK: str(check).lower()}
+        session = landing_session(self._session, settings)
+        with active(session):
+            DeltaTable.forPath(session, self._path).vacuum(hours)
 
     def _told(self, table: Snapshot, files: Iterable[FileFacts]) -> tuple[FileFacts, ...]:
         """The same files; those that are not to be concatenated without the bounds of their keys."""

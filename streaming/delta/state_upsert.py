@@ -101,8 +101,7 @@ class Upsert:
         known, self.files = self.files, None
         transaction = Transaction(self.session, self.path, batch.app_id, known, marks=marks)
         self.guard.admit(transaction.begins)
-        recorded = transaction.recorded()
-        if recorded is None or recorded < batch.batch_id:
+        if not transaction.has_batch(batch.batch_id):
             found = work(transaction)
             # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
             self.session.catalog.refreshByPath(self.path)
@@ -228,8 +227,7 @@ def _held(
 def _lacks_batch(upsert: Upsert, batch: Batch) -> bool:
     """Whether the newest version of the table does not record the batch."""
     newest = TableLog(upsert.session, upsert.path).newest()
-    recorded = None if newest is None else newest.recorded(batch.app_id)
-    return newest is not None and (recorded is None or recorded < batch.batch_id)
+    return newest is not None and not newest.has_batch(batch.app_id, batch.batch_id)
 
 
 def _inside(file: NewFile, ranges: Sequence[Range]) -> bool:

@@ -154,9 +154,9 @@ class Transaction:
         self.known = known if known is not None and known.of_version(self.begins) else None
         self._began = time.monotonic()
 
-    def recorded(self) -> int | None:
-        """The newest batch that the application has committed, as of the transaction's beginning."""
-        return None if self._app_id is None else self.begins.recorded(self._app_id)
+    def has_batch(self, batch_id: int) -> bool:
+        """Whether the application had committed this batch, or a later one, when the transaction began."""
+        return self._app_id is not None and self.begins.has_batch(self._app_id, batch_id)
 
     def files(self, ranges: Sequence[Range] | None) -> Any:
         """The files that may hold keys of these ranges (None: all files), as Delta's list of them."""
