@@ -39,8 +39,10 @@ _OPTIONS = """
 "spark.master" = "local[2]"
 "spark.driver.memory" = "1g"
 "mongodb.server.selection.timeout.ms" = "3000"
+"incremental.snapshot.chunk.size" = "2500"
+"engine.commit.target.rows" = "5000"
 """
-"""What a small machine wants besides."""
+"""What a small machine wants besides; a backfill takes four commits, so there is a midst to be killed in."""
 _DUCKDB = re.compile(r"^## DuckDB\n.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
