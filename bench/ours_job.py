@@ -28,7 +28,7 @@ _LOOKS_S = 0.2
 
 
 def main(plan: dict[str, Any]) -> None:
-    spark = session("ours")
+    spark = session("ours", topics="engine.topics.enabled" in plan.get("options", {}))
     try:
         for turn in range(1, plan["rounds"] + 1):
             found = _WORK[plan["work"]](spark, plan, turn)
@@ -39,9 +39,10 @@ def main(plan: dict[str, Any]) -> None:
         spark.stop()
 
 
-def session(name: str) -> SparkSession:
+def session(name: str, *, topics: bool = False) -> SparkSession:
     """As users get it, but for a fixed heap and a quiet log. The caller stops it."""
-    return spark_builder(name, {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}, "local[2]")
+    given = {"spark.driver.memory": HEAP, "spark.log.level": "ERROR"}
+    return spark_builder(name, given, "local[2]", kafka=topics)
 
 
 def _engine(spark: SparkSession, plan: dict[str, Any], turn: int, **more: object) -> Snapshotter:
@@ -59,15 +60,18 @@ def _engine(spark: SparkSession, plan: dict[str, Any], turn: int, **more: object
 
 
 def backfill(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:
-    """From the signal to the last row visible in Delta."""
+    """From the signal to the last row visible in Delta, and to the last record that Kafka has, where it gets some."""
     with _engine(spark, plan, turn) as engine:
         begun = time.perf_counter()
         done = engine.wait(engine.execute_snapshot(f"{plan['db']}.{plan['coll']}"), _PATIENCE_S)
         seconds = time.perf_counter() - begun
+        if (outbox := engine.engine.topics.outbox) is not None:
+            engine.until("topics to be fed", lambda: not outbox.waiting, _PATIENCE_S)
+        fed = time.perf_counter() - begun
         rows = _rows(spark, plan, turn)
     if done.failed or rows != plan["documents"]:
         raise RuntimeError(f"{done}: the table has {rows} rows, the collection {plan['documents']} documents")
-    return {"seconds": round(seconds, 3), "windows": done.tasks[0].chunks}
+    return {"seconds": round(seconds, 3), "fed_seconds": round(fed, 3), "windows": done.tasks[0].chunks}
 
 
 def beside(spark: SparkSession, plan: dict[str, Any], turn: int) -> dict[str, Any]:

@@ -6,7 +6,8 @@ events of its time, for it shows its document as of then or later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from snapshotter.outbox.kafka_sink import EVENT, HEARTBEAT, TRANSACTION
-from snapshotter.outbox.table import SCHEMA
+from snapshotter.outbox.table import SCHEMA, STRETCH
 from snapshotter.outbox.topics_config import TopicsConfig
 from streaming.connect import json_records
 from streaming.connect.topic_names import TopicNames
+from streaming.events.read_envelopes import ReadTeller
 from streaming.namespaces import Namespace
 
 ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA)
+FILE_SCHEMA: pa.Schema = pa.schema([field for field in ARROW_SCHEMA if field.name != STRETCH])
+"""Of a file in a partition, which says it for all rows."""
+DISTINCT = ("key", "value")
+"""The columns that have hardly any value twice."""
 _OF_READS = 1 << 62
 _Row = dict[str, Any]
 
@@ -32,13 +38,56 @@ def of_envelopes(envelopes: DataFrame, config: TopicsConfig, stretch: int) -> Da
     return envelopes.mapInArrow(partial(_records, config.names, config.tombstones, stretch), SCHEMA)
 
 
-def of_reads(
-    tell: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], config: TopicsConfig, stretch: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What makes records of READs, in one step in a worker: by way of the envelopes that ``tell`` makes of them.
-    ``config`` and ``stretch`` as in `of_envelopes`."""
-    records = partial(_records, config.names, config.tombstones, stretch)
-    return lambda reads: records(tell(reads))
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Makes, in a worker, records for ``topic`` of the READs that ``teller`` tells: those that `of_envelopes` makes of
+    their envelopes. ``stretch``: as there; None leaves that column out.
+
+    READs of a window differ in nothing but key and document, so all else of a record is made once for them.
+    """
+
+    teller: ReadTeller
+    topic: str
+    stretch: int | None = None
+
+    def batches(self, reads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """``reads``, which have the columns of `READS`, as batches of `ARROW_SCHEMA`, or of `FILE_SCHEMA` without a
+        stretch."""
+        around: dict[tuple[int, str], tuple[bytes, bytes]] = {}
+        for batch in reads:
+            yield self._told(batch, around)
+
+    def _told(
+        self, reads: pa.RecordBatch, around: dict[tuple[int, str], tuple[bytes, bytes]]
+    ) -> pa.RecordBatch:
+        values: list[bytes] = []
+        windows = zip(*(reads.column(name).to_pylist() for name in ("cluster_time", "snapshot")), strict=True)
+        for place, (window, text) in enumerate(
+            zip(windows, reads.column("_told_document").to_pylist(), strict=True)
+        ):
+            if (found := around.get(window)) is None:
+                (envelope,) = next(self.teller.batches([reads.slice(place, 1)])).to_pylist()
+                found = around[window] = json_records.around_document(envelope)
+            values.append(found[0] + json_records.document_payload(text) + found[1])
+        schema = ARROW_SCHEMA if self.stretch is not None else FILE_SCHEMA
+        given = {
+            "kind": EVENT,
+            "topic": self.topic,
+            "key": pa.array(
+                map(json_records.key_payload, reads.column("_told_key").to_pylist()), pa.binary()
+            ),
+            "value": pa.array(values, pa.binary()),
+            "cluster_time": reads.column("cluster_time"),
+            "place": _OF_READS,
+            STRETCH: self.stretch,
+        }
+        columns = [
+            found
+            if isinstance(found := given[of.name], pa.Array)
+            else pa.repeat(pa.scalar(found, of.type), len(reads))
+            for of in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def of_transactions(rows: Iterable[Mapping[str, Any]], config: TopicsConfig, stretch: int) -> Iterator[_Row]:

@@ -37,8 +37,10 @@ from snapshotter.log import OLD_COMMITS, warn_of
 from snapshotter.state.storage import Storage, read_object
 from streaming.delta.delta_log import TableLog
 from streaming.delta.log_commits import Commit
+from streaming.delta.new_files import NewFile
 from streaming.delta.small_table import SmallTable
 from streaming.delta.state_merge import session_of_few
+from streaming.delta.table_folder import TableFolder
 from streaming.json_text import to_text
 from streaming.jvm import packages
 
@@ -68,6 +70,32 @@ _PROPERTIES = {
 }
 _COMMITS_BACK = 8
 """A commit of ours is looked for among so many of the newest: only prunings can lie behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a batch's records go: the ``number`` of their stretch. ``table``: the folder of the outbox, where files may
+    be written; None where only Delta's own writer will do."""
+
+    number: int
+    table: TableFolder | None
+
+    @property
+    def partition(self) -> str:
+        return f"{STRETCH}={self.number}"
+
+    def folder(self) -> TableFolder | None:
+        """Where files of the stretch are to be written; it is made if there is none."""
+        return None if self.table is None else self.table.inside(self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A batch's records, with the columns of `SCHEMA` in ``rows``, and without `STRETCH` in ``files`` of their
+    `Place`."""
+
+    rows: DataFrame | None
+    files: Sequence[NewFile] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +182,19 @@ class Outbox:
         return None if snapshot is None else snapshot.recorded(app_id)
 
     def append(
-        self, records: Callable[[int], DataFrame], app_id: str, batch_id: int, said: Mapping[str, Any]
+        self, records: Callable[[Place], Records], app_id: str, batch_id: int, said: Mapping[str, Any]
     ) -> None:
-        """Append a batch's ``records``, which are given the number of their stretch, as batch ``batch_id`` of
-        ``app_id``; ``said`` is what the commit says of it. A batch that the table records changes nothing."""
+        """Append a batch's ``records``, which are given their place, as batch ``batch_id`` of ``app_id``; ``said`` is
+        what the commit says of it. A batch that the table records changes nothing."""
         snapshot = self._table().newest()
         if snapshot is None:
             self._make()
         elif snapshot.has_batch(app_id, batch_id):
             self._find()  # an attempt may have failed behind its commit
             return
-        number = self._last + 1
-        self._appends().append(records(number), app_id, batch_id, json.dumps({**said, FOLDER: number}))
+        number, table = self._last + 1, self._appends()
+        made = records(Place(number, table.for_files(SCHEMA, [STRETCH])))
+        table.append(made.rows, app_id, batch_id, json.dumps({**said, FOLDER: number}), made.files)
         commit = self._commit_of(number)
         self._last = number
         stretch = Stretch(

@@ -16,6 +16,7 @@ import orjson
 from streaming.connect.schemas import TRANSACTION_VALUE, Schema, envelope_schema
 
 _ENVELOPE = envelope_schema("")
+_DOCUMENT = "after"
 
 
 def key_payload(id_text: str) -> bytes:
@@ -26,6 +27,20 @@ def key_payload(id_text: str) -> bytes:
 def event_payload(envelope: Mapping[str, Any]) -> bytes:
     """The value of an event, from a row that has the fields of the envelope under their names."""
     return orjson.dumps(shaped(envelope, _ENVELOPE))
+
+
+def around_document(envelope: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """What the values of events that differ in nothing but their document (``after``) have before and behind it: it
+    stands between them as `document_payload`. ``envelope`` as in `event_payload`."""
+    fields = list(shaped(envelope, _ENVELOPE).items())
+    at = next(place for place, (name, _) in enumerate(fields) if name == _DOCUMENT)
+    before, behind = (orjson.dumps(dict(part)) for part in (fields[:at], fields[at + 1 :]))
+    return before[:-1] + b"," + orjson.dumps(_DOCUMENT) + b":", b"," + behind[1:]
+
+
+def document_payload(text: str) -> bytes:
+    """A document, as its event's value has it."""
+    return orjson.dumps(text)
 
 
 def transaction_key(transaction: str) -> bytes:

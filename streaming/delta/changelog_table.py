@@ -215,11 +215,7 @@ class ChangelogTable:
             return
         if not self._takes_files(transaction.begins):
             raise Unsupported("the table's own writer is to see every row")
-        added, told = transaction.add(landing.files)
-        made = [] if landing.rows is None else transaction.write_all(landing.rows)
-        counted = sum(int(file.numPhysicalRecords().get()) for file in made)
-        size = sum(int(file.size()) for file in made) + sum(file.size_bytes for file in landing.files)
-        figures = {"numFiles": len(made) + added, "numOutputRows": counted + told, "numOutputBytes": size}
+        figures = transaction.append(landing.rows, landing.files)
         landing.asked = True
         try:
             transaction.commit_append(landing.batch_id, figures, landing.said)

@@ -62,7 +62,9 @@ calendar."""
 class NewFile:
     """A file in the table's folder: its name, its size, how many ``rows`` it has, its lowest and highest key, and the
     cluster time that all rows carry, or the lowest, where ``newest`` is the highest. ``gone``: the numbers of rows that
-    are not to be seen, ascending. ``null``: a column of the table's index that is null in all rows."""
+    are not to be seen, ascending. ``null``: a column of the table's index that is null in all rows. ``partition``: the
+    one that it belongs to, as ``column=value``, which is its folder, too; without keys and times, which are left
+    empty, its table has no index."""
 
     name: str
     size_bytes: int
@@ -73,6 +75,12 @@ class NewFile:
     gone: tuple[int, ...] = ()
     newest: int | None = None
     null: str | None = None
+    partition: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Where it lies in the table's folder."""
+        return self.name if self.partition is None else f"{self.partition}/{self.name}"
 
     @property
     def visible(self) -> int:
@@ -86,6 +94,8 @@ class NewFile:
     def statistics(self) -> str:
         """What Delta keeps of a file (its protocol, "Per-file Statistics"): how many rows, and the bounds of what the
         table is indexed by. They bound fewer rows as well."""
+        if self.partition is not None:
+            return to_text({"numRecords": self.rows})
         low = {KEY: _cut(self.low), CLUSTER_TIME: self.time}
         newest = self.time if self.newest is None else self.newest
         high = {KEY: _raised(self.high), CLUSTER_TIME: newest}
@@ -94,7 +104,8 @@ class NewFile:
 
     def to_action(self, now_ms: int) -> str:
         """The file with all of its rows as an action of Delta's log."""
-        what: dict[str, Any] = {"path": self.name, "partitionValues": {}, "size": self.size_bytes}
+        of = {} if self.partition is None else dict([self.partition.split("=", 1)])
+        what: dict[str, Any] = {"path": self.path, "partitionValues": of, "size": self.size_bytes}
         when = {"modificationTime": now_ms, "dataChange": True}
         return to_text({"add": {**what, **when, "stats": self.statistics()}})
 
@@ -111,11 +122,11 @@ class FileGone(Exception):
 
 
 class FileWriter:
-    """Writes one file of rows with ``columns`` (their schema in Arrow, the key among them) into the ``folder`` of a
-    table. The name of the ``job`` (`job_name`) and ``number`` are part of its name (`number_in`). ``time``: all rows
-    are READs that hold as of this cluster time, and are marked so (`MARKS`); None: rows are written as they come.
-    Values of the ``plain`` columns are all different. ``indexed``: a reader that looks for few rows finds their pages.
-    Call `close` or `discard` once."""
+    """Writes one file of rows with ``columns`` (their schema in Arrow) into the ``folder`` of a table. The name of the
+    ``job`` (`job_name`) and ``number`` are part of its name (`number_in`). ``time``: all rows are READs that hold as of
+    this cluster time, and are marked so (`MARKS`); None: rows are written as they come. Values of the ``plain`` columns
+    are all different. ``indexed``: a reader that looks for few rows finds their pages. Call `close` or `discard` once.
+    """
 
     def __init__(
         self,
@@ -143,7 +154,8 @@ class FileWriter:
         if not batch.num_rows:
             return
         self._rows += batch.num_rows
-        self._keys = _widened(self._keys, batch.column(KEY))
+        if KEY in self._schema.names:
+            self._keys = _widened(self._keys, batch.column(KEY))
         if self._time is None and CLUSTER_TIME in self._schema.names:
             self._times = _widened(self._times, batch.column(CLUSTER_TIME))
         self._waiting.append(batch)
@@ -154,7 +166,7 @@ class FileWriter:
     def close(self) -> NewFile | None:
         """The file, which is on the disk; None where there was no row."""
         self._write()
-        if self._writer is None or self._sink is None or self._keys is None:
+        if self._writer is None or self._sink is None:
             return None
         self._writer.add_key_value_metadata(CALENDAR)
         self._writer.close()
@@ -162,7 +174,7 @@ class FileWriter:
         self._sink.close()
         self._folder.seal(self._name)
         oldest, newest = self._times or (self._time or 0, None)
-        return NewFile(self._name, size, self._rows, *self._keys, oldest, newest=newest)
+        return NewFile(self._name, size, self._rows, *(self._keys or ("", "")), oldest, newest=newest)
 
     def discard(self) -> None:
         """Leave nothing behind. Where the store does not answer, that is done at the engine's next start."""
@@ -237,7 +249,7 @@ def hide(folder: TableFolder, file: NewFile, keys: pa.Array) -> NewFile:
 
 def size_in(folder: TableFolder, file: NewFile) -> int | None:
     """How large the ``file`` in a table's ``folder`` is now, in bytes; None where it is gone."""
-    return folder.size(file.name)
+    return folder.size(file.path)
 
 
 def rows_of(session: SparkSession, folder: str, files: Sequence[NewFile], schema: StructType) -> DataFrame:

@@ -5,27 +5,32 @@ again. A table of one commit a second has four hundred thousand files there afte
 then takes seconds, in which a batch waits. So the rows of a table that is there are committed by a transaction of ours,
 which lists nothing, checkpoints are written here (`streaming.delta.log_checkpoint`), and old commits go by their names.
 
-Invariants: an append that the table records changes nothing. The commit of an append is that of Delta's writer: the
-same figures, the same mark. Rows that differ from the table's columns, and tables that ask more of their writers, are
-left to Delta's writer; their logs are looked after all the same. No commit goes that is not below a checkpoint, or
-while it is younger than it is to become. What fails behind an append does not undo it.
+Invariants: an append that the table records changes nothing, also where it comes to be recorded meanwhile. The commit
+of an append is that of Delta's writer: the same figures, the same mark. Rows that differ from the table's columns, and
+tables that ask more of their writers, are left to Delta's writer; their logs are looked after all the same. No commit
+goes that is not below a checkpoint, or while it is younger than it is to become. What fails behind an append does not
+undo it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from delta.exceptions import ConcurrentTransactionException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.log_checkpoint import left_to_us
-from streaming.delta.state_merge import append
+from streaming.delta.new_files import NewFile
+from streaming.delta.object_store import OutOfReach
+from streaming.delta.state_merge import STATISTICS, append, switched_on
 from streaming.delta.state_upkeep import GOES_BACK
-from streaming.delta.table_demands import Unsupported
+from streaming.delta.table_demands import Unsupported, takes_files
+from streaming.delta.table_folder import TableFolder
 from streaming.delta.transaction import Transaction
 
 COMMITS = 50
@@ -52,17 +57,48 @@ class SmallTable:
     _oldest: tuple[str, int] | None = None
     _rests_until: float = 0.0
 
-    def append(self, rows: DataFrame, app_id: str, batch_id: int, user_metadata: str) -> None:
-        """Append ``rows`` as batch ``batch_id`` of ``app_id``, with ``user_metadata``. Without a table Delta's writer
-        makes it. Raises what Spark raises."""
-        session = rows.sparkSession  # as Delta's writer does it
+    def for_files(self, schema: StructType, partitions: Collection[str]) -> TableFolder | None:
+        """The table's folder, where files of rows with this ``schema`` may be written for `append`, each in one of the
+        ``partitions`` by these columns. None where only Delta's own writer will do, or only the JVM reaches it."""
+        with active(self.session):
+            log = TableLog(self.session, self.path)
+            table = log.newest()
+            if table is None or not takes_files(table, partitions):
+                return None
+            if not switched_on(
+                self.session, STATISTICS
+            ):  # by which rows that are written beside files are counted
+                return None
+            try:
+                return log.folder() if _alike(table.schema, schema) else None
+            except OutOfReach:
+                return None
+
+    def append(
+        self,
+        rows: DataFrame | None,
+        app_id: str,
+        batch_id: int,
+        user_metadata: str,
+        files: Sequence[NewFile] = (),
+    ) -> None:
+        """Append ``rows``, and those in ``files`` of the table's folder, as batch ``batch_id`` of ``app_id``, with
+        ``user_metadata``. Without a table Delta's writer makes it. Raises what Spark raises, `FileGone` where a file is
+        gone, and `Unsupported` where the table takes no files, or not these rows beside them."""
+        session = self.session if rows is None else rows.sparkSession  # as Delta's writer does it
         with active(session):
             transaction = self._begun(session, rows, app_id)
-            if transaction is None:
-                append(self.path, rows, app_id, batch_id, user_metadata)
-            elif not transaction.has_batch(batch_id):
-                transaction.write_all(rows)
-                transaction.commit_append(batch_id, user_metadata=user_metadata or None)
+            try:
+                if transaction is not None:
+                    _commit(transaction, rows, files, batch_id, user_metadata)
+                elif rows is not None and not files:
+                    append(self.path, rows, app_id, batch_id, user_metadata)
+                else:
+                    raise Unsupported(f"the table at {self.path} was altered, and takes no files now")
+            except ConcurrentTransactionException:  # perhaps our own, whose answer was lost
+                newest = TableLog(session, self.path).newest()
+                if newest is None or not newest.has_batch(app_id, batch_id):
+                    raise
         session.catalog.refreshByPath(self.path)
         if time.monotonic() >= self._rests_until:
             try:
@@ -72,13 +108,14 @@ class SmallTable:
                 self._rests_until = time.monotonic() + _RETRY_SECONDS
                 self.failed(error)
 
-    def _begun(self, session: SparkSession, rows: DataFrame, app_id: str) -> Transaction | None:
+    def _begun(self, session: SparkSession, rows: DataFrame | None, app_id: str) -> Transaction | None:
         """None where it is for Delta's writer to append them; also without a table, which has no columns."""
         try:
             transaction = Transaction(session, self.path, app_id, marks=False)
         except Unsupported:
             return None
-        return transaction if _alike(transaction.begins.schema, rows.schema) else None
+        alike = rows is None or _alike(transaction.begins.schema, rows.schema)
+        return transaction if alike else None
 
     def _look_after(self) -> None:
         """Write a checkpoint, where enough commits lie behind the last one, and let old commits go."""
@@ -104,6 +141,23 @@ class SmallTable:
             kept_ms = _WEEK_MS if table.table_property(GOES_BACK) is None else table.goes_back_ms
         before = int(time.time() * 1_000) - kept_ms
         self._oldest = table.table_id, log.forget(first, min(behind, first + _AT_ONCE), before)
+
+
+def _commit(
+    transaction: Transaction,
+    rows: DataFrame | None,
+    files: Sequence[NewFile],
+    batch_id: int,
+    user_metadata: str,
+) -> None:
+    if transaction.has_batch(batch_id):
+        return
+    figures = None  # Delta's writer keeps its own
+    if files or rows is None:
+        figures = transaction.append(rows, files)
+    else:
+        transaction.write_all(rows)
+    transaction.commit_append(batch_id, figures, user_metadata or None)
 
 
 def _alike(table: StructType, rows: StructType) -> bool:

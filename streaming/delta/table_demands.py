@@ -5,6 +5,7 @@ A table says so by its protocol's features and by its properties. What is not kn
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from streaming.delta.table_properties import VECTORS
@@ -36,10 +37,10 @@ def unsupported(table: Snapshot, *, marks: bool = True) -> str | None:
     )
 
 
-def takes_files(table: Snapshot) -> bool:
+def takes_files(table: Snapshot, partitions: Collection[str] = ()) -> bool:
     """Whether our transactions may add rows to this version of a table as files, so that its writer never sees them:
-    it asks for no check of them, and has no partitions."""
-    if unsupported(table, marks=False) is not None or table.partitioned:
+    it asks for no check of them, and has no ``partitions`` but by these columns."""
+    if unsupported(table, marks=False) is not None or table.partitions != tuple(partitions):
         return False
     if any(name.startswith(_CONSTRAINT) for name in table.properties):
         return False

@@ -47,6 +47,14 @@ class TableFolder:
         """A folder of this machine."""
         return cls(path, path)
 
+    def inside(self, name: str) -> TableFolder:
+        """The folder of this ``name`` in it, which is made if there is none."""
+        inner = TableFolder(f"{self.location}/{name}", self._path(name), self.store)
+        if self.store is None:  # an object store has no folders
+            Path(inner.path).mkdir(exist_ok=True)
+            sync(Path(self.path))
+        return inner
+
     def create(self, name: str) -> pa.NativeFile:
         """A new file, to be written and closed."""
         return self._files.open_output_stream(self._path(name), compression=None)

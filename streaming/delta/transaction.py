@@ -325,7 +325,8 @@ class Transaction:
         """Add files that lie in the table's folder; how many, and with how many rows that are seen.
 
         Raises `Unsupported` where the table takes none; and the commit raises `FileGone` where one is gone by then."""
-        if not takes_files(self.begins):
+        partitions = {file.partition.split("=")[0] for file in files if file.partition is not None}
+        if files and not takes_files(self.begins, partitions):
             raise Unsupported("the table's writers are to check every row")
         gone = [np.array(file.gone, np.int64) for file in files if file.gone]
         if gone and not has_vectors(self.begins):
@@ -341,6 +342,14 @@ class Transaction:
             self._came.append(added)
         self._new += files
         return len(files), sum(file.visible for file in files)
+
+    def append(self, rows: DataFrame | None, files: Sequence[NewFile]) -> dict[str, int]:
+        """Write new files of ``rows``, if there are some, and `add` these ``files``: figures for `commit_append`."""
+        added, seen = self.add(files)
+        made = [] if rows is None else self.write_all(rows)
+        written = sum(int(file.numPhysicalRecords().get()) for file in made)
+        size = sum(int(file.size()) for file in made) + sum(file.size_bytes for file in files)
+        return {"numFiles": len(made) + added, "numOutputRows": written + seen, "numOutputBytes": size}
 
     def copy(self, files: Sequence[Any], outputs: int, order: Sequence[str] = (KEY,)) -> list[Any]:
         """Write the rows of these files (Delta's ``AddFile`` objects), but for those that are marked, into so many

@@ -144,9 +144,11 @@ def in_order(found: list[int], wanted: list[int]) -> bool:
     return reached == wanted[-1] and set(found) == set(wanted)
 
 
-def test_documents_that_snapshots_read_come_as_reads(lab: Lab, kafka: KafkaBroker) -> None:
-    """Those of the first load and those of a backfill, each told as what it is; before any change that follows them."""
-    (topic,) = with_topics(lab, kafka, "orders")
+@pytest.mark.parametrize("files_from", ["0", "10000"])
+def test_documents_that_snapshots_read_come_as_reads(lab: Lab, kafka: KafkaBroker, files_from: str) -> None:
+    """Those of the first load and those of a backfill, each told as what it is; before any change that follows them.
+    Both where READs lie in files, and where they are rows."""
+    (topic,) = with_topics(lab, kafka, "orders", engine__read__files__min__documents=files_from)
     orders = lab.collection("orders")
     orders.insert_many([{"_id": n, "n": n} for n in range(5)])
     with lab.running() as engine:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from snapshotter.outbox.delivery import Delivery, at_once
 from snapshotter.outbox.kafka_sink import EVENT, HEARTBEAT, KafkaSink
 from snapshotter.outbox.records import ARROW_SCHEMA
-from snapshotter.outbox.table import FILE, Outbox, Stretch
+from snapshotter.outbox.table import FILE, Outbox, Place, Records, Stretch
 from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.state.storage import MemoryStorage, Storage, StorageError
 from snapshotter.testing.kafka import PASSWORD, USER
@@ -64,12 +64,13 @@ class Rig:
     def append(self, outbox: Outbox, batch: int, topic: str, *keys: str) -> None:
         """In two files, and there in another order than they have to be sent in."""
 
-        def frame(stretch: int) -> DataFrame:
-            made = [pa.Table.from_pylist(rows(topic, stretch, keys)[at::2], ARROW_SCHEMA) for at in (1, 0)]
+        def records(place: Place) -> Records:
+            every = rows(topic, place.number, keys)
+            made = [pa.Table.from_pylist(every[at::2], ARROW_SCHEMA) for at in (1, 0)]
             parts = [self.spark.createDataFrame(table).coalesce(1) for table in made if table.num_rows]
-            return parts[0].union(parts[1]) if len(parts) > 1 else parts[0]
+            return Records(parts[0].union(parts[1]) if len(parts) > 1 else parts[0])
 
-        outbox.append(frame, APP, batch, {"batch": batch})
+        outbox.append(records, APP, batch, {"batch": batch})
 
     @contextmanager
     def delivering(self, outbox: Outbox, **config: Any) -> Iterator[Delivery]:
@@ -133,8 +134,10 @@ def test_schemas_come_with_the_records_where_they_are_asked_for(rig: Rig, kafka:
     assert (tombstone.value(), json.loads(tombstone.key())) == (None, key)
     with rig.delivering(outbox, key_schemas=True):
         outbox.append(
-            lambda number: rig.spark.createDataFrame(
-                pa.Table.from_pylist(rows(topic, number, ["h"], HEARTBEAT), ARROW_SCHEMA)
+            lambda place: Records(
+                rig.spark.createDataFrame(
+                    pa.Table.from_pylist(rows(topic, place.number, ["h"], HEARTBEAT), ARROW_SCHEMA)
+                )
             ),
             APP,
             2,

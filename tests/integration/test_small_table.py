@@ -18,8 +18,11 @@ from snapshotter.landing.targets.transactions import TransactionTable
 from snapshotter.reporting.notification_table import NotificationTable
 from streaming.delta import small_table
 from streaming.delta.delta_log import TableLog
+from streaming.delta.new_files import NewFile
 from streaming.delta.small_table import SmallTable
 from streaming.delta.small_table import append as append_by_delta
+from streaming.delta.table_demands import Unsupported
+from streaming.delta.table_folder import TableFolder
 
 APP = "engine:heartbeats"
 
@@ -239,3 +242,26 @@ def test_somebodys_own_interval_is_not_overruled(spark: SparkSession, path: Path
     assert newest is not None
     assert newest.table_property("delta.checkpointInterval") == "3"
     assert beats(spark, path) == list(range(14))
+
+
+def test_files_are_only_for_a_table_of_these_columns(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And these partitions, which Delta counts rows of, and asks for nothing else. Where somebody alters it meanwhile,
+    nothing is appended, and who is told so may ask again."""
+    table = SmallTable(spark, str(path), refused)
+    schema = rows(spark, 1).schema
+    assert table.for_files(schema, []) is None
+    append(spark, table, [1])
+    assert table.for_files(schema, []) == TableFolder.on_disk(str(path))
+    assert table.for_files(schema, ["n"]) is None
+    assert table.for_files(schema.add("more", "string"), []) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(small_table, "switched_on", lambda session, switch: False)
+        assert table.for_files(rows(spark, 1).schema, []) is None
+    say(spark, path, {"delta.enableChangeDataFeed": "true"})
+    assert table.for_files(rows(spark, 1).schema, []) is None
+    file = NewFile("told-1-0-x.parquet", 1, 1, "", "", 0)
+    with pytest.raises(Unsupported, match="takes no files now"):
+        table.append(None, APP, 2, "", [file])
+    assert beats(spark, path) == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 from collections.abc import Iterator
@@ -11,7 +12,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streaming.delta.new_files import FileWriter, NewFile, discard_job, hide, job_name, leftovers, size_in
+from streaming.delta.new_files import (
+    TOLD,
+    FileWriter,
+    NewFile,
+    discard_job,
+    hide,
+    job_name,
+    leftovers,
+    size_in,
+)
 from streaming.delta.object_store import ObjectStore
 from streaming.delta.table_folder import TableFolder
 from tests.support.object_store import KEYS, Refusing, object_store, put
@@ -69,6 +79,25 @@ def test_files_are_written_found_and_removed(folder: TableFolder) -> None:
     discard_job(folder, one)
     folder.remove([first.name, "never-there"])
     assert (size_in(folder, first), size_in(folder, second)) == (None, second.size_bytes)
+
+
+def test_a_folder_inside_is_one_of_its_own(folder: TableFolder) -> None:
+    """It may be there already. What lies in it is found by the path that its partition gives it, and a log names it by
+    that, with nothing of keys."""
+    folder.inside("n=1")
+    job = job_name(TOLD)
+    writer = FileWriter(folder.inside("n=1"), pa.schema([pa.field("v", pa.int64())]), job, 7)
+    writer.add(pa.RecordBatch.from_pydict({"v": [1, 2]}))
+    file = writer.close()
+    assert file is not None
+    file = replace(file, partition="n=1")
+    assert size_in(folder, file) == file.size_bytes
+    assert NewFile.from_json(json.loads(json.dumps(file.to_json()))) == file
+    add = json.loads(file.to_action(3))["add"]
+    assert (add["path"], add["partitionValues"]) == (f"n=1/{file.name}", {"n": "1"})
+    assert json.loads(add["stats"]) == {"numRecords": 2}
+    discard_job(folder.inside("n=1"), job)
+    assert size_in(folder, file) is None
 
 
 def test_a_file_that_is_given_up_leaves_nothing(folder: TableFolder) -> None:

@@ -1,4 +1,4 @@
-"""READs that changelogs and topics tell of: by files, from frames, and where the table takes no files."""
+"""READs that changelogs tell of: by files, from frames, and where the table takes no files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from snapshotter.landing.table_faults import Blame
-from snapshotter.landing.targets import telling, told_reads
+from snapshotter.landing.targets import changelogs, telling, told_reads
 from snapshotter.landing.targets.changelogs import Changelogs
-from snapshotter.landing.targets.outbox import OutboxTarget
-from snapshotter.landing.targets.told_reads import ToldReads
-from snapshotter.outbox.table import Outbox
-from snapshotter.outbox.topics_config import TopicsConfig
-from snapshotter.state.storage import MemoryStorage
-from streaming.connect.topic_names import TopicNames
 from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.transaction import Transaction
 from streaming.events.envelope import Envelope
@@ -195,15 +189,14 @@ def test_documents_are_read_a_part_at_a_time(by_files: Rig, monkeypatch: pytest.
 
 def between(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Do this once files are written, before the commit that is to name them."""
-    write = ToldReads.write
 
-    def written(reads: ToldReads, *given: Any) -> Any:
-        files = write(reads, *given)
+    def written(*given: Any) -> Any:
+        files = told_reads.write(*given)
         assert files
         do()
         return files
 
-    monkeypatch.setattr(ToldReads, "write", written)
+    monkeypatch.setattr(changelogs, "write", written)
 
 
 @pytest.mark.parametrize(
@@ -395,48 +388,3 @@ def test_a_job_that_fails_leaves_nothing(by_files: Rig) -> None:
     with pytest.raises(Exception, match="Parquet"):
         by_files.changelogs().land(contents)
     assert (added(by_files.table), by_files.left()) == ({}, set())
-
-
-@pytest.fixture
-def outbox(spark: SparkSession, tmp_path: Path) -> Callable[[], OutboxTarget]:
-    def target() -> OutboxTarget:
-        table = Outbox(lambda: spark, str(tmp_path / "outbox"), MemoryStorage(), 1 << 30)
-        table.open()
-        config = TopicsConfig(TopicNames("shop"), "nowhere:9092")
-        return OutboxTarget(table, config, Envelope("shop", "1"), lambda: "app", clock=lambda: AT_NS)
-
-    return target
-
-
-@pytest.mark.parametrize("in_files", [True, False])
-def test_topics_are_told_of_reads(
-    spark: SparkSession, tmp_path: Path, outbox: Callable[[], OutboxTarget], in_files: bool
-) -> None:
-    """As records behind the events of their time, those that are superseded left out."""
-    batches = Batches(spark, tmp_path / "documents", in_files)
-    batches.read(1, 10, {1: 10, 2: 20, 3: 30})
-    outbox().land(batches.batch(1, [(15, 3, "u")], [(11, 1)]))
-    found = {row["key"]: row for row in rows(tmp_path / "outbox")}
-    assert {json.loads(key)["id"] for key in found} == {"2", "3"}
-    read = next(row for key, row in found.items() if json.loads(key)["id"] == "2")
-    value = json.loads(read["value"])
-    assert (read["topic"], value["op"], json.loads(value["after"])) == (
-        "shop.shop.orders",
-        "r",
-        {"_id": 2, "v": 20},
-    )
-    assert (read["cluster_time"], read["place"], read["stretch"]) == (at(10).to_int(), 1 << 62, 1)
-
-
-@pytest.mark.parametrize("told", [[], [(11, 1)]])
-def test_topics_lose_windows_whose_documents_are_gone(
-    spark: SparkSession, tmp_path: Path, outbox: Callable[[], OutboxTarget], told: list[tuple[int, int]]
-) -> None:
-    """Nothing is appended, so that the batch comes whole once they are read again."""
-    batches = Batches(spark, tmp_path / "documents")
-    closing = batches.read(1, 10, {1: 10, 2: 20})
-    contents = batches.batch(1, [(15, 3, "u")], told)
-    batches.lose(contents)
-    target = outbox()
-    assert target.land(contents).lost == {closing.window.id}
-    assert target.recorded([ORDERS], 1) == set()

@@ -1,4 +1,4 @@
-"""READs told in batches: row by row what the envelopes of events say."""
+"""READs told in batches: row by row what the envelopes of events say, and the records of these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snapshotter.outbox.records import ReadRecords, _records
 from streaming.bson.elements import MalformedBson, check
+from streaming.connect.topic_names import TopicNames
 from streaming.events.envelope import Envelope, JsonSerialization, envelopes
 from streaming.events.read_envelopes import READS, TEXTS, ReadTeller, told_texts
 from streaming.namespaces import Namespace
@@ -69,6 +71,22 @@ def test_reads_are_told_as_events_are(
     envelope = Envelope("shop-1", "1.2.3", serialization)
     (made,) = ReadTeller(envelope, at_ns, SHOP).batches([texts(rows, serialization)])
     assert made.to_pylist() == one_by_one(rows, envelope, at_ns)
+
+
+@given(rows=reads, serialization=st.sampled_from(JsonSerialization), at_ns=st.integers(0, 2**62))
+def test_records_of_reads_are_those_of_their_envelopes(
+    rows: list[dict[str, Any]], serialization: JsonSerialization, at_ns: int
+) -> None:
+    """In a frame, and in a file of a partition, which has all but the stretch."""
+    envelope, names = Envelope("shop-1", "1.2.3", serialization), TopicNames("shop")
+    teller = ReadTeller(envelope, at_ns, SHOP)
+    told = [texts(rows, serialization)]
+    (expected,) = _records(names, True, 7, teller.batches(told))
+    (found,) = ReadRecords(teller, names.of(SHOP), 7).batches(told)
+    assert found.to_pylist() == expected.to_pylist()
+    assert found.schema == expected.schema
+    (in_file,) = ReadRecords(teller, names.of(SHOP)).batches(told)
+    assert in_file == found.drop_columns(["stretch"])
 
 
 @given(raw=documents(), data=st.data())

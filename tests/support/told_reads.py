@@ -47,11 +47,12 @@ def at(second: int) -> ClusterTime:
 
 @dataclass(slots=True)
 class Batches:
-    """Makes batches of ``ORDERS``. READs lie in files of ``folder``, or in frames."""
+    """Makes batches of one collection, the ``namespace``. READs lie in files of ``folder``, or in frames."""
 
     spark: SparkSession
     folder: Path
     in_files: bool = True
+    namespace: Namespace = ORDERS
     closings: list[Closing] = field(default_factory=list)
     buffers: dict[WindowId, Buffer] = field(default_factory=dict)
 
@@ -61,7 +62,9 @@ class Batches:
         window = WindowId("run", number)
         given: dict[str, Any] = {"state": WindowState.CLOSING, "low_seen": at(low), "rows": len(documents)}
         whole = KeyRange(None, None)
-        one = Window(window, f"r{number}", ORDERS, whole, None, number, at(low), in_stream=False, **given)
+        one = Window(
+            window, f"r{number}", self.namespace, whole, None, number, at(low), in_stream=False, **given
+        )
         rows = [
             {
                 "_key": key_of(n),
@@ -97,7 +100,7 @@ class Batches:
         frame = self._events(events)
         earlier = [{"_key": key_of(n), "_cluster_time": at(second).to_int()} for second, n in told]
         collection = CollectionContents(
-            ORDERS,
+            self.namespace,
             frame if events else None,
             tuple(self.closings),
             dict(self.buffers),
@@ -105,11 +108,11 @@ class Batches:
         )
         identity = Identity(batch_id, {"position": at(end).to_json()})
         self.closings, self.buffers = [], {}
-        return Contents(identity, frame, collections={ORDERS: collection})
+        return Contents(identity, frame, collections={self.namespace: collection})
 
     def lose(self, contents: Contents) -> None:
         """The files of documents are gone, or the executors with the blocks of their frames."""
-        for buffer in contents.collections[ORDERS].buffers.values():
+        for buffer in contents.collections[self.namespace].buffers.values():
             free_checkpoint(buffer.frame)
         for file in self.folder.glob("*.parquet"):
             file.unlink()
@@ -120,8 +123,8 @@ class Batches:
                 "kind": "event",
                 "op": op,
                 "operation_type": {"c": "insert", "u": "update", "d": "delete"}[op],
-                "db": ORDERS.database,
-                "collection": ORDERS.collection,
+                "db": self.namespace.database,
+                "collection": self.namespace.collection,
                 "_key": key_of(n),
                 "document_key": bson.encode({"_id": n}),
                 "document": None if op == "d" else bson.encode({"_id": n, "v": op}),

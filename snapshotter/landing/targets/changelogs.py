@@ -40,8 +40,9 @@ from snapshotter.landing.targets.target import (
     Promise,
 )
 from snapshotter.landing.targets.telling import Tell
-from snapshotter.landing.targets.told_reads import ToldReads
+from snapshotter.landing.targets.told_reads import ToldReads, write
 from snapshotter.log import warn_of
+from streaming.column_names import ORDER
 from streaming.delta.changelog_table import Appended, ChangelogTable
 from streaming.delta.local_checkpoints import free_checkpoint, held
 from streaming.delta.new_files import NewFile
@@ -149,7 +150,9 @@ class Changelogs:
             size = batch.size_bytes + reads.frame_bytes(written=folder is not None)
             rows = reduce(DataFrame.unionByName, told).coalesce(_files(size)) if told else None
             said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
-            files = () if folder is None else reads.write(Tell(make, ARROW_SCHEMA, _DISTINCT), folder)
+            # A READ has no place among the events of its time.
+            tell = Tell(make, ARROW_SCHEMA, _DISTINCT, null=ORDER)
+            files = () if folder is None else write(self.spark, reads.tasks(tell), folder)
             done = opened.table.append(rows, files, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
         if done.wrote and self.count is not None:

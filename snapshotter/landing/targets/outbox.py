@@ -9,7 +9,8 @@ Where nothing is to be sent nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import reduce
 from hashlib import sha256
 from typing import Any
@@ -28,11 +29,13 @@ from snapshotter.landing.targets.target import (
     Need,
     Promise,
 )
-from snapshotter.landing.targets.told_reads import ToldReads
+from snapshotter.landing.targets.telling import Task, Tell
+from snapshotter.landing.targets.told_reads import ToldReads, write
 from snapshotter.landing.targets.transactions import told_in
 from snapshotter.outbox import records
-from snapshotter.outbox.table import SCHEMA, Outbox
+from snapshotter.outbox.table import SCHEMA, Outbox, Place, Records
 from snapshotter.outbox.topics_config import TopicsConfig
+from streaming.delta.new_files import NewFile
 from streaming.events.envelope import Envelope, of_events, transaction_orders
 from streaming.events.read_envelopes import ReadTeller
 from streaming.json_text import to_text
@@ -112,14 +115,14 @@ class OutboxTarget:
         every = sorted(mark for ops in marks.values() for mark in ops)
         digest = sha256(to_text(every).encode()).hexdigest()[:_DIGEST_DIGITS]
 
-        def frame(stretch: int) -> DataFrame:
-            return records.of_envelopes(told, self._config, stretch)
+        def made(place: Place) -> Records:
+            return Records(records.of_envelopes(told, self._config, place.number))
 
-        self._outbox.append(frame, f"{self._app}:replays:{digest}", 0, identity.metadata)
+        self._outbox.append(made, f"{self._app}:replays:{digest}", 0, identity.metadata)
         return frozenset(every)
 
-    def _told(self, contents: Contents, at_ns: int, *, beats: bool) -> Callable[[int], DataFrame] | None:
-        """The batch's records, given the number of their stretch; None where there are none."""
+    def _told(self, contents: Contents, at_ns: int, *, beats: bool) -> Callable[[Place], Records] | None:
+        """The batch's records, given their place; None where there are none."""
         transactions = list(told_in(contents)) if self._config.transactions else []
         orders = transaction_orders(contents.events) if transactions else None
         reads = any(
@@ -130,26 +133,40 @@ class OutboxTarget:
         if not (reads or envelopes is not None or transactions or beats):
             return None
 
-        def frame(stretch: int) -> DataFrame:
-            told = list(records.of_transactions(transactions, self._config, stretch))
-            told += [self._heartbeat(contents.identity.metadata, at_ns, stretch)] if beats else []
-            parts = [*self._reads(contents, at_ns, stretch)]
+        def made(place: Place) -> Records:
+            number = place.number
+            told = list(records.of_transactions(transactions, self._config, number))
+            told += [self._heartbeat(contents.identity.metadata, at_ns, number)] if beats else []
+            parts, files = self._reads(contents, at_ns, place)
             if envelopes is not None:
-                parts.append(records.of_envelopes(envelopes, self._config, stretch))
+                parts.append(records.of_envelopes(envelopes, self._config, number))
             if told:
-                made = pa.Table.from_pylist(told, records.ARROW_SCHEMA)
-                parts.append(frame_of(contents.events.sparkSession, made).coalesce(1))
-            return reduce(DataFrame.unionByName, parts)
+                table = pa.Table.from_pylist(told, records.ARROW_SCHEMA)
+                parts.append(frame_of(contents.events.sparkSession, table).coalesce(1))
+            return Records(reduce(DataFrame.unionByName, parts) if parts else None, files)
 
-        return frame
+        return made
 
-    def _reads(self, contents: Contents, at_ns: int, stretch: int) -> Iterator[DataFrame]:
-        """The records of READs, a frame for each collection that has some."""
+    def _reads(
+        self, contents: Contents, at_ns: int, place: Place
+    ) -> tuple[list[DataFrame], tuple[NewFile, ...]]:
+        """The records of READs: frames, and files, which one job writes for all collections."""
         spark, envelope = contents.events.sparkSession, self._envelope
-        for namespace, one in contents.collections.items():
-            make = records.of_reads(ReadTeller(envelope, at_ns, namespace).batches, self._config, stretch)
-            if (found := ToldReads(spark, one, envelope).frame(make, SCHEMA)) is not None:
-                yield found
+        every = {name: ToldReads(spark, one, envelope) for name, one in contents.collections.items()}
+        folder = place.folder() if any(reads.in_files for reads in every.values()) else None
+        frames: list[DataFrame] = []
+        tasks: list[Task] = []
+        for namespace, reads in every.items():
+            make = records.ReadRecords(
+                ReadTeller(envelope, at_ns, namespace), self._config.names.of(namespace), place.number
+            )
+            if (found := reads.frame(make.batches, SCHEMA, written=folder is not None)) is not None:
+                frames.append(found)
+            if folder is not None and reads.in_files:
+                make = replace(make, stretch=None)
+                tell = Tell(make.batches, records.FILE_SCHEMA, records.DISTINCT, partition=place.partition)
+                tasks += reads.tasks(tell)
+        return frames, () if folder is None else write(spark, tasks, folder)
 
     def _notice(self, namespaces: Collection[Namespace]) -> None:
         """Say it, once, where collections come to share a topic."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streaming.column_names import KEY, ORDER
+from streaming.column_names import KEY
 from streaming.delta.new_files import TOLD, FileGone, FileWriter, NewFile, job_name
 from streaming.delta.table_folder import TableFolder
 from streaming.events.read_envelopes import READS, TEXTS, WINDOW
@@ -38,22 +38,31 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """``make`` makes rows with these ``columns``. Those that are ``distinct`` have hardly any value twice."""
+    """``make`` makes rows with these ``columns``. Those that are ``distinct`` have hardly any value twice. ``null`` and
+    ``partition``: of the file (`NewFile`)."""
 
     make: Make
     columns: pa.Schema
     distinct: tuple[str, ...]
+    null: str | None = None
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Documents in the folder ``of``, which are to be told in one file."""
+
+    of: TableFolder
+    parts: tuple[Part, ...]
+    tell: Tell
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """A job: each of the ``tasks`` makes one file in the folder ``to``, of documents in the folder ``of``, as ``tell``
-    says. Names of files begin with its ``name``."""
+    """A job: each of the ``tasks`` makes one file in the folder ``to``. Names of files begin with its ``name``."""
 
-    of: TableFolder
     to: TableFolder
-    tasks: tuple[tuple[Part, ...], ...]
-    tell: Tell
+    tasks: Sequence[Task]
     name: str = field(default_factory=partial(job_name, TOLD))
 
 
@@ -95,16 +104,16 @@ def documents_gone(name: str) -> FileGone:
 
 
 def _written(job: Telling, number: int) -> NewFile | None:
-    file = FileWriter(job.to, job.tell.columns, job.name, number, plain=job.tell.distinct)
+    task, tell = job.tasks[number], job.tasks[number].tell
+    file = FileWriter(job.to, tell.columns, job.name, number, plain=tell.distinct)
     try:
-        for batch in job.tell.make(_reads(job.of, job.tasks[number])):
+        for batch in tell.make(_reads(task.of, task.parts)):
             file.add(batch)
         written = file.close()
     except BaseException:
         file.discard()
         raise
-    # A READ has no place among the events of its time.
-    return None if written is None else replace(written, null=ORDER)
+    return None if written is None else replace(written, null=tell.null, partition=tell.partition)
 
 
 def _reads(folder: TableFolder, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:

@@ -27,6 +27,7 @@ from snapshotter.landing.targets.telling import (
     REPORT,
     Make,
     Part,
+    Task,
     Tell,
     Telling,
     documents_gone,
@@ -41,6 +42,17 @@ from streaming.events.envelope import INCREMENTAL, INITIAL, Envelope, keys_told
 from streaming.events.read_envelopes import READS, WINDOW
 
 _TASK_BYTES = 16 << 20
+
+
+def write(spark: SparkSession, tasks: Sequence[Task], to: TableFolder) -> tuple[NewFile, ...]:
+    """Do these `ToldReads.tasks` in ``spark``: their files in the folder ``to``. Leaves none behind where it fails.
+    Raises `FileGone` where documents are gone."""
+    job = Telling(to, tasks)
+    try:
+        return reported(_numbers(spark, len(tasks)).mapInArrow(partial(writer, job), REPORT).toArrow())
+    except BaseException:
+        discard_job(to, job.name)
+        raise
 
 
 @dataclass(frozen=True)
@@ -64,8 +76,10 @@ class ToldReads:
         if closings := self._closing(in_files=False):
             frames.append(self._in_frames(closings).mapInArrow(make, schema))
         if not written and self.in_files:
-            of, tasks = self._tasks()
-            frames.append(self._numbers(len(tasks)).mapInArrow(partial(made, make, of, tasks), schema))
+            of, groups = self._groups()
+            frames.append(
+                _numbers(self.spark, len(groups)).mapInArrow(partial(made, make, of, groups), schema)
+            )
         return reduce(DataFrame.unionByName, frames) if frames else None
 
     def frame_bytes(self, *, written: bool) -> int:
@@ -73,16 +87,11 @@ class ToldReads:
         closings = self._closing(in_files=False) + ([] if written else self._closing(in_files=True))
         return sum(part.size_bytes for closing in closings for part in self._parts(closing))
 
-    def write(self, tell: Tell, to: TableFolder) -> tuple[NewFile, ...]:
-        """Those that lie in files, made as ``tell`` says, as files in the folder ``to``. Leaves none behind where it
-        fails. Raises `FileGone` where documents are gone."""
-        of, tasks = self._tasks()
-        job = Telling(of, to, tasks, tell)
-        try:
-            return reported(self._numbers(len(tasks)).mapInArrow(partial(writer, job), REPORT).toArrow())
-        except BaseException:
-            discard_job(to, job.name)
-            raise
+    def tasks(self, tell: Tell) -> list[Task]:
+        """What is to be done to `write` those that lie in files, made as ``tell`` says. Raises `FileGone` where
+        documents are gone."""
+        of, groups = self._groups()
+        return [Task(of, parts, tell) for parts in groups]
 
     def _closing(self, *, in_files: bool) -> list[Closing]:
         """The windows whose READs may be told, of those whose documents lie in files, or in frames."""
@@ -95,11 +104,7 @@ class ToldReads:
     def _parts(self, closing: Closing) -> tuple[Trailer, ...]:
         return self.batch.buffers[closing.window.id].trailers_of(closing.window.id)
 
-    def _numbers(self, count: int) -> DataFrame:
-        """The numbers of so many tasks, one in each partition."""
-        return self.spark.range(0, count, 1, max(count, 1))
-
-    def _tasks(self) -> tuple[TableFolder, tuple[tuple[Part, ...], ...]]:
+    def _groups(self) -> tuple[TableFolder, tuple[tuple[Part, ...], ...]]:
         """Where the documents lie; and these in groups of some megabytes, without those that an event supersedes."""
         closings = self._closing(in_files=True)
         folder = next(folder for one in closings if (folder := self._folder(one)) is not None)
@@ -149,6 +154,11 @@ class ToldReads:
             found.append(keys_told(self.batch.events, self.envelope).toArrow())
         named = [table.rename_columns(KEYS_SCHEMA.names) for table in found]
         return pa.concat_tables(named).combine_chunks() if named else KEYS_SCHEMA.empty_table()
+
+
+def _numbers(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers of so many tasks, one in each partition."""
+    return spark.range(0, count, 1, max(count, 1))
 
 
 def _hidden(folder: TableFolder, keys: pa.Array, file: NewFile | None) -> NewFile:
