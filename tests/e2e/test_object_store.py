@@ -20,8 +20,10 @@ from pymongo import MongoClient
 
 from snapshotter.errors import EXIT_DEFINITE, EXIT_GAVE_UP, EXIT_OK
 from snapshotter.reporting.status import Status
+from snapshotter.testing.kafka import KafkaBroker
 from snapshotter.testing.processes import meanwhile, wait_until
 from tests.support.engine_process import EngineProcess
+from tests.support.kafka_records import consumed
 from tests.support.object_store import (
     Refusing,
     client_options,
@@ -74,25 +76,38 @@ def lines(engine: EngineProcess, event: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.guard
 def test_answers_that_are_lost_do_no_harm(
-    mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str, tmp_path: Path
+    mongo_uri: str,
+    mongo_client: MongoClient[dict[str, Any]],
+    database: str,
+    tmp_path: Path,
+    kafka: KafkaBroker,
 ) -> None:
-    """Whether a lock was taken, or a batch committed, is looked for where the answer was lost: no run ends for it.
-    Workers reach the store with the keys that Spark was given."""
+    """Whether a lock was taken, or a batch committed to a table or the outbox, is looked for where the answer was lost:
+    no run ends for it. Workers reach the store with the keys that Spark was given."""
     orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
     orders.insert_many([{"_id": number} for number in range(3)])
+    topics = {"engine.topics.enabled": "true", "engine.topics.bootstrap.servers": kafka.bootstrap}
+    kafka.create_topic(topic := f"store.{database}.orders")
     with object_store(tmp_path, "tables") as (proxy, port):
-        engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port))
+        engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port) | topics)
         proxy.lose_answer(LOCK)
         engine.start("--log-format", "json")
         engine.until("the first load", lambda: _has(port, path, 3), SECONDS)
         files = [key.rpartition("/")[2] for key in keys_under(port, "tables", path)]
-        assert [name[:6] for name in files if name.endswith(".parquet")] == ["reads-"]
+        assert {name[:6] for name in files if name.endswith(".parquet")} == {"reads-"}
         proxy.lose_answer(COMMIT)
         orders.insert_many([{"_id": number} for number in range(3, 6)])
         engine.until("what came meanwhile", lambda: _has(port, path, 6), SECONDS)
+        consumed(kafka, topic, 6)
+        proxy.lose_answer(f"/outbox{COMMIT}")
+        engine.execute_snapshot(f"{database}.orders")
+        found = consumed(kafka, topic, 12)
         assert engine.terminate(SECONDS) == EXIT_OK
-        assert [key.rsplit("/", 2)[1] for key in proxy.lost] == ["store", "_delta_log"]
+        assert [key.rsplit("/", 2)[1] for key in proxy.lost] == ["store", "_delta_log", "_delta_log"]
         assert lines(engine, "the run failed and starts again") == []
+        assert keys_under(port, "tables", "warehouse/_snapshotter/store/outbox/stretch=") == []
+    told = [json.loads(message.value())["payload"]["op"] for message in found]
+    assert told == ["r"] * 3 + ["c"] * 3 + ["r"] * 6
 
 
 @pytest.mark.slow
