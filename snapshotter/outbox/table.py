@@ -13,8 +13,9 @@ leave the storage. Nobody else reads the table, so nothing is kept for readers o
 | cluster_time, place | the order within a topic and a stretch; a READ stands behind the events of its time |
 | stretch | the partition |
 
-Invariants: a number is used for one commit. A crash leaves files that no version has, in the partition of a number that
-is used again; they go with that partition, since a folder is removed whole once its stretch was delivered.
+Invariants: a number is used for one commit that has records. A crash leaves files that no version has, in the partition
+of a number that is used again; they go with that partition, since a folder is removed whole once its stretch was
+delivered: by the next pruning, whatever an earlier one has left.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ FOLDER = "outbox"
 FILE = "outbox.json"
 _FORMAT = 1
 STRETCH = "stretch"
+_FOLDERS = f"{STRETCH}="
 SCHEMA = StructType(
     [
         StructField("kind", StringType()),
@@ -74,19 +76,20 @@ _COMMITS_BACK = 8
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a batch's records go: the ``number`` of their stretch. ``table``: the folder of the outbox, where files may
-    be written; None where only Delta's own writer will do."""
+    """Where a batch's records go: the ``number`` of their stretch, in the folder that ``root`` returns, of the outbox;
+    None where only Delta's own writer will do."""
 
     number: int
-    table: TableFolder | None
+    root: Callable[[], TableFolder | None]
 
     @property
     def partition(self) -> str:
-        return f"{STRETCH}={self.number}"
+        return f"{_FOLDERS}{self.number}"
 
-    def folder(self) -> TableFolder | None:
-        """Where files of the stretch are to be written; it is made if there is none."""
-        return None if self.table is None else self.table.inside(self.partition)
+    def make_folder(self) -> TableFolder | None:
+        """Where files of the stretch are to be written; None where none may be. It is made if there is none."""
+        root = self.root()
+        return None if root is None else root.inside(self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ class Outbox:
         self._waiting: list[Stretch] = []
         self._delivered = self._pruned = 0
         self._last = 0
+        self._unsure = False
         self.arrived = threading.Event()
         self.shared: dict[str, tuple[str, ...]] = {}
         """Topics that more than one collection goes to, with their names."""
@@ -143,14 +147,14 @@ class Outbox:
         Raises StorageError, and what Spark raises."""
         kept = read_object(self._storage, FILE, _FORMAT)
         self._delivered = self._pruned = 0 if kept is None else int(kept["delivered"])
-        there = self._find()
-        if any(one.number <= self._delivered for one in there):
-            self._pruned = min(one.number for one in there) - 1
+        there = {one.number for one in self._find()}
+        if any(number <= self._delivered for number in there.union(self._folders())):
             self.prune()
 
     def _find(self) -> list[Stretch]:
         """Look at what the table holds, which is what waits, and what is still there of what was delivered."""
         there = self._stretches()
+        self._unsure = False
         with self._guard:
             self._waiting = [one for one in there if one.number > self._delivered]
             self._last = max([self._delivered, *(one.number for one in there)])
@@ -178,6 +182,8 @@ class Outbox:
 
     def recorded(self, app_id: str) -> int | None:
         """The newest batch of ``app_id`` that the table records."""
+        if self._unsure:
+            self._find()
         snapshot = self._table().newest()
         return None if snapshot is None else snapshot.recorded(app_id)
 
@@ -186,17 +192,19 @@ class Outbox:
     ) -> None:
         """Append a batch's ``records``, which are given their place, as batch ``batch_id`` of ``app_id``; ``said`` is
         what the commit says of it. A batch that the table records changes nothing."""
+        if self._unsure:
+            self._find()
         snapshot = self._table().newest()
         if snapshot is None:
             self._make()
         elif snapshot.has_batch(app_id, batch_id):
-            self._find()  # an attempt may have failed behind its commit
             return
         number, table = self._last + 1, self._appends()
-        made = records(Place(number, table.for_files(SCHEMA, [STRETCH])))
+        made = records(Place(number, partial(table.for_files, SCHEMA, [STRETCH])))
+        self._unsure = True  # what fails from here on may do so behind its commit
         table.append(made.rows, app_id, batch_id, json.dumps({**said, FOLDER: number}), made.files)
         commit = self._commit_of(number)
-        self._last = number
+        self._last, self._unsure = number, False
         stretch = Stretch(
             number, commit.count("numOutputRows"), commit.count("numOutputBytes"), self._now_ms()
         )
@@ -227,12 +235,21 @@ class Outbox:
 
     def prune(self) -> None:
         """Remove what has been delivered. Raises what Spark raises; it may be called again."""
-        upto, first = self._delivered, self._pruned + 1
+        upto = self._delivered
         DeltaTable.forPath(self._session(), self._path).delete(F.col(STRETCH) <= upto)
         files, root = self._files()
-        for number in range(first, upto + 1):
-            files.delete(self._jvm.org.apache.hadoop.fs.Path(root, f"{STRETCH}={number}"), True)
+        for number in self._folders():
+            if number <= upto:
+                files.delete(self._jvm.org.apache.hadoop.fs.Path(root, f"{_FOLDERS}{number}"), True)
         self._pruned = upto
+
+    def _folders(self) -> list[int]:
+        """The numbers of stretches that have a folder, whatever lies there."""
+        if self._table().newest() is None:
+            return []
+        files, root = self._files()
+        names = [status.getPath().getName() for status in files.listStatus(root)]
+        return [int(name.removeprefix(_FOLDERS)) for name in names if name.startswith(_FOLDERS)]
 
     def _stretches(self) -> list[Stretch]:
         """All that the table holds, by its log."""

@@ -96,10 +96,10 @@ class Snapshot:
         return str(self._snapshot.metadata().id())
 
     @property
-    def partitions(self) -> tuple[str, ...]:
+    def partitions(self) -> frozenset[str]:
         """The columns by which its files lie in partitions."""
         columns = self._snapshot.metadata().partitionColumns()
-        return tuple(str(columns.apply(at)) for at in range(columns.size()))
+        return frozenset(str(columns.apply(at)) for at in range(columns.size()))
 
     def adds(self) -> JavaAdds:
         """The version's data files, as Delta's own objects with their statistics, in the order of their lowest keys."""

@@ -41,7 +41,7 @@ MARKED_MAX = 20_000
 """More rows than these are not marked in a file: its vector lies in the commit itself."""
 READS, EVENTS, COPIES, TOLD = "reads", "events", "copies", "told"
 """What the rows of a file are: its name begins so. Copies of rows that the table has, and what is told of READs, are no
-`leftovers`: those that a run has left behind, which was killed, VACUUM removes."""
+`leftovers`: those that a run has left behind, which was killed, VACUUM removes, or they go with their partition."""
 _SUFFIX = ".parquet"
 # Delta remembers of a file that it was removed for a week, unless a table says otherwise.
 _REMEMBERED_SECONDS = 3 * 86_400
@@ -63,8 +63,8 @@ class NewFile:
     """A file in the table's folder: its name, its size, how many ``rows`` it has, its lowest and highest key, and the
     cluster time that all rows carry, or the lowest, where ``newest`` is the highest. ``gone``: the numbers of rows that
     are not to be seen, ascending. ``null``: a column of the table's index that is null in all rows. ``partition``: the
-    one that it belongs to, as ``column=value``, which is its folder, too; without keys and times, which are left
-    empty, its table has no index."""
+    one that it belongs to, as ``column=value`` (a number, or a plain word), which is the name of its folder, too. Such
+    a table is not indexed: keys and times are left empty."""
 
     name: str
     size_bytes: int
@@ -87,6 +87,10 @@ class NewFile:
         """How many rows whoever reads the table will see."""
         return self.rows - len(self.gone)
 
+    def partition_values(self) -> dict[str, str]:
+        """The column of its partition, if it has one, and the value there."""
+        return {} if self.partition is None else dict([self.partition.split("=", 1)])
+
     def without(self, gone: Sequence[int]) -> NewFile:
         """The file with these rows marked."""
         return replace(self, gone=tuple(gone))
@@ -104,8 +108,7 @@ class NewFile:
 
     def to_action(self, now_ms: int) -> str:
         """The file with all of its rows as an action of Delta's log."""
-        of = {} if self.partition is None else dict([self.partition.split("=", 1)])
-        what: dict[str, Any] = {"path": self.path, "partitionValues": of, "size": self.size_bytes}
+        what = {"path": self.path, "partitionValues": self.partition_values(), "size": self.size_bytes}
         when = {"modificationTime": now_ms, "dataChange": True}
         return to_text({"add": {**what, **when, "stats": self.statistics()}})
 

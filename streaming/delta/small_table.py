@@ -15,7 +15,8 @@ undo it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,9 @@ from pyspark.sql.types import StructType
 
 from streaming.delta.delta_log import Snapshot, TableLog, active
 from streaming.delta.log_checkpoint import left_to_us
-from streaming.delta.new_files import NewFile
+from streaming.delta.new_files import FileGone, NewFile, discard_files
 from streaming.delta.object_store import OutOfReach
-from streaming.delta.state_merge import STATISTICS, append, switched_on
+from streaming.delta.state_merge import append
 from streaming.delta.state_upkeep import GOES_BACK
 from streaming.delta.table_demands import Unsupported, takes_files
 from streaming.delta.table_folder import TableFolder
@@ -65,10 +66,6 @@ class SmallTable:
             table = log.newest()
             if table is None or not takes_files(table, partitions):
                 return None
-            if not switched_on(
-                self.session, STATISTICS
-            ):  # by which rows that are written beside files are counted
-                return None
             try:
                 return log.folder() if _alike(table.schema, schema) else None
             except OutOfReach:
@@ -83,22 +80,16 @@ class SmallTable:
         files: Sequence[NewFile] = (),
     ) -> None:
         """Append ``rows``, and those in ``files`` of the table's folder, as batch ``batch_id`` of ``app_id``, with
-        ``user_metadata``. Without a table Delta's writer makes it. Raises what Spark raises, `FileGone` where a file is
-        gone, and `Unsupported` where the table takes no files, or not these rows beside them."""
+        ``user_metadata``. Without a table Delta's writer makes it. Files that no commit was asked to add are removed.
+        Raises what Spark raises, `FileGone` where a file is gone, and `Unsupported` where the table takes no files, or
+        not these rows beside them."""
         session = self.session if rows is None else rows.sparkSession  # as Delta's writer does it
-        with active(session):
+        with active(session), own_commit_counts(session, self.path, app_id, batch_id):
             transaction = self._begun(session, rows, app_id)
-            try:
-                if transaction is not None:
-                    _commit(transaction, rows, files, batch_id, user_metadata)
-                elif rows is not None and not files:
-                    append(self.path, rows, app_id, batch_id, user_metadata)
-                else:
-                    raise Unsupported(f"the table at {self.path} was altered, and takes no files now")
-            except ConcurrentTransactionException:  # perhaps our own, whose answer was lost
-                newest = TableLog(session, self.path).newest()
-                if newest is None or not newest.has_batch(app_id, batch_id):
-                    raise
+            if transaction is None and rows is not None and not files:
+                append(self.path, rows, app_id, batch_id, user_metadata)
+            else:
+                self._commit(transaction, rows, batch_id, user_metadata, files)
         session.catalog.refreshByPath(self.path)
         if time.monotonic() >= self._rests_until:
             try:
@@ -107,6 +98,34 @@ class SmallTable:
             except Exception as error:  # noqa: BLE001 - told, and no append depends on it
                 self._rests_until = time.monotonic() + _RETRY_SECONDS
                 self.failed(error)
+
+    def _commit(
+        self,
+        transaction: Transaction | None,
+        rows: DataFrame | None,
+        batch_id: int,
+        user_metadata: str,
+        files: Sequence[NewFile],
+    ) -> None:
+        asked = False
+        try:
+            if transaction is None:
+                raise Unsupported(f"the table at {self.path} was altered, and takes no files now")
+            if transaction.has_batch(batch_id):
+                return
+            figures = None  # Delta's writer keeps its own
+            if files or rows is None:
+                figures = transaction.append(rows, files)
+            else:
+                transaction.write_all(rows)
+            asked = True
+            transaction.commit_append(batch_id, figures, user_metadata or None)
+        except FileGone:
+            asked = False
+            raise
+        finally:
+            if files and not asked:
+                discard_files(TableLog(self.session, self.path).folder(), [file.path for file in files])
 
     def _begun(self, session: SparkSession, rows: DataFrame | None, app_id: str) -> Transaction | None:
         """None where it is for Delta's writer to append them; also without a table, which has no columns."""
@@ -143,21 +162,16 @@ class SmallTable:
         self._oldest = table.table_id, log.forget(first, min(behind, first + _AT_ONCE), before)
 
 
-def _commit(
-    transaction: Transaction,
-    rows: DataFrame | None,
-    files: Sequence[NewFile],
-    batch_id: int,
-    user_metadata: str,
-) -> None:
-    if transaction.has_batch(batch_id):
-        return
-    figures = None  # Delta's writer keeps its own
-    if files or rows is None:
-        figures = transaction.append(rows, files)
-    else:
-        transaction.write_all(rows)
-    transaction.commit_append(batch_id, figures, user_metadata or None)
+@contextmanager
+def own_commit_counts(session: SparkSession, path: str, app_id: str, batch_id: int) -> Iterator[None]:
+    """A commit within, of batch ``batch_id`` of ``app_id`` to the table at ``path``, which meets another of that batch,
+    has been made: it is our own, whose answer was lost."""
+    try:
+        yield
+    except ConcurrentTransactionException:
+        newest = TableLog(session, path).newest()
+        if newest is None or not newest.has_batch(app_id, batch_id):
+            raise
 
 
 def _alike(table: StructType, rows: StructType) -> bool:

@@ -40,7 +40,7 @@ def unsupported(table: Snapshot, *, marks: bool = True) -> str | None:
 def takes_files(table: Snapshot, partitions: Collection[str] = ()) -> bool:
     """Whether our transactions may add rows to this version of a table as files, so that its writer never sees them:
     it asks for no check of them, and has no ``partitions`` but by these columns."""
-    if unsupported(table, marks=False) is not None or table.partitions != tuple(partitions):
+    if unsupported(table, marks=False) is not None or table.partitions != set(partitions):
         return False
     if any(name.startswith(_CONSTRAINT) for name in table.properties):
         return False

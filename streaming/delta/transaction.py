@@ -37,7 +37,7 @@ from streaming.delta.file_matching import OldFile
 from streaming.delta.java_adds import JavaAdds
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.newest_version import begun_at_newest
-from streaming.delta.state_merge import within
+from streaming.delta.state_merge import STATISTICS, within
 from streaming.delta.table_demands import Unsupported, has_vectors, takes_files, unsupported
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_folder import TableFolder, table_folder
@@ -325,7 +325,7 @@ class Transaction:
         """Add files that lie in the table's folder; how many, and with how many rows that are seen.
 
         Raises `Unsupported` where the table takes none; and the commit raises `FileGone` where one is gone by then."""
-        partitions = {file.partition.split("=")[0] for file in files if file.partition is not None}
+        partitions = {of for file in files for of in file.partition_values()}
         if files and not takes_files(self.begins, partitions):
             raise Unsupported("the table's writers are to check every row")
         gone = [np.array(file.gone, np.int64) for file in files if file.gone]
@@ -346,7 +346,8 @@ class Transaction:
     def append(self, rows: DataFrame | None, files: Sequence[NewFile]) -> dict[str, int]:
         """Write new files of ``rows``, if there are some, and `add` these ``files``: figures for `commit_append`."""
         added, seen = self.add(files)
-        made = [] if rows is None else self.write_all(rows)
+        with configured(self.session, {STATISTICS: "true"}):  # by which rows are counted
+            made = [] if rows is None else self.write_all(rows)
         written = sum(int(file.numPhysicalRecords().get()) for file in made)
         size = sum(int(file.size()) for file in made) + sum(file.size_bytes for file in files)
         return {"numFiles": len(made) + added, "numOutputRows": written + seen, "numOutputBytes": size}
@@ -431,7 +432,7 @@ class Transaction:
             sizes = folder.each(partial(size_in, folder), self._new)
             for file, size in zip(self._new, sizes, strict=True):
                 if size != file.size_bytes:
-                    raise FileGone(f"{file.name} is not what it was when it was written")
+                    raise FileGone(f"{file.path} is not what it was when it was written")
         # If the commit fails, or comes after somebody else's, what is known of the files no longer holds.
         known, self.known = self.known, None
         made = int(self._transaction.commit(self._seq(actions), operation))

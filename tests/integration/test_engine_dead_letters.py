@@ -15,6 +15,7 @@ from typing import Any
 
 import bson
 import pytest
+from delta.exceptions import ConcurrentTransactionException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -24,6 +25,7 @@ from snapshotter.core.values.progress import Progress
 from snapshotter.engine.dead_letters import NEXT_STEP
 from snapshotter.errors import describe
 from snapshotter.landing.buried import BuriedLetters
+from snapshotter.landing.targets import dead_letters
 from snapshotter.reading.document_errors import DocumentError
 from snapshotter.state.progress_store import ProgressStore
 from tests.support.commands import run, share
@@ -309,6 +311,29 @@ def test_a_batch_that_is_repeated_buries_nothing_twice(lab: Lab, monkeypatch: py
     report = lab.status().dead_letters
     assert report is not None
     assert (report.total, report.waiting, report.collection) == (1, 1, lab.name("people"))
+
+
+def test_a_commit_of_letters_whose_answer_is_lost_counts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta tried again, and met it: the run goes on, and the letter is counted and told."""
+    renaming(lab, "skip")
+    people = lab.collection("people")
+    people.insert_one(sound(0))
+    append = dead_letters.append
+
+    def met(*given: Any, **more: Any) -> None:
+        append(*given, **more)
+        raise ConcurrentTransactionException("somebody has committed under this id")
+
+    monkeypatch.setattr(dead_letters, "append", met)
+    with lab.running() as engine:
+        engine.wait("initial", SECONDS)
+        people.insert_many([bad(1), sound(2)])
+        engine.catch_up(SECONDS)
+    status = lab.status()
+    assert status.restarts.count == 0
+    assert len(letters(lab)) == 1
+    assert status.dead_letters is not None
+    assert status.dead_letters.total == 1
 
 
 def test_an_event_behind_a_position_that_was_set_back_has_one_letter(lab: Lab, spark: SparkSession) -> None:

@@ -231,16 +231,38 @@ def test_it_is_full_above_its_bound(rig: Rig, topic: str) -> None:
 def test_an_attempt_that_fails_behind_its_commit_is_not_forgotten(
     rig: Rig, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch that comes again appends nothing, and what is there waits; the next one has a number of its own."""
+    """What is there waits, whether the batch comes again or not, and appends nothing then; the next one has a number of
+    its own."""
     outbox = rig.outbox()
     outbox.open()
     with monkeypatch.context() as patch:
         patch.setattr(outbox, "_commit_of", lambda number: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             rig.append(outbox, 1, topic, "a", "b")
-    rig.append(outbox, 1, topic, "a", "b")
-    rig.append(outbox, 2, topic, "c")
-    assert [(one.number, one.records) for one in outbox.waiting] == [(1, 2), (2, 1)]
+        assert outbox.recorded(APP) == 1
+        assert [(one.number, one.records) for one in outbox.waiting] == [(1, 2)]
+        with pytest.raises(ZeroDivisionError):
+            rig.append(outbox, 2, topic, "c", "d", "e")
+    rig.append(outbox, 3, topic, "f")
+    rig.append(outbox, 2, topic, "c", "d", "e")
+    assert [(one.number, one.records) for one in outbox.waiting] == [(1, 2), (2, 3), (3, 1)]
+
+
+def test_what_an_earlier_pruning_has_left_goes(rig: Rig, topic: str) -> None:
+    """It was killed between its commit and the last folder; or files lie there that no commit has added. A start
+    removes them, and so does a later pruning; what waits stays."""
+    outbox = rig.outbox()
+    rig.append(outbox, 1, topic, "a")
+    left = rig.folder / "outbox" / "stretch=0"
+    for look in (rig.outbox, lambda: outbox):
+        left.mkdir()
+        (left / "told-1-0-x.parquet").write_bytes(b"left")
+        opened = look()
+        opened.open()
+        if opened is outbox:
+            opened.prune()
+        assert rig.stretches_on_disk == ["stretch=1"]
+        assert [one.number for one in opened.waiting] == [1]
 
 
 def test_what_is_sent_together_is_bounded() -> None:

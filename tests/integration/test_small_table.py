@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
+from delta.exceptions import ConcurrentTransactionException
 from pyspark.sql import DataFrame, SparkSession
 
 from signals.notifications.notification import Notification
@@ -23,6 +26,7 @@ from streaming.delta.small_table import SmallTable
 from streaming.delta.small_table import append as append_by_delta
 from streaming.delta.table_demands import Unsupported
 from streaming.delta.table_folder import TableFolder
+from streaming.delta.transaction import Transaction
 
 APP = "engine:heartbeats"
 
@@ -244,11 +248,9 @@ def test_somebodys_own_interval_is_not_overruled(spark: SparkSession, path: Path
     assert beats(spark, path) == list(range(14))
 
 
-def test_files_are_only_for_a_table_of_these_columns(
-    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And these partitions, which Delta counts rows of, and asks for nothing else. Where somebody alters it meanwhile,
-    nothing is appended, and who is told so may ask again."""
+def test_files_are_only_for_a_table_of_these_columns(spark: SparkSession, path: Path) -> None:
+    """And these partitions, which asks its writers for nothing else. Where somebody alters it meanwhile, nothing is
+    appended, and the files go."""
     table = SmallTable(spark, str(path), refused)
     schema = rows(spark, 1).schema
     assert table.for_files(schema, []) is None
@@ -256,12 +258,31 @@ def test_files_are_only_for_a_table_of_these_columns(
     assert table.for_files(schema, []) == TableFolder.on_disk(str(path))
     assert table.for_files(schema, ["n"]) is None
     assert table.for_files(schema.add("more", "string"), []) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(small_table, "switched_on", lambda session, switch: False)
-        assert table.for_files(rows(spark, 1).schema, []) is None
     say(spark, path, {"delta.enableChangeDataFeed": "true"})
     assert table.for_files(rows(spark, 1).schema, []) is None
     file = NewFile("told-1-0-x.parquet", 1, 1, "", "", 0)
+    (path / file.name).write_bytes(b"x")
     with pytest.raises(Unsupported, match="takes no files now"):
         table.append(None, APP, 2, "", [file])
     assert beats(spark, path) == [1]
+    assert not (path / file.name).exists()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_commit_of_the_batch_that_is_met_counts(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    """Its answer was lost, and Delta tried again: what the second attempt meets is this batch. Of another batch it is
+    an error, as ever, and nothing is counted."""
+    table, commit = SmallTable(spark, str(path), refused), Transaction.commit_append
+    append(spark, table, [1])
+
+    def met(transaction: Transaction, batch_id: int, *given: Any) -> None:
+        if ours:
+            commit(transaction, batch_id, *given)
+        raise ConcurrentTransactionException("somebody has committed under this id")
+
+    monkeypatch.setattr(Transaction, "commit_append", met)
+    with nullcontext() if ours else pytest.raises(ConcurrentTransactionException):
+        append(spark, table, [2])
+    assert beats(spark, path) == ([1, 2] if ours else [1])

@@ -188,7 +188,7 @@ def test_a_file_that_is_gone_before_the_commit_is_written_again(
     def gone(*given: Any) -> Any:
         files = told_reads.write(*given)
         for file in files:
-            (by_files.table / file.path).unlink()
+            (by_files.table / "stretch=1" / file.name).unlink()
         return files
 
     def batch() -> Contents:
@@ -231,6 +231,27 @@ def test_a_commit_whose_answer_is_lost(by_files: Rig, monkeypatch: pytest.Monkey
     outbox.delivered(1)
     outbox.prune()
     assert not list(by_files.table.glob("stretch=*"))
+
+
+def test_files_go_where_the_rows_beside_them_fail(by_files: Rig) -> None:
+    """Some READs lie in files, and others in frames, whose blocks are lost: nothing is left behind."""
+    people = Batches(by_files.spark, by_files.folder / "people", in_files=False, namespace=PEOPLE)
+    by_files.batches.read(1, 10, {1: 10})
+    people.read(2, 11, {1: 11})
+    orders, others = by_files.batches.batch(1), people.batch(1)
+    people.lose(others)
+    both = replace(orders, collections={**orders.collections, **others.collections})
+    target = by_files.target()
+    assert {str(window) for window in target.land(both).lost} == {"run/2"}
+    assert (by_files.files(), by_files.left()) == ({}, set())
+    people.read(2, 11, {1: 11})
+    both = replace(orders, collections={**orders.collections, **people.batch(1).collections})
+    target.land(both)
+    assert [(topic, key) for topic, key, *_ in by_files.told()] == [
+        ("shop.shop.orders", "1"),
+        ("shop.shop.people", "1"),
+    ]
+    assert by_files.written_by_workers() == 1
 
 
 def test_our_own_commit_that_an_attempt_meets_counts(by_files: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -150,9 +150,11 @@ class Changelogs:
             size = batch.size_bytes + reads.frame_bytes(written=folder is not None)
             rows = reduce(DataFrame.unionByName, told).coalesce(_files(size)) if told else None
             said = {**contents.identity.metadata, "windows": [str(c.window.id) for c in batch.closings]}
-            # A READ has no place among the events of its time.
-            tell = Tell(make, ARROW_SCHEMA, _DISTINCT, null=ORDER)
-            files = () if folder is None else write(self.spark, reads.tasks(tell), folder)
+            files: list[NewFile] = []
+            if folder is not None:
+                tell = Tell(make, ARROW_SCHEMA, _DISTINCT)
+                # A READ has no place among the events of its time.
+                files += [replace(f, null=ORDER) for f in write(self.spark, reads.tasks(tell), folder)]
             done = opened.table.append(rows, files, batch_id=contents.identity.batch_id, metadata=said)
         landed.wrote, landed.events = done.wrote, done.rows
         if done.wrote and self.count is not None:

@@ -43,6 +43,7 @@ from snapshotter.landing.targets.target import Landed
 from snapshotter.reading.read_buffer import Buffer, is_dead
 from streaming.decode.dead_letters import OVERSIZED_EVENT, DeadLetter, Where
 from streaming.delta.local_checkpoints import free_checkpoint, held
+from streaming.delta.small_table import own_commit_counts
 from streaming.delta.state_merge import append
 from streaming.events.extended_json import id_text
 
@@ -174,7 +175,8 @@ class DeadLetterTable:
             rows = held(self._new(made.mapInArrow(whole, from_arrow_schema(SCHEMA))))
             frees.callback(free_checkpoint, rows)
             said = json.dumps(dict(metadata))
-            append(self._path, rows.coalesce(1), app_id, batch.batch_id, said, grows=True)
+            with own_commit_counts(rows.sparkSession, self._path, app_id, batch.batch_id):
+                append(self._path, rows.coalesce(1), app_id, batch.batch_id, said, grows=True)
             counts = {row[0]: row[1] for row in rows.groupBy("stage").count().collect()}
             if counts:  # else all of them had letters before
                 self._tell(Buried(batch.batch_id, counts, rows.drop("bytes").limit(SHOWN).collect()))

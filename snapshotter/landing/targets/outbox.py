@@ -147,26 +147,22 @@ class OutboxTarget:
 
         return made
 
-    def _reads(
-        self, contents: Contents, at_ns: int, place: Place
-    ) -> tuple[list[DataFrame], tuple[NewFile, ...]]:
+    def _reads(self, contents: Contents, at_ns: int, place: Place) -> tuple[list[DataFrame], list[NewFile]]:
         """The records of READs: frames, and files, which one job writes for all collections."""
         spark, envelope = contents.events.sparkSession, self._envelope
         every = {name: ToldReads(spark, one, envelope) for name, one in contents.collections.items()}
-        folder = place.folder() if any(reads.in_files for reads in every.values()) else None
+        folder = place.make_folder() if any(reads.in_files for reads in every.values()) else None
         frames: list[DataFrame] = []
         tasks: list[Task] = []
         for namespace, reads in every.items():
-            make = records.ReadRecords(
-                ReadTeller(envelope, at_ns, namespace), self._config.names.of(namespace), place.number
-            )
-            if (found := reads.frame(make.batches, SCHEMA, written=folder is not None)) is not None:
+            of = records.ReadRecords(ReadTeller(envelope, at_ns, namespace), self._config.names.of(namespace))
+            in_stretch = replace(of, stretch=place.number)
+            if (found := reads.frame(in_stretch.batches, SCHEMA, written=folder is not None)) is not None:
                 frames.append(found)
             if folder is not None and reads.in_files:
-                make = replace(make, stretch=None)
-                tell = Tell(make.batches, records.FILE_SCHEMA, records.DISTINCT, partition=place.partition)
-                tasks += reads.tasks(tell)
-        return frames, () if folder is None else write(spark, tasks, folder)
+                tasks += reads.tasks(Tell(of.batches, records.FILE_SCHEMA, records.DISTINCT))
+        written = () if folder is None else write(spark, tasks, folder)
+        return frames, [replace(file, partition=place.partition) for file in written]
 
     def _notice(self, namespaces: Collection[Namespace]) -> None:
         """Say it, once, where collections come to share a topic."""

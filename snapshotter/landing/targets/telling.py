@@ -5,7 +5,7 @@ write it into a file in the folder of whatever tells them. Nothing of it goes th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -38,14 +38,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """``make`` makes rows with these ``columns``. Those that are ``distinct`` have hardly any value twice. ``null`` and
-    ``partition``: of the file (`NewFile`)."""
+    """``make`` makes rows with these ``columns``. Those that are ``distinct`` have hardly any value twice."""
 
     make: Make
     columns: pa.Schema
     distinct: tuple[str, ...]
-    null: str | None = None
-    partition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +106,10 @@ def _written(job: Telling, number: int) -> NewFile | None:
     try:
         for batch in tell.make(_reads(task.of, task.parts)):
             file.add(batch)
-        written = file.close()
+        return file.close()
     except BaseException:
         file.discard()
         raise
-    return None if written is None else replace(written, null=tell.null, partition=tell.partition)
 
 
 def _reads(folder: TableFolder, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:

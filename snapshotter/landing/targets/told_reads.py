@@ -4,8 +4,9 @@ Their documents lie in files, or in frames (`snapshotter.reading.read_buffer`). 
 read these (`snapshotter.landing.targets.telling`): as a frame, or as files that a commit names.
 
 Files that no commit was asked to add go again, with their job or by whoever was to add them
-(`streaming.delta.changelog_table.ChangelogTable.append`). To VACUUM are left those of a run that was killed, of an
-attempt at a task that is not the one which counts, and of a commit whose answer was lost.
+(`streaming.delta.changelog_table.ChangelogTable.append`, `streaming.delta.small_table.SmallTable.append`). Those of a
+run that was killed, of an attempt at a task that is not the one which counts, and of a commit whose answer was lost,
+are left to VACUUM in a changelog; in the outbox they go with their stretch.
 """
 
 from __future__ import annotations
