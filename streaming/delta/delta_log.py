@@ -32,6 +32,7 @@ from streaming.delta.java_adds import JavaAdds, in_order
 from streaming.delta.log_checkpoint import stand_upon_it, write_checkpoint
 from streaming.delta.log_commits import LogCommits
 from streaming.delta.newest_version import NO_TABLE, begun_at_newest, newest
+from streaming.delta.operations import measured, merge_operation
 from streaming.delta.table_folder import TableFolder, table_folder, try_writing
 from streaming.json_text import from_text
 from streaming.jvm import packages, python_utils, singleton
@@ -53,22 +54,6 @@ CONFLICTS = (
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _METADATA = ("id", "name", "description", "format", "schemaString", "partitionColumns")
 _STAGED = "_staged_commits"
-
-
-_METRICS = (
-    *("operationNumSourceRows", "numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
-    *("numTargetRowsMatchedUpdated", "numTargetRowsNotMatchedBySourceUpdated", "numTargetRowsDeleted"),
-    *("numTargetRowsMatchedDeleted", "numTargetRowsNotMatchedBySourceDeleted", "numTargetRowsCopied"),
-    *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetDeletionVectorsAdded"),
-    *("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved", "executionTimeMs"),
-)
-OF_APPEND = ("numFiles", "numOutputRows", "numOutputBytes")
-"""The metrics that an append has."""
-OF_OPTIMIZE = (
-    *("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numDeletionVectorsRemoved"),
-    *("numTableColumns", "numTableColumnsWithStats", "totalScheduledTasks", "numFilesSkippedWithoutStats"),
-)
-"""The metrics that an OPTIMIZE has here."""
 
 
 class Snapshot:
@@ -301,39 +286,6 @@ def record(session: SparkSession, path: str, app_id: str, version: int) -> None:
     mark = delta.actions.SetTransaction(app_id, version, jvm.scala.Option.apply(int(time.time() * 1_000)))
     measured(session, transaction, {})
     transaction.commit(python_utils(session).toSeq([mark]), merge_operation(session))
-
-
-def measured(
-    session: SparkSession, transaction: Any, figures: Mapping[str, int], names: Sequence[str] = _METRICS
-) -> None:
-    """Give Delta's ``transaction``, of this ``session``, the metrics of these ``names`` (those that a MERGE has), from
-    these ``figures``; what they lack is 0."""
-    metrics = packages(session).org.apache.spark.sql.execution.metric.SQLMetrics
-    context = cast(Any, session.sparkContext)._jsc.sc()
-    made = {}
-    for name in names:
-        made[name] = metrics.createMetric(context, name)
-        made[name].set(figures.get(name, 0))
-    transaction.registerSQLMetrics(session._jsparkSession, python_utils(session).toScalaMap(made))
-
-
-def merge_operation(session: SparkSession) -> Any:
-    """A MERGE by key, as a table's history shows it."""
-    jvm, utils = packages(session), python_utils(session)
-    delta, none = jvm.org.apache.spark.sql.delta, singleton(jvm.scala, "None")
-    clause = getattr(delta, "DeltaOperations$MergePredicate")
-    matched = [clause(jvm.scala.Option.apply("s._op = 'd'"), "delete"), clause(none, "update")]
-    new = [clause(jvm.scala.Option.apply("s._op <> 'd'"), "insert")]
-    clauses = (utils.toSeq(part) for part in (matched, new, []))
-    return getattr(delta, "DeltaOperations$Merge")(none, none, none, none, *clauses)
-
-
-def optimize_operation(session: SparkSession) -> Any:
-    """An OPTIMIZE, as a table's history shows it."""
-    jvm, utils = packages(session), python_utils(session)
-    none = singleton(jvm.scala, "None")
-    made = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Optimize")
-    return made(utils.toSeq([]), utils.toSeq([]), False, none, False)
 
 
 def metadata_text(said: Mapping[str, Any]) -> str:

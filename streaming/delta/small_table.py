@@ -164,8 +164,8 @@ class SmallTable:
 
 @contextmanager
 def own_commit_counts(session: SparkSession, path: str, app_id: str, batch_id: int) -> Iterator[None]:
-    """A commit within, of batch ``batch_id`` of ``app_id`` to the table at ``path``, which meets another of that batch,
-    has been made: it is our own, whose answer was lost."""
+    """Within, a commit of batch ``batch_id`` of ``app_id`` to the table at ``path``, in ``session``, that meets another
+    of that batch has been made: it is our own, whose answer was lost."""
     try:
         yield
     except ConcurrentTransactionException:

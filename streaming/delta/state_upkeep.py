@@ -23,12 +23,13 @@ from streaming.column_names import KEY
 from streaming.delta.delta_log import USER_METADATA, TableLog, active, configured, metadata_text
 from streaming.delta.file_index import DataFile
 from streaming.delta.log_checkpoint import left_to_us
+from streaming.delta.operations import Rewritten
 from streaming.delta.rewriting import Begun, Copies
 from streaming.delta.state_merge import landing_session, set_unless_given
 from streaming.delta.table_demands import has_vectors, unsupported
 from streaming.delta.table_files import TableFiles
 from streaming.delta.table_properties import STATISTICS, USUAL
-from streaming.delta.transaction import Rewritten, Transaction
+from streaming.delta.transaction import Transaction
 from streaming.delta.upkeep_plan import COMMITS, SAFE_HOURS, FileFacts, Step, Thresholds
 from streaming.json_text import from_text
 

@@ -22,21 +22,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
-from streaming.delta.delta_log import (
-    OF_APPEND,
-    OF_OPTIMIZE,
-    Snapshot,
-    configured,
-    measured,
-    merge_operation,
-    optimize_operation,
-)
+from streaming.delta.delta_log import Snapshot, configured
 from streaming.delta.file_concat import RowGroups
 from streaming.delta.file_index import DataFile
 from streaming.delta.file_matching import OldFile
 from streaming.delta.java_adds import JavaAdds
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.newest_version import begun_at_newest
+from streaming.delta.operations import (
+    OF_APPEND,
+    OF_OPTIMIZE,
+    Rewritten,
+    append_operation,
+    measured,
+    merge_operation,
+    optimize_operation,
+)
 from streaming.delta.state_merge import STATISTICS, within
 from streaming.delta.table_demands import Unsupported, has_vectors, takes_files, unsupported
 from streaming.delta.table_files import TableFiles
@@ -72,18 +73,6 @@ class Removed:
     vectors: int = 0
     other_vectors: int = 0
     deletes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """How many ``files`` of ``size_bytes`` became how many others (``made``, ``made_bytes``), and how many rows that
-    were marked are gone (``purged``)."""
-
-    files: int
-    size_bytes: int
-    made: int
-    made_bytes: int
-    purged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,16 +398,11 @@ class Transaction:
         write, or these ``metrics``. ``user_metadata``: of the commit, where it is not the session's."""
         if metrics is not None:
             measured(self.session, self._transaction, metrics, OF_APPEND)
-        mode = self._jvm.org.apache.spark.sql.SaveMode.Append
-        write = getattr(self._delta, "DeltaOperations$Write")
-        said = self._none if user_metadata is None else self._jvm.scala.Option.apply(user_metadata)
-        self._commit(version, write(mode, self._none, self._none, said, *[self._none] * 5))
+        self._commit(version, append_operation(self.session, user_metadata))
 
     def commit_rewrite(self, done: Rewritten) -> None:
         """The same of a rewrite, as an OPTIMIZE; it records no batch."""
-        names = "numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes"
-        counts = done.made, done.files, done.made_bytes, done.size_bytes
-        measured(self.session, self._transaction, dict(zip(names, counts, strict=True)), OF_OPTIMIZE)
+        measured(self.session, self._transaction, done.figures(), OF_OPTIMIZE)
         self._commit(None, optimize_operation(self.session))
 
     def _commit(self, version: int | None, operation: Any) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from streaming.delta.operations import Rewritten
 from streaming.delta.row_writer import Known
 from streaming.delta.state_table import StateTable
 from streaming.delta.state_upkeep import TableLook
 from streaming.delta.table_identity import Owner
-from streaming.delta.transaction import Rewritten
 from streaming.delta.upkeep_plan import Kind, Step, Thresholds, due
 from streaming.keys.ranges import key_ranges
 from streaming.layouts.columns.plan import Column, Scalar, TablePlan
