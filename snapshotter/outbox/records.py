@@ -60,34 +60,28 @@ class ReadRecords:
     def _told(
         self, reads: pa.RecordBatch, around: dict[tuple[int, str], tuple[bytes, bytes]]
     ) -> pa.RecordBatch:
-        values: list[bytes] = []
+        texts = reads.column("_told_document").to_pylist()
         windows = zip(*(reads.column(name).to_pylist() for name in ("cluster_time", "snapshot")), strict=True)
-        for place, (window, text) in enumerate(
-            zip(windows, reads.column("_told_document").to_pylist(), strict=True)
-        ):
+        values: list[bytes] = []
+        for place, (window, text) in enumerate(zip(windows, texts, strict=True)):
             if (found := around.get(window)) is None:
                 (envelope,) = next(self.teller.batches([reads.slice(place, 1)])).to_pylist()
                 found = around[window] = json_records.around_document(envelope)
             values.append(found[0] + json_records.document_payload(text) + found[1])
-        schema = ARROW_SCHEMA if self.stretch is not None else FILE_SCHEMA
-        given = {
-            "kind": EVENT,
-            "topic": self.topic,
-            "key": pa.array(
-                map(json_records.key_payload, reads.column("_told_key").to_pylist()), pa.binary()
-            ),
+        keys = map(json_records.key_payload, reads.column("_told_key").to_pylist())
+        own = {
+            "key": pa.array(keys, pa.binary()),
             "value": pa.array(values, pa.binary()),
             "cluster_time": reads.column("cluster_time"),
-            "place": _OF_READS,
-            STRETCH: self.stretch,
         }
-        columns = [
-            found
-            if isinstance(found := given[of.name], pa.Array)
-            else pa.repeat(pa.scalar(found, of.type), len(reads))
+        same = {"kind": EVENT, "topic": self.topic, "place": _OF_READS, STRETCH: self.stretch}
+        schema = FILE_SCHEMA if self.stretch is None else ARROW_SCHEMA
+        repeated = {
+            of.name: pa.repeat(pa.scalar(same[of.name], of.type), len(reads))
             for of in schema
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+            if of.name in same
+        }
+        return pa.RecordBatch.from_pydict(own | repeated, schema)
 
 
 def of_transactions(rows: Iterable[Mapping[str, Any]], config: TopicsConfig, stretch: int) -> Iterator[_Row]:
