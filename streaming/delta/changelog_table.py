@@ -26,10 +26,11 @@ from pyspark.sql import functions as F
 from streaming.column_names import CLUSTER_TIME, KEY, ORDER
 from streaming.delta import state_merge
 from streaming.delta.attempts import attempts
-from streaming.delta.delta_log import CONFLICTS, Snapshot, TableLog, active
+from streaming.delta.delta_log import CONFLICTS, TableLog, active
 from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.new_files import FileGone, NewFile, discard_files, rows_of
 from streaming.delta.object_store import OutOfReach
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.state_upkeep import StateUpkeep
 from streaming.delta.state_writing import Writing
 from streaming.delta.table_demands import Unsupported, takes_files

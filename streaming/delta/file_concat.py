@@ -29,8 +29,8 @@ from streaming.json_text import from_text
 
 if TYPE_CHECKING:
     from streaming.delta.file_keys import FileKeys
+    from streaming.delta.listed_file import ListedFile
     from streaming.delta.table_folder import TableFolder
-    from streaming.delta.transaction import ListedFile
 
 _LEAST_PART = 4
 _WRITER = 128 << 20, 0

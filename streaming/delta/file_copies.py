@@ -29,10 +29,10 @@ from streaming.delta.table_properties import STATISTICS, USUAL
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from streaming.delta.delta_log import Snapshot
     from streaming.delta.file_keys import FileKeys
+    from streaming.delta.listed_file import ListedFile
+    from streaming.delta.snapshot import Snapshot
     from streaming.delta.table_folder import TableFolder
-    from streaming.delta.transaction import ListedFile
 
 ENCODED_BYTES, DECODED_BYTES = 64 << 20, 128 << 20
 """More is not held here: as it lies in the files once they are decompressed, and as Arrow has it."""

@@ -23,7 +23,7 @@ from streaming.jvm import packages, python_utils, singleton
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streaming.delta.delta_log import Snapshot
+    from streaming.delta.snapshot import Snapshot
 
 INTERVAL, COMMITS_MAX = "delta.checkpointInterval", 10_000
 """Behind so many commits Delta's writer makes a checkpoint, where nobody else has."""

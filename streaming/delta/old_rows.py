@@ -23,10 +23,11 @@ from pyspark.sql import functions as F
 
 from streaming.column_names import KEY, OP
 from streaming.delta.file_keys import FILES_MAX, KEYS_MAX, FileKeys
+from streaming.delta.listed_file import ListedFile
 from streaming.delta.row_writer import RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded
 from streaming.delta.table_file import UNREAD
-from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction
+from streaming.delta.transaction import PLACE, Removed, Transaction
 from streaming.delta.vector_writer import write_vectors
 
 if TYPE_CHECKING:

@@ -26,11 +26,12 @@ from streaming.column_names import KEY
 from streaming.delta.delta_log import active
 from streaming.delta.file_concat import Concatenated, NotAlike, concatenated
 from streaming.delta.file_copies import LeftToSpark, copied
+from streaming.delta.listed_file import ListedFile
 from streaming.delta.object_store import OutOfReach
 from streaming.delta.operations import Rewritten
 from streaming.delta.table_demands import has_vectors
 from streaming.delta.table_file import UNREAD
-from streaming.delta.transaction import ListedFile, Transaction
+from streaming.delta.transaction import Transaction
 from streaming.delta.vector_writer import write_vectors
 
 if TYPE_CHECKING:

@@ -24,10 +24,11 @@ from delta.exceptions import ConcurrentTransactionException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from streaming.delta.delta_log import Snapshot, TableLog, active
+from streaming.delta.delta_log import TableLog, active
 from streaming.delta.log_checkpoint import left_to_us
 from streaming.delta.new_files import FileGone, NewFile, discard_files
 from streaming.delta.object_store import OutOfReach
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.state_merge import append
 from streaming.delta.state_upkeep import GOES_BACK
 from streaming.delta.table_demands import Unsupported, takes_files

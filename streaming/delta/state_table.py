@@ -37,7 +37,7 @@ from streaming.decode.streamed_rows import table_schema
 from streaming.delta import state_merge
 from streaming.delta.attempts import Altered, attempts
 from streaming.delta.comparison import to_compare
-from streaming.delta.delta_log import Snapshot, TableLog, active
+from streaming.delta.delta_log import TableLog, active
 from streaming.delta.further_columns import NOTHING_FURTHER, FurtherColumns
 from streaming.delta.further_values import Further, ddl, live, with_fields
 from streaming.delta.landed import Landed
@@ -45,6 +45,7 @@ from streaming.delta.landing_errors import LandingError, LandingOvertaken
 from streaming.delta.new_files import NewFile, discard_files, leftovers, trial_name
 from streaming.delta.new_table import make_table, new_schema
 from streaming.delta.row_writer import NOTHING_KNOWN, Batch, By, Choice, How, Known, RowsInFiles, Source
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.state_evolution import Evolution, is_refusal
 from streaming.delta.state_schema import fitting
 from streaming.delta.state_upkeep import StateUpkeep

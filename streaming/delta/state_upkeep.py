@@ -36,7 +36,7 @@ from streaming.json_text import from_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streaming.delta.delta_log import Snapshot
+    from streaming.delta.snapshot import Snapshot
     from streaming.delta.state_writing import Writing
     from streaming.delta.table_guard import TableGuard
 

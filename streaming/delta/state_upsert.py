@@ -36,12 +36,13 @@ from streaming.column_names import KEY, OP, quoted
 from streaming.delta.comparison import NOTHING_FOUND, Found, Matches, ReadFiles, Reads, matched
 from streaming.delta.delta_log import CONFLICTS, USER_METADATA, TableLog, configured
 from streaming.delta.file_matching import FILES_MAX, Matched, Matching, Strange, match, tasks
+from streaming.delta.listed_file import ListedFile
 from streaming.delta.new_files import FileGone, discard_job
 from streaming.delta.old_rows import ByReads, remove
 from streaming.delta.row_writer import Batch, RowsInFiles, Source
 from streaming.delta.state_merge import OUTSIDE, guarded, ranges_of
 from streaming.delta.table_demands import takes_files
-from streaming.delta.transaction import PLACE, ListedFile, Removed, Transaction
+from streaming.delta.transaction import PLACE, Removed, Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,8 +30,8 @@ from streaming.delta.table_properties import ANY, READER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streaming.delta.delta_log import Snapshot
     from streaming.delta.further_values import SoftDeletes
+    from streaming.delta.snapshot import Snapshot
     from streaming.delta.table_files import TableFiles
     from streaming.delta.table_guard import TableGuard
 

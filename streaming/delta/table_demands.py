@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streaming.delta.table_properties import VECTORS
 
 if TYPE_CHECKING:
-    from streaming.delta.delta_log import Snapshot
+    from streaming.delta.snapshot import Snapshot
 
 _FEATURES = frozenset(
     ("appendOnly", "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "invariants")

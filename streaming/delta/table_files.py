@@ -22,7 +22,7 @@ from streaming.delta.file_index import DataFile, FileIndex, Run, in_order
 from streaming.json_text import from_text
 
 if TYPE_CHECKING:
-    from streaming.delta.delta_log import Snapshot
+    from streaming.delta.snapshot import Snapshot
     from streaming.keys.ranges import Range
 
 FILES_MAX = 50_000

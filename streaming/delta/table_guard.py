@@ -18,10 +18,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from streaming.delta.attempts import attempts
-from streaming.delta.delta_log import Snapshot, TableLog, metadata_text
+from streaming.delta.delta_log import TableLog, metadata_text
 from streaming.delta.landing_errors import TableAltered, TableOwned
 from streaming.delta.log_commits import Commit
 from streaming.delta.new_files import FileGone
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.table_identity import Alteration, Owner, TableMark, Version, altered, engine_of, is_of
 from streaming.namespaces import Namespace
 

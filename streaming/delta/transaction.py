@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streaming.column_names import KEY
-from streaming.delta.delta_log import Snapshot, configured
+from streaming.delta.delta_log import configured
 from streaming.delta.file_concat import RowGroups
 from streaming.delta.file_index import DataFile
-from streaming.delta.file_matching import OldFile
 from streaming.delta.java_adds import JavaAdds
+from streaming.delta.listed_file import ListedFile
 from streaming.delta.new_files import FileGone, NewFile, size_in
 from streaming.delta.newest_version import begun_at_newest
 from streaming.delta.operations import (
@@ -38,6 +38,7 @@ from streaming.delta.operations import (
     merge_operation,
     optimize_operation,
 )
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.state_merge import STATISTICS, within
 from streaming.delta.table_demands import Unsupported, has_vectors, takes_files, unsupported
 from streaming.delta.table_files import TableFiles
@@ -73,29 +74,6 @@ class Removed:
     vectors: int = 0
     other_vectors: int = 0
     deletes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file of the table: Delta's own object (``add``), what the log says of it, and its deletion ``vector`` as it
-    stands there."""
-
-    add: Any
-    said: DataFile
-    vector: Mapping[str, Any] | None
-
-    @property
-    def name(self) -> str:
-        """In the table's folder."""
-        return self.said.facts.path
-
-    def as_old(self) -> OldFile:
-        """As those take it who read it without the JVM."""
-        return OldFile(self.name, self.vector, self.said.low, self.said.high)
-
-    def loses_all(self, rows: int) -> bool:
-        """Whether no row is left when so many go."""
-        return self.said.counted and rows == self.said.facts.rows - self.said.facts.marked
 
 
 class Transaction:

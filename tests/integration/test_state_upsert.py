@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.delta import table_files
-from streaming.delta.delta_log import Snapshot, TableLog
+from streaming.delta.delta_log import TableLog
 from streaming.delta.landed import Landed
 from streaming.delta.row_writer import Known
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.state_merge import DELETION_VECTORS, OUTSIDE, STATISTICS, landing_session
 from streaming.delta.table_files import TableFiles
 from streaming.delta.transaction import Transaction
