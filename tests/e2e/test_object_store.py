@@ -87,6 +87,7 @@ def test_answers_that_are_lost_do_no_harm(
     orders, path = mongo_client[database]["orders"], f"warehouse/state/{database}/orders"
     orders.insert_many([{"_id": number} for number in range(3)])
     topics = {"engine.topics.enabled": "true", "engine.topics.bootstrap.servers": kafka.bootstrap}
+    topics["signal.data.collection"] = f"{database}.signals"
     kafka.create_topic(topic := f"store.{database}.orders")
     with object_store(tmp_path, "tables") as (proxy, port):
         engine = EngineProcess(tmp_path, options(mongo_uri, database, proxy.port) | topics)
@@ -100,7 +101,8 @@ def test_answers_that_are_lost_do_no_harm(
         engine.until("what came meanwhile", lambda: _has(port, path, 6), SECONDS)
         consumed(kafka, topic, 6)
         proxy.lose_answer(f"/outbox{COMMIT}")
-        engine.execute_snapshot(f"{database}.orders")
+        signal = {"type": "execute-snapshot", "data": {"data-collections": [f"{database}.orders"]}}
+        mongo_client[database]["signals"].insert_one(signal)
         found = consumed(kafka, topic, 12)
         assert engine.terminate(SECONDS) == EXIT_OK
         assert [key.rsplit("/", 2)[1] for key in proxy.lost] == ["store", "_delta_log", "_delta_log"]

@@ -133,18 +133,21 @@ class EngineProcess:
         main = self._main()
         family = [main, *main.children(recursive=True)]
         for process in _living(family):
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
         try:
             yield
         finally:
             for process in _living(family):
-                process.resume()
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def kill_java(self) -> None:
         """SIGKILL for its JVM alone."""
         for process in self._main().children(recursive=True):
-            if process.name() == "java":
-                process.kill()
+            with suppress(psutil.NoSuchProcess):  # one of Spark's Pythons has ended meanwhile
+                if process.name() == "java":
+                    process.kill()
 
     def terminate(self, seconds: float = _SECONDS) -> int:
         """SIGTERM, as a service manager sends it to the main process; returns the exit code."""
