@@ -214,7 +214,7 @@ def damaged(name: str, vector: Any, low: str, high: str) -> OldFile:
     [
         ("streaming.delta.state_upsert.FILES_MAX", 0, "more than 0 files"),
         ("streaming.delta.file_matching.OldFile.reached", property(lambda _: False), "outside of its folder"),
-        ("streaming.delta.transaction.OldFile", damaged, "ValueError: a deletion vector has 1 rows, and 9"),
+        ("streaming.delta.listed_file.OldFile", damaged, "ValueError: a deletion vector has 1 rows, and 9"),
     ],
     ids=["many", "elsewhere", "strange"],
 )
