@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.command import running
+from bench.command import by_turns, running
 from bench.lag import SEED, Log, Written, changes, percentiles
 from bench.orders import order_id
 from bench.workload import load_orders
@@ -41,7 +41,6 @@ _KEYS = 1, 10
 _KEYS_RATE = 200.0
 _LEAD_S, _LOOKS_S = 20.0, 0.2
 _PATIENCE_S = 900.0
-HERE = Path(__file__).parents[1]
 Figures = dict[str, Any]
 
 
@@ -54,13 +53,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each stretch; its second half counts")
     parser.add_argument("--snapshots", type=int, default=0, help="of each number of keys; as many warm up")
     parser.add_argument("--backfills", type=int, default=0, help="collections that are read beside changes")
-    parser.add_argument("--beside", type=Path, help="another checkout")
     parser.add_argument("--options", nargs="+", default=[], help="of the engine, each as NAME=VALUE")
-    asked = parser.parse_args()
+    asked, checkouts = by_turns(parser)
     options = {**_OPTIONS, **dict(option.split("=", 1) for option in asked.options)}
-    checkouts = {"this": HERE, **({"beside": asked.beside.resolve()} if asked.beside else {})}
     for documents in asked.documents:
-        for name, checkout in checkouts.items():
+        for name, checkout in zip(("this", "beside"), checkouts, strict=False):
             for figures in measured(checkout, documents, options, asked):
                 print(json.dumps({"checkout": name, "documents": documents, **figures}), flush=True)
 

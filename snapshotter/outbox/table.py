@@ -40,6 +40,7 @@ from streaming.delta.delta_log import TableLog
 from streaming.delta.log_commits import Commit
 from streaming.delta.new_files import NewFile
 from streaming.delta.small_table import SmallTable
+from streaming.delta.snapshot import Snapshot
 from streaming.delta.state_merge import session_of_few
 from streaming.delta.table_folder import TableFolder
 from streaming.json_text import to_text
@@ -182,9 +183,7 @@ class Outbox:
 
     def recorded(self, app_id: str) -> int | None:
         """The newest batch of ``app_id`` that the table records."""
-        if self._unsure:
-            self._find()
-        snapshot = self._table().newest()
+        snapshot = self._newest()
         return None if snapshot is None else snapshot.recorded(app_id)
 
     def append(
@@ -192,9 +191,7 @@ class Outbox:
     ) -> None:
         """Append a batch's ``records``, which are given their place, as batch ``batch_id`` of ``app_id``; ``said`` is
         what the commit says of it. A batch that the table records changes nothing."""
-        if self._unsure:
-            self._find()
-        snapshot = self._table().newest()
+        snapshot = self._newest()
         if snapshot is None:
             self._make()
         elif snapshot.has_batch(app_id, batch_id):
@@ -211,6 +208,12 @@ class Outbox:
         with self._guard:
             self._waiting.append(stretch)
         self.arrived.set()
+
+    def _newest(self) -> Snapshot | None:
+        """The table's newest version, for a batch; behind an append that failed, what it has left is found first."""
+        if self._unsure:
+            self._find()
+        return self._table().newest()
 
     # The delivery
 

@@ -19,6 +19,7 @@ __all__ = [
     "rewriting",
     "row_writer",
     "small_table",
+    "snapshot",
     "state_merge",
     "state_table",
     "state_upkeep",

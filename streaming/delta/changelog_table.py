@@ -221,8 +221,7 @@ class ChangelogTable:
         try:
             transaction.commit_append(landing.batch_id, figures, landing.said)
         except (FileGone, *CONFLICTS):
-            newest = self._log.newest()
-            landing.asked = newest is not None and newest.has_batch(self.app_id, landing.batch_id)
+            landing.asked = self._log.has_batch(self.app_id, landing.batch_id)
             raise
         # As Delta's own commands do: else whoever keeps the table in Spark's cache goes on reading the old version.
         self._session.catalog.refreshByPath(self.path)

@@ -69,6 +69,11 @@ class TableLog:
         snapshot = Snapshot(newest(self._spark, self._delta_log()))
         return None if snapshot.version == NO_TABLE else snapshot
 
+    def has_batch(self, app_id: str, batch_id: int) -> bool:
+        """Whether the newest version is one where ``app_id`` has committed this batch, or a later one."""
+        newest = self.newest()
+        return newest is not None and newest.has_batch(app_id, batch_id)
+
     def folder(self) -> TableFolder:
         """The table's folder. Raises `OutOfReach` where only the JVM reaches it."""
         return table_folder(self._jvm, self._delta_log())

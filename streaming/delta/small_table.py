@@ -170,8 +170,7 @@ def own_commit_counts(session: SparkSession, path: str, app_id: str, batch_id: i
     try:
         yield
     except ConcurrentTransactionException:
-        newest = TableLog(session, path).newest()
-        if newest is None or not newest.has_batch(app_id, batch_id):
+        if not TableLog(session, path).has_batch(app_id, batch_id):
             raise
 
 

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from delta.exceptions import ConcurrentTransactionException
@@ -26,7 +25,7 @@ from streaming.delta.small_table import SmallTable
 from streaming.delta.small_table import append as append_by_delta
 from streaming.delta.table_demands import Unsupported
 from streaming.delta.table_folder import TableFolder
-from streaming.delta.transaction import Transaction
+from tests.support.commit_answers import answer_appends
 
 APP = "engine:heartbeats"
 
@@ -274,15 +273,10 @@ def test_a_commit_of_the_batch_that_is_met_counts(
 ) -> None:
     """Its answer was lost, and Delta tried again: what the second attempt meets is this batch. Of another batch it is
     an error, as ever, and nothing is counted."""
-    table, commit = SmallTable(spark, str(path), refused), Transaction.commit_append
+    table = SmallTable(spark, str(path), refused)
     append(spark, table, [1])
-
-    def met(transaction: Transaction, batch_id: int, *given: Any) -> None:
-        if ours:
-            commit(transaction, batch_id, *given)
-        raise ConcurrentTransactionException("somebody has committed under this id")
-
-    monkeypatch.setattr(Transaction, "commit_append", met)
+    met = ConcurrentTransactionException("somebody has committed under this id")
+    answer_appends(monkeypatch, met, landed=ours)
     with nullcontext() if ours else pytest.raises(ConcurrentTransactionException):
         append(spark, table, [2])
     assert beats(spark, path) == ([1, 2] if ours else [1])

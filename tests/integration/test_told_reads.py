@@ -21,6 +21,7 @@ from streaming.delta.changelog_table import ChangelogTable
 from streaming.delta.transaction import Transaction
 from streaming.events.envelope import Envelope
 from streaming.namespaces import Namespace
+from tests.support.commit_answers import answer_appends
 from tests.support.tables import added, rows
 from tests.support.told_reads import ORDERS, Batches, at
 
@@ -277,15 +278,9 @@ def test_files_stay_of_a_commit_whose_answer_is_lost(
 ) -> None:
     """Whether it has them nobody knows: where it has, the table is whole, and the batch that comes again changes
     nothing; where it has not, the batch brings others."""
-    changelogs, commit = by_files.changelogs(), Transaction.commit_append
-
-    def lost(transaction: Transaction, *given: Any) -> None:
-        if landed:
-            commit(transaction, *given)
-        raise ConnectionError("the storage's answer is lost")
-
+    changelogs = by_files.changelogs()
     with monkeypatch.context() as patch:
-        patch.setattr(Transaction, "commit_append", lost)
+        answer_appends(patch, ConnectionError("the storage's answer is lost"), landed=landed)
         by_files.batches.read(1, 10, {1: 10})
         with pytest.raises(ConnectionError):
             changelogs.land(by_files.batches.batch(1, [(20, 3, "c")]))
@@ -300,13 +295,7 @@ def test_files_stay_of_a_commit_whose_answer_is_lost(
 
 def test_our_own_commit_that_an_attempt_meets_counts(by_files: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer was lost, and Delta tried again: what the second attempt takes for another writer's is this one."""
-    commit = Transaction.commit_append
-
-    def met(transaction: Transaction, *given: Any) -> None:
-        commit(transaction, *given)
-        raise ConcurrentTransactionException("somebody has committed under this id")
-
-    monkeypatch.setattr(Transaction, "commit_append", met)
+    answer_appends(monkeypatch, ConcurrentTransactionException("somebody has committed under this id"))
     by_files.batches.read(1, 10, {1: 10})
     landed = by_files.changelogs().land(by_files.batches.batch(1, [(20, 3, "c")]))
     assert landed.collections[ORDERS].wrote

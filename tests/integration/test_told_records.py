@@ -20,9 +20,9 @@ from snapshotter.outbox.table import Outbox
 from snapshotter.outbox.topics_config import TopicsConfig
 from snapshotter.state.storage import MemoryStorage
 from streaming.connect.topic_names import TopicNames
-from streaming.delta.transaction import Transaction
 from streaming.events.envelope import Envelope
 from streaming.namespaces import Namespace
+from tests.support.commit_answers import answer_appends
 from tests.support.tables import added, rows
 from tests.support.told_reads import ORDERS, Batches, at
 
@@ -208,19 +208,14 @@ def test_a_file_that_is_gone_before_the_commit_is_written_again(
 def test_a_commit_whose_answer_is_lost(by_files: Rig, monkeypatch: pytest.MonkeyPatch, landed: bool) -> None:
     """Where the table has it, the batch that comes again changes nothing, and what is there waits; where it has not,
     the batch brings others. What no commit has added goes with the stretch, once that is delivered."""
-    outbox, commit = by_files.outbox(), Transaction.commit_append
-
-    def lost(transaction: Transaction, *given: Any) -> None:
-        if landed:
-            commit(transaction, *given)
-        raise ConnectionError("the storage's answer is lost")
+    outbox = by_files.outbox()
 
     def batch() -> Contents:
         by_files.batches.read(1, 10, {1: 10})
         return by_files.batches.batch(1, [(15, 3, "c")])
 
     with monkeypatch.context() as patch:
-        patch.setattr(Transaction, "commit_append", lost)
+        answer_appends(patch, ConnectionError("the storage's answer is lost"), landed=landed)
         with pytest.raises(ConnectionError):
             by_files.target(outbox).land(batch())
     by_files.target(outbox).land(batch())
@@ -256,13 +251,7 @@ def test_files_go_where_the_rows_beside_them_fail(by_files: Rig) -> None:
 
 def test_our_own_commit_that_an_attempt_meets_counts(by_files: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer was lost, and Delta tried again: what the second attempt takes for another writer's is this one."""
-    commit = Transaction.commit_append
-
-    def met(transaction: Transaction, *given: Any) -> None:
-        commit(transaction, *given)
-        raise ConcurrentTransactionException("somebody has committed under this id")
-
-    monkeypatch.setattr(Transaction, "commit_append", met)
+    answer_appends(monkeypatch, ConcurrentTransactionException("somebody has committed under this id"))
     outbox = by_files.outbox()
     by_files.batches.read(1, 10, {1: 10})
     by_files.target(outbox).land(by_files.batches.batch(1, [(15, 3, "c")]))
