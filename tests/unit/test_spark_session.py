@@ -13,7 +13,9 @@ CHOICES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "SPARK_
 
 
 @pytest.fixture
-def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither by whoever runs the tests, nor by `snapshotter prepare` on their machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in CHOICES:
         monkeypatch.delenv(name, raising=False)
 
