@@ -25,13 +25,19 @@ class Namespace:
     @classmethod
     def parse(cls, text: str) -> Namespace:
         """``"shop.orders"`` -> ``Namespace("shop", "orders")``; raises ValueError that shows the text."""
-        database, dot, collection = text.partition(".")
-        if not (database and dot and collection) or collection.endswith("."):
+        if not is_name(text):
             raise ValueError(f"not a collection's full name (database.collection): {text!r}")
+        database, _, collection = text.partition(".")
         return cls(database, collection)
 
     def __str__(self) -> str:
         return f"{self.database}.{self.collection}"
+
+
+def is_name(text: str) -> bool:
+    """Whether `Namespace.parse` takes this ``text``."""
+    database, _, collection = text.partition(".")
+    return bool(database and collection) and not collection.endswith(".")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -2,18 +2,25 @@
 are.
 
 The nonce moves the offset when the stream is idle and something waits for a batch. The density of recent batches lets
-the next one be sized without counting first.
+the next one be sized without counting first, and the collections that they had most events of let the server find these
+with less work.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
+from streaming.namespaces import Namespace
 from streaming.source.hints import Hints, read_hints, write_hints
+
+KNOWN_MAX = 20
+"""Of how many collections the server is told: each is compared with every other collection's events."""
 
 
 class HintsWriter:
@@ -27,6 +34,7 @@ class HintsWriter:
         self._seconds = 0.0
         self._wait = 0
         self._hold = 0
+        self._counts: Counter[Namespace] = Counter()
         self._write()
 
     def request_batch(self) -> None:
@@ -51,6 +59,17 @@ class HintsWriter:
                 self._hold = seconds
                 self._write()
 
+    def meet(self, namespaces: Mapping[Namespace, int]) -> None:
+        """A batch had so many events of these collections; those of older batches fade, and the rarest go."""
+        if not namespaces:
+            return
+        with self._lock:
+            before = self._counts
+            faded = Counter({name: count // 2 for name, count in before.items()})
+            self._counts = Counter(dict((faded + Counter(namespaces)).most_common(KNOWN_MAX)))
+            if self._counts.keys() != before.keys():
+                self._write()
+
     def learn(self, events: int, seconds: float) -> None:
         """A batch of ``events`` spanned ``seconds`` of cluster time; older batches fade."""
         with self._lock:
@@ -64,7 +83,8 @@ class HintsWriter:
         return self._events / self._seconds if self._seconds else None
 
     def _write(self) -> None:
-        write_hints(self.path, Hints(self._nonce, self.events_per_second, self._wait, self._hold))
+        known = tuple(sorted(self._counts))
+        write_hints(self.path, Hints(self._nonce, self.events_per_second, self._wait, self._hold, known))
 
 
 def scratch_hints(owner: object) -> HintsWriter:

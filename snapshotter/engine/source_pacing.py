@@ -117,7 +117,8 @@ class SourcePacing:
         return waited
 
     def learn(self, trailer: BatchTrailer) -> None:
-        """A batch has landed: how dense its events were says how large the next one is to be."""
+        """A batch has landed: how dense its events were says how large the next one is to be, and of what."""
+        self.hints.meet(trailer.namespaces)
         if self._ended is not None:
             weight = admission.weight(trailer.events, trailer.size_bytes, self.bytes_per_event)
             self.hints.learn(weight, trailer.end.t - self._ended.t)

@@ -26,12 +26,12 @@ Pure: standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from streaming.namespaces import Namespace
+from streaming.namespaces import Namespace, is_name
 from streaming.scope.list_entries import difference
 
 INTERNAL_DATABASES = frozenset({"admin", "local", "config"})
@@ -41,6 +41,8 @@ NAMESPACE_OPERATIONS = ("drop", "rename")
 STATUS_SUFFIX = "_status"
 """The status collection is called like the signal collection, with this."""
 
+_NAME = re.compile(r"(?:[\w.-]|\\\W)+")
+"""An entry that is a name, and as an expression says it: a plain dot is a dot as well."""
 _TEMPORARY = re.compile(r"tmp\.(agg_out|mr)\.|tmp\w{5}\.(renameCollection$|convertToCapped\.)")
 
 LISTS = (
@@ -78,6 +80,15 @@ class NameList:
         else:
             found = any(re.fullmatch(entry, name, re.IGNORECASE) for entry in self.entries)
         return found != self.excludes
+
+    @property
+    def names(self) -> list[str]:
+        """What it includes by name, not by an expression."""
+        if self.excludes:
+            return []
+        if self.mode == "literal":
+            return list(self.entries)
+        return [re.sub(r"\\(\W)", r"\1", entry) for entry in self.entries if _NAME.fullmatch(entry)]
 
     def only(self, entry: str) -> NameList:
         """A list of one of its entries."""
@@ -155,47 +166,55 @@ class CaptureScope:
         """Where the outcome of signals is written to."""
         return status_collection(self.signals) if self.signals is not None else None
 
-    def match_stage(self) -> dict[str, Any]:
-        """The ``$match`` behind ``$changeStream``. It comes before any lookup of documents, on the server."""
-        return {"$match": {**self._wanted(), **self._unwanted()}}
+    def match_stage(self, known: Iterable[Namespace] = ()) -> dict[str, Any]:
+        """The ``$match`` behind ``$changeStream``. It comes before any lookup of documents, on the server.
 
-    def _wanted(self) -> dict[str, Any]:
-        operations = {"operationType": {"$in": [*DOCUMENT_OPERATIONS, *NAMESPACE_OPERATIONS]}}
-        condition = self._expression("ns")
-        if condition is None:
-            return {"operationType": {"$in": [*operations["operationType"]["$in"], "invalidate"]}}
-        return {
-            "$or": [
-                {**operations, "$expr": condition},
-                {"operationType": "rename", "$expr": self._expression("to")},
-                {"operationType": "invalidate"},
-            ]
-        }
+        The server looks at it twice, first in the oplog, where a name is dear to find and a regular expression dear to
+        match. So names that are ``known`` to occur, and those that the lists hold, are compared first.
+        """
+        operations = [*DOCUMENT_OPERATIONS, *NAMESPACE_OPERATIONS]
+        if self.databases is None and self.collections is None:
+            return {"$match": {"operationType": {"$in": [*operations, "invalidate"]}, **self._not_status()}}
+        names = self._captured(known)
+        arms = [
+            {"operationType": {"$in": operations}, "$expr": self._expression("ns", names)},
+            {"operationType": "rename", "$expr": self._expression("to", names)},
+            {"operationType": "invalidate"},
+        ]
+        return {"$match": {"$or": arms}}
 
-    def _unwanted(self) -> dict[str, Any]:
+    def _not_status(self) -> dict[str, Any]:
         """Of the status collection only a rename may pass, for it may be one to a captured name."""
         if self.status is None:
             return {}
-        of_it = {"ns.db": self.status.database, "ns.coll": self.status.collection}
-        return {"$nor": [{**of_it, "operationType": {"$ne": "rename"}}]}
+        place = {"db": self.status.database, "coll": self.status.collection}
+        return {"$or": [{"ns": {"$ne": place}}, {"operationType": "rename"}]}
+
+    def _captured(self, known: Iterable[Namespace]) -> tuple[str, ...]:
+        """The signal collection, what the lists hold by name, and what is ``known``, where it is captured."""
+        listed = () if self.collections is None else self.collections.names
+        named = (Namespace.parse(name) for name in listed if is_name(name))
+        first = () if self.signals is None else (self.signals,)
+        return tuple(dict.fromkeys(map(str, filter(self.captures, (*first, *named, *known)))))
 
     def watches(self, namespace: Namespace) -> bool:
         """Whether the collection lies within ``capture.scope``, whatever the lists say."""
         return self.database in (None, namespace.database) and self.collection in (None, namespace.collection)
 
-    def _expression(self, field: str) -> dict[str, Any] | None:
+    def _expression(self, field: str, names: Sequence[str]) -> dict[str, Any]:
+        """Whether ``field`` names what is captured, as ``names`` are; the cheapest part comes first."""
         full_name = {"$concat": [f"${field}.db", ".", f"${field}.coll"]}
         conditions = []
         if self.databases is not None:
             conditions.append(self.databases.expression(f"${field}.db"))
         if self.collections is not None:
             conditions.append(self.collections.expression(full_name))
-        if not conditions:
-            return None
+        if self.status is not None:
+            conditions.append({"$ne": [full_name, {"$literal": str(self.status)}]})
         listed = {"$and": conditions}
-        if self.signals is None:
+        if not names:
             return listed
-        return {"$or": [listed, {"$eq": [full_name, {"$literal": str(self.signals)}]}]}
+        return {"$or": [{"$in": [full_name, [{"$literal": name} for name in names]]}, listed]}
 
 
 def status_collection(signals: Namespace) -> Namespace:

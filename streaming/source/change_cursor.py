@@ -36,6 +36,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from streaming.mongo.deployment import count_within
 from streaming.mongo.errors import TransientError, as_source_error, classify
 from streaming.mongo.server_codes import Kind
+from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.scope.scope import CaptureScope, Level
 from streaming.source.raw_events import (
@@ -86,7 +87,8 @@ class StreamSpec:
     with the fields of ``fields`` (and their ``_id``, the resume token), or, where it is None, with all they have: it is
     what leaves that must not exceed 16 MB. ``oversize`` says what becomes of one that does: ``fail``, ``skip`` (it
     comes without its documents, see `ChangeRange`) or ``split``; with ``skip``, documents of more than ``threshold``
-    bytes stay at the server as well (0: none do). ``user`` are stages of the user's own.
+    bytes stay at the server as well (0: none do). ``user`` are stages of the user's own. ``known``: collections that
+    are likely to have events, which spares the server work and changes nothing else.
     """
 
     scope: CaptureScope
@@ -101,6 +103,7 @@ class StreamSpec:
     oversize: str = "fail"
     threshold: int = 0
     user: UserStages = field(default_factory=UserStages)
+    known: tuple[Namespace, ...] = ()
 
     def bare(self) -> StreamSpec:
         """The same events, with only their operation and time; those too that the user's stages would leave out, for
@@ -135,7 +138,7 @@ class StreamSpec:
         named = () if self.fields is None else (*self.fields, *((_OVERSIZED,) if bounded else ()))
         kept = [{"$project": dict.fromkeys(named, 1)}] if named else []
         split = [STAGE] if self.oversize == "split" else []
-        match = self.user.around(self.scope.match_stage(), self.scope.signals)
+        match = self.user.around(self.scope.match_stage(self.known), self.scope.signals)
         begin = [{"$changeStream": stream}, *match, *small]
         return [*begin, *kept, *self.without, *self.stages, *split]
 

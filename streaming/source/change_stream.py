@@ -133,11 +133,19 @@ class Offset:
 class RangePartition(InputPartition):
     """The changes in ``(start, end]``: split number ``split``, from 0, of the ``splits`` of a batch.
 
-    It is all of the batch, unless that is large and several readers may work on it.
+    It is all of the batch, unless that is large and several readers may work on it. ``known``: as in `Hints`.
     """
 
-    def __init__(self, start: ClusterTime, end: ClusterTime, split: int = 0, splits: int = 1) -> None:
+    def __init__(
+        self,
+        start: ClusterTime,
+        end: ClusterTime,
+        split: int = 0,
+        splits: int = 1,
+        known: tuple[Namespace, ...] = (),
+    ) -> None:
         super().__init__(None)
+        self.known = known
         self.start = start
         self.end = end
         self.split = split
@@ -198,7 +206,10 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._splits is not None and self._splits[0] == (begin, until):
             inner = self._splits[1]
         bounds = [begin, *map(ClusterTime.from_int, inner), until]
-        return [RangePartition(a, b, split, len(inner) + 1) for split, (a, b) in enumerate(pairwise(bounds))]
+        with _explaining(f"cannot read the batch in ({begin}, {until}]"):
+            known = self._hints().known
+        splits = len(inner) + 1
+        return [RangePartition(a, b, split, splits, known) for split, (a, b) in enumerate(pairwise(bounds))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -262,7 +273,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _how_to_look_up(self, partition: RangePartition) -> tuple[StreamSpec, DocumentLookup | None]:
         """The stream as asked for; or, where the server would look up the document of each update, one without that,
         and what looks up many at a time."""
-        stream, uri = self._options.stream, self._options.uri
+        stream, uri = replace(self._options.stream, known=partition.known), self._options.uri
         at_server = stream.user.stages or connect(uri).is_mongos  # stages may look at documents
         if stream.full_document != "updateLookup" or at_server:
             return stream, None

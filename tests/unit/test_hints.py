@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from snapshotter.engine.hints import HintsWriter
+from snapshotter.engine.hints import KNOWN_MAX, HintsWriter
+from streaming.namespaces import Namespace
 from streaming.source.hints import Hints, read_hints, write_hints
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Nonce and density come back, and a second write replaces the first."""
+    """Nonce, density and names come back, and a second write replaces the first."""
     path = tmp_path / "hints.json"
-    for hints in (Hints(nonce=3, events_per_second=12.5), Hints(nonce=4)):
+    known = (Namespace("shop", "orders"), Namespace("shop", "a.b"))
+    for hints in (Hints(nonce=3, events_per_second=12.5, known=known), Hints(nonce=4)):
         write_hints(path, hints)
         assert read_hints(str(path)) == hints
     assert [file.name for file in tmp_path.iterdir()] == ["hints.json"]
@@ -24,7 +26,7 @@ def test_no_file_means_no_hints(tmp_path: Path) -> None:
     assert read_hints(None) == read_hints(str(tmp_path / "none.json")) == Hints(0, None)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"nonce": "x"}', '{"density": 5}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"nonce": "x"}', '{"density": 5}', '{"known": ["shop"]}'])
 def test_a_file_that_holds_no_hints_is_named(tmp_path: Path, text: str) -> None:
     """A wrong path must not pass for a missing file."""
     path = tmp_path / "hints.json"
@@ -60,6 +62,24 @@ def test_density_follows_recent_batches(tmp_path: Path) -> None:
     assert dense > 100
     writer.request_batch()
     assert read_hints(str(path)).events_per_second == dense
+
+
+def test_the_collections_with_most_events_are_known(tmp_path: Path) -> None:
+    """Those of the batches so far, the busiest where there are many; who falls silent gives way. What is known is
+    written when it changes."""
+    path = tmp_path / "hints.json"
+    writer = HintsWriter(path)
+    orders, *others = (
+        Namespace("shop", name) for name in ("orders", *(f"c{n:02}" for n in range(KNOWN_MAX)))
+    )
+    writer.meet({orders: 1_000})
+    assert read_hints(str(path)).known == (orders,)
+    writer.meet({})
+    writer.meet(dict.fromkeys(others, 10))
+    assert read_hints(str(path)).known == (*others[:-1], orders)
+    for _ in range(10):
+        writer.meet(dict.fromkeys(others, 10))
+    assert read_hints(str(path)).known == tuple(others)
 
 
 def test_a_wait_lasts_until_it_is_lifted(tmp_path: Path) -> None:

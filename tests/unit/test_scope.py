@@ -146,6 +146,34 @@ def test_without_lists_the_server_filters_operations_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "known", "names"),
+    [
+        ({"collection.include.list": r"shop\.orders,shop.items"}, [], ["shop.orders", "shop.items"]),
+        ({"collection.include.list": r"shop\.a\-b,shop\.o.*"}, [], ["shop.a-b"]),
+        ({"collection.include.list": r"shop.a\-b", "filters.match.mode": "literal"}, [], [r"shop.a\-b"]),
+        ({"collection.include.list": r"shop\.o\w+"}, ["shop.orders", "shop.items"], ["shop.orders"]),
+        ({"database.include.list": "shop"}, ["shop.orders", "crm.orders"], ["shop.orders"]),
+        ({"collection.exclude.list": r"shop\.x"}, ["shop.x", "shop.x2"], ["shop.x2"]),
+        (
+            {"collection.include.list": r"shop\..*", "signal.data.collection": "ops.signals"},
+            ["shop.orders", "ops.signals", "ops.signals_status"],
+            ["ops.signals", "shop.orders"],
+        ),
+    ],
+    ids=["names", "escaped", "literal", "expression", "databases", "excluded", "signals"],
+)
+def test_names_are_compared_before_expressions(
+    options: dict[str, str], known: list[str], names: list[str]
+) -> None:
+    """The signal collection, the lists' own names and those that recent batches had, in this order, but only what is
+    captured."""
+    scope = CaptureScope.parse(options)
+    arms = scope.match_stage(map(Namespace.parse, known))["$match"]["$or"][0]["$expr"]["$or"]
+    assert [name["$literal"] for name in arms[0]["$in"][1]] == names
+    assert "$and" in arms[1]
+
+
+@pytest.mark.parametrize(
     "lists", [{}, {"database.include.list": "ops"}, {"collection.include.list": r"ops\.signals.*"}]
 )
 def test_the_status_collection_is_never_captured(lists: dict[str, str]) -> None:
@@ -159,7 +187,5 @@ def test_the_status_collection_is_never_captured(lists: dict[str, str]) -> None:
 def test_the_server_keeps_back_the_status_collection_but_not_its_renames() -> None:
     """A rename of it may be one to a captured name. No expression has to be evaluated for it."""
     match = CaptureScope.parse({"signal.data.collection": "ops.signals"}).match_stage()["$match"]
-    assert match["$nor"] == [
-        {"ns.db": "ops", "ns.coll": "signals_status", "operationType": {"$ne": "rename"}}
-    ]
-    assert "$or" not in match
+    place = {"db": "ops", "coll": "signals_status"}
+    assert match["$or"] == [{"ns": {"$ne": place}}, {"operationType": "rename"}]
