@@ -16,7 +16,7 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -89,7 +89,7 @@ class Engine:
         self, collection: str, existing: int, changes: int, part: int, make: Maker = orders
     ) -> dict[str, Any]:
         before = self._counted()
-        with self._standing_still():
+        with self.standing_still():
             mixed_changes(self.uri, DB, collection, changes, existing=existing, part=part, make=make)
             last = majority_time(connect(self.uri))
             self.watch.since()
@@ -157,17 +157,19 @@ class Engine:
             signals.insert_one({"_id": collection, "type": "execute-snapshot", "data": data})
 
     @contextmanager
-    def _standing_still(self) -> Iterator[None]:
-        """Nothing of the driver runs meanwhile: neither Python nor its JVM."""
+    def standing_still(self) -> Iterator[None]:
+        """Nothing of the driver runs meanwhile: neither Python nor its JVM, nor what it has started."""
         main = psutil.Process(self.command.process.pid)
         family = [main, *main.children(recursive=True)]
-        for process in family:
-            process.suspend()
         try:
+            for process in family:
+                with suppress(psutil.NoSuchProcess):  # it has ended by itself
+                    process.suspend()
             yield
         finally:
             for process in family:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def _settle(self) -> None:
         """What is at work behind the last round has its time; what it took counts for nobody."""

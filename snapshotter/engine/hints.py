@@ -20,7 +20,7 @@ from streaming.namespaces import Namespace
 from streaming.source.hints import Hints, read_hints, write_hints
 
 KNOWN_MAX = 20
-"""Of how many collections the server is told: each is compared with every other collection's events."""
+"""Of how many collections the server is told: an event of another one is compared with each."""
 
 
 class HintsWriter:

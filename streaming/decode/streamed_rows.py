@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
@@ -23,6 +24,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from streaming.decode import change_details
 from streaming.decode.change_details import Details
 from streaming.decode.dead_letters import DEAD, reason, sort_out
+from streaming.decode.parts import parts_of
 from streaming.json_text import from_text, to_text
 from streaming.layout import AnyLayout, Decoded, Decoder, TablePlan
 
@@ -135,14 +137,9 @@ def _latest(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
 def _parts(table: pa.Table) -> Iterator[pa.RecordBatch]:
     """The rows, so many at a time as are decoded well together: not too many, nor of too many bytes."""
     for batch in table.to_batches(max_chunksize=_ROWS_MAX):
-        sizes = pc.fill_null(pc.binary_length(batch.column("document")), 0).to_pylist()
-        begun = size = 0
-        for at, length in enumerate(sizes):
-            if size and size + length > _BYTES_MAX:
-                yield batch.slice(begun, at - begun)
-                begun, size = at, 0
-            size += length
-        yield batch.slice(begun)
+        sizes = pc.fill_null(pc.binary_length(batch.column("document")), 0).to_numpy().astype(np.int64)
+        for begin, end in parts_of(sizes, _BYTES_MAX):
+            yield batch.slice(begin, end - begin)
 
 
 def latest_of_each_key(table: pa.Table) -> pa.Table:

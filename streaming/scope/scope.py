@@ -42,7 +42,9 @@ STATUS_SUFFIX = "_status"
 """The status collection is called like the signal collection, with this."""
 
 _NAME = re.compile(r"(?:[\w.-]|\\\W)+")
-"""An entry that is a name, and as an expression says it: a plain dot is a dot as well."""
+"""An expression that is just a name, its dots escaped or not."""
+NAMES_MAX = 50
+"""How many names the server compares: an event of another collection is compared with each."""
 _TEMPORARY = re.compile(r"tmp\.(agg_out|mr)\.|tmp\w{5}\.(renameCollection$|convertToCapped\.)")
 
 LISTS = (
@@ -83,11 +85,9 @@ class NameList:
 
     @property
     def names(self) -> list[str]:
-        """What it includes by name, not by an expression."""
-        if self.excludes:
+        """What expressions include that are just names."""
+        if self.excludes or self.mode == "literal":
             return []
-        if self.mode == "literal":
-            return list(self.entries)
         return [re.sub(r"\\(\W)", r"\1", entry) for entry in self.entries if _NAME.fullmatch(entry)]
 
     def only(self, entry: str) -> NameList:
@@ -191,11 +191,12 @@ class CaptureScope:
         return {"$or": [{"ns": {"$ne": place}}, {"operationType": "rename"}]}
 
     def _captured(self, known: Iterable[Namespace]) -> tuple[str, ...]:
-        """The signal collection, what the lists hold by name, and what is ``known``, where it is captured."""
+        """The signal collection, what is ``known``, and what the lists hold by name, where it is captured."""
         listed = () if self.collections is None else self.collections.names
         named = (Namespace.parse(name) for name in listed if is_name(name))
         first = () if self.signals is None else (self.signals,)
-        return tuple(dict.fromkeys(map(str, filter(self.captures, (*first, *named, *known)))))
+        names = dict.fromkeys(map(str, filter(self.captures, (*first, *known, *named))))
+        return tuple(names)[:NAMES_MAX]
 
     def watches(self, namespace: Namespace) -> bool:
         """Whether the collection lies within ``capture.scope``, whatever the lists say."""

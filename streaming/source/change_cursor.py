@@ -39,6 +39,7 @@ from streaming.mongo.server_codes import Kind
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.scope.scope import CaptureScope, Level
+from streaming.source.event_block import EventBlock, block_of
 from streaming.source.raw_events import (
     OVERSIZED,
     Event,
@@ -178,7 +179,13 @@ class ChangeRange:
         self._start = start
         self._end = end
 
-    def __iter__(self) -> Generator[list[Event], None, None]:
+    def __iter__(self) -> Iterator[list[Event]]:
+        with closing(self.replies()) as replies:
+            for events in replies:
+                yield events.events() if isinstance(events, EventBlock) else events
+
+    def replies(self, *, blocks: bool = False) -> Generator[list[Event] | EventBlock, None, None]:
+        """The same; with ``blocks``, the events of a reply as a block where they are one."""
         if self._end <= self._start:
             return
         failures, spec = 0, self._spec
@@ -186,7 +193,7 @@ class ChangeRange:
             while True:
                 reached = self.token
                 try:
-                    with closing(_Run(self._uri, spec, self._end, pool)) as run:
+                    with closing(_Run(self._uri, spec, self._end, pool, blocks=blocks)) as run:
                         for reply, events in run.replies(self._resume()):
                             if events:
                                 yield events
@@ -219,24 +226,27 @@ class ChangeRange:
         first = self._start.next()
         return {"startAtOperationTime": Timestamp(first.t, first.i)}
 
-    def _keep_token(self, reply: Reply, events: list[Event], run: _Run) -> None:
+    def _keep_token(self, reply: Reply, events: list[Event] | EventBlock, run: _Run) -> None:
         if run.invalidated is not None:
             self.token = run.invalidated
         elif run.ended_inside or run.within_event:
             # The reply's own token lies behind an event that is not ours, or one that is to be read again from its
             # first fragment: the last one of ours counts.
             if events:
-                self.token = events[-1][3][b"_id"]
+                last = events.last() if isinstance(events, EventBlock) else events[-1]
+                self.token = last[3][b"_id"]
         elif reply.token is not None:
             self.token = reply.token
 
-    def _large(self, pool: ThreadPoolExecutor, error: PyMongoError) -> Generator[list[Event], None, bool]:
+    def _large(
+        self, pool: ThreadPoolExecutor, error: PyMongoError
+    ) -> Generator[list[Event] | EventBlock, None, bool]:
         """The next event, which is too large, by its key alone; or, where it lies past the end, nothing: returns
         whether that is so. Raises EventTooLargeError where such an event is not asked for."""
         try:
             with closing(_Run(self._uri, self._spec.keys(), self._end, pool)) as run:
                 for _, events in run.replies(self._resume()):
-                    if events:
+                    if isinstance(events, list) and events:
                         if self._spec.oversize != "skip":
                             raise as_source_error(error, self._too_large(events[0]))
                         self.token = events[0][3][b"_id"]
@@ -283,7 +293,9 @@ class ChangeRange:
 class _Run:
     """The life of one server-side cursor within a range."""
 
-    def __init__(self, uri: str, spec: StreamSpec, end: ClusterTime, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, uri: str, spec: StreamSpec, end: ClusterTime, pool: ThreadPoolExecutor, *, blocks: bool = False
+    ) -> None:
         self.complete = False
         """All up to the end has been seen."""
         self.ended_inside = False
@@ -293,6 +305,7 @@ class _Run:
         self._spec = spec
         self._end = end
         self._end_int = end.to_int()
+        self._blocks = blocks
         self._pool = pool
         self._ahead: Future[Reply] | None = None
         self._batch_size = spec.batch_size
@@ -301,7 +314,7 @@ class _Run:
         self._cursor = ServerCursor(uri, scope.database, scope.collection)
         self._sharded = self._cursor.is_sharded
 
-    def replies(self, resume: Mapping[str, Any]) -> Iterator[tuple[Reply, list[Event]]]:
+    def replies(self, resume: Mapping[str, Any]) -> Iterator[tuple[Reply, list[Event] | EventBlock]]:
         """Each reply, with those of its events that belong to the range."""
         reached = self._end.next() if self._sharded else self._end
         concern = {"level": "majority", "afterClusterTime": Timestamp(reached.t, reached.i)}
@@ -341,7 +354,12 @@ class _Run:
             return False
         return parse_event(reply.events[-1])[1] <= self._end_int
 
-    def _within(self, reply: Reply) -> list[Event]:
+    def _within(self, reply: Reply) -> list[Event] | EventBlock:
+        block = block_of(reply.events) if self._blocks and self._fragments is None else None
+        if block is not None and not block.are(b"invalidate").any():
+            within = block.until(self._end_int)
+            self.complete = self.ended_inside = len(within) < len(block)
+            return within
         events: list[Event] = []
         for part in reply.events:
             raw = part if self._fragments is None else self._fragments.add(part)

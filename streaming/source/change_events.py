@@ -36,8 +36,7 @@ stream may hold a million events, but never all of them at once.
 from __future__ import annotations
 
 import base64
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -60,9 +59,9 @@ from streaming.fields.update_rules import update
 from streaming.json_text import to_text
 from streaming.keys.keys import event_key, key_of_document
 from streaming.keys.shard_keys import touches
-from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.source.newest_events import Numbered
+from streaming.source.places import OPERATIONS, Place, Places
 from streaming.source.raw_events import (
     DAMAGED,
     ERROR,
@@ -70,9 +69,7 @@ from streaming.source.raw_events import (
     RAW,
     Event,
     Fields,
-    fields_of,
     integer_of,
-    string_of,
 )
 
 SCHEMA = StructType(
@@ -100,24 +97,15 @@ SCHEMA = StructType(
 ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
 """What PySpark demands of the first RecordBatch, to the letter."""
 
-SPLIT_BITS = 40
 ROWS_MAX = 10_000
 BYTES_MAX = 4 << 20
 
 _DOCUMENTS = frozenset((b"fullDocument", b"fullDocumentBeforeChange", b"updateDescription"))
-_OPERATIONS = {
-    b"insert": ("c", "insert"),
-    b"update": ("u", "update"),
-    b"replace": ("u", "replace"),
-    b"delete": ("d", "delete"),
-    b"drop": (None, "drop"),
-    b"rename": (None, "rename"),
-}
-
-
-_Place = tuple[str | None, str | None, bool, bool, dict[bytes, int], DocumentRules | None]
-"""Database, collection, captured, sharded by more than `_id`, events by operation, the rules about its fields."""
-
+_EVERY = (
+    *("ord", "op", "operation_type", "db", "collection", "_key"),
+    *("document_key", "document", "cluster_time", "wall_time", "renamed_to"),
+)
+"""The columns that all rows have something for."""
 _Row = tuple[str | None, str, str | None, Fields, str | None, bool]
 """Of a row: op, the server's word, key, fields under the rules, the new name in a rename, whether its shard key
 changes."""
@@ -128,98 +116,64 @@ class RowBuilder:
 
     def __init__(
         self,
-        captures: Callable[[Namespace], bool],
+        places: Places,
         wide: bool = True,
-        split: int = 0,
         transactions: bool = False,
-        sharded: Callable[[Namespace], bool] = lambda _: False,
-        rules: Callable[[Namespace], DocumentRules | None] = lambda _: None,
         *,
         raises: bool = True,
         updates: bool = False,
     ) -> None:
-        """``captures`` decides which collections' events become rows; not ``wide`` is ``columns=state``; ``split``
-        numbers the split of the batch that this is, from 0. ``transactions``: fill lsid and txn_number, which ``wide``
-        does anyway. ``sharded``: whether a collection is sharded by more than `_id`, so that its keys have more.
-        ``rules``: what is left out, renamed or hashed in a collection. ``raises``: an event that cannot be processed is
-        an error, and no row. ``updates``: fill update_description, which ``wide`` does anyway."""
-        self.events = 0
+        """``places`` says of which collections events become rows, and counts them; not ``wide`` is ``columns=state``.
+        ``transactions``: fill lsid and txn_number, which ``wide`` does anyway. ``raises``: an event that cannot be
+        processed is an error, and no row. ``updates``: fill update_description, which ``wide`` does anyway."""
         self.looks_up = False
         """Whether the documents of updates are looked up."""
         self._raises = raises
         self._updates = updates or wide
         self._transactional = 0
         self._transactions = transactions or wide
-        self._split = split
-        self.bytes = 0
-        self._captures = captures
         self._wide = wide
-        self._sharded = sharded
-        self._rules = rules
-        self._places: dict[bytes | None, _Place] = {}
-        self._sizes: Counter[bytes | None] = Counter()
+        self._places = places
         self._clear()
 
     def numbered(self, events: Iterable[Event]) -> Iterator[Numbered]:
         """Those of captured collections, counted, each with its place in the stream."""
-        first, places = self._split << SPLIT_BITS, self._places
+        places = self._places
         for event in events:
             operation, _, _, fields = event
             raw = fields.get(b"ns")
-            if operation == DAMAGED and raw is None:
-                yield first + self.events, event
-                self.events += 1
-                continue
-            place = places.get(raw) or self._place(raw)
-            captured = place[2]
-            if operation == b"rename":
-                captured = self._place(fields[b"to"])[2] or captured
-            if not captured:
-                continue
-            number = first + self.events
-            self.events += 1
-            place[4][operation] += 1
-            if self._transactions and b"txnNumber" in fields:
-                self._transactional += 1
+            place = places.at(raw)
+            if operation != DAMAGED or raw is not None:
+                captured = place.captured
+                if operation == b"rename":
+                    captured = places.at(fields[b"to"]).captured or captured
+                if not captured:
+                    continue
+                place.operations[operation] += 1
+                if self._transactions and b"txnNumber" in fields:
+                    self._transactional += 1
+            number = places.number
+            places.number = number + 1
             yield number, event
 
     def stands_alone(self, event: Event) -> bool:
-        """Whether no event may take its place, or it that of another one."""
-        return self.may_rekey(event) or self.may_fail(event)
-
-    def may_rekey(self, event: Event) -> bool:
-        """Whether it may have given its document another key, so that a row is left under the old one: an update that
-        changes the shard key, or any replacement in a sharded collection."""
-        operation, _, _, fields = event
-        if operation not in (b"update", b"replace"):
-            return False
-        place = fields[b"ns"]
-        sharded = (self._places.get(place) or self._place(place))[3]
-        return sharded and (operation == b"replace" or _moves(fields))
-
-    def may_fail(self, event: Event) -> bool:
-        """Whether the rules about its document cannot be carried out, so that it lands nothing."""
-        fields = event[3]
-        place = fields.get(b"ns")
-        rules = (self._places.get(place) or self._place(place))[5]
-        if rules is None or not rules.renames:
-            return False
-        try:
-            _ruled(fields, rules)
-        except Exception:  # noqa: BLE001 - met again, and told, where its row is made
-            return True
-        return False
+        """Whether no event may take its place, or it that of another one: it may have given its document another key,
+        or may land nothing."""
+        place = self._places.at(event[3].get(b"ns"))
+        return (place.sharded and _may_rekey(event)) or (
+            place.rules is not None and _may_fail(event, place.rules)
+        )
 
     def add(self, events: Iterable[Numbered]) -> Iterator[pa.RecordBatch]:
         """Make rows of events; gives a batch whenever one is full."""
         for number, event in events:
             self._append(number, event)
-            if len(self._op) >= ROWS_MAX or self._size >= BYTES_MAX:
+            if len(self._rows) >= ROWS_MAX or self._size >= BYTES_MAX:
                 yield self._flush()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The rows left over, which did not fill a batch."""
-        if self._op:
+        if self._rows:
             yield self._flush()
 
     def trailer(self, end: ClusterTime, token: bytes | None, splits: int = 1) -> pa.RecordBatch:
@@ -227,54 +181,34 @@ class RowBuilder:
         "namespaces", "operations", "sizes", "transactional", "split", "splits"}``. ``token`` is a raw resume token.
         Events are counted as they came (in all, in ``namespaces`` by namespace, in ``operations`` by namespace and
         ``op``), bytes (in all, and in ``sizes`` by namespace) as they left in rows."""
-        counts = Counter({raw: sum(place[4].values()) for raw, place in self._places.items() if place[4]})
+        places = self._places
         content = {
             "end": end.to_json(),
             "token": None if token is None else base64.b64encode(token).decode(),
-            "events": self.events,
-            "bytes": self.bytes,
-            "namespaces": self._by_name(counts),
-            "operations": self._operations(),
-            "sizes": self._by_name(self._sizes),
+            "events": places.events,
+            "bytes": places.size,
+            "namespaces": places.counts(),
+            "operations": places.operations(),
+            "sizes": places.sizes(),
             "transactional": self._transactional,
-            "split": self._split,
+            "split": places.split,
             "splits": splits,
         }
-        behind = (self._split << SPLIT_BITS) + self.events
-        row = {"kind": "trailer", "ord": behind, "trailer": to_text(content)}
+        row = {"kind": "trailer", "ord": places.number, "trailer": to_text(content)}
         return pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
-
-    def _by_name(self, counts: Counter[bytes | None]) -> dict[str, int]:
-        names: Counter[str] = Counter()
-        for place, count in counts.items():
-            database, collection = self._places[place][:2]
-            if database is not None:  # else nobody can tell whose it is
-                names[f"{database}.{collection}"] += count
-        return dict(sorted(names.items()))
-
-    def _operations(self) -> dict[str, dict[str, int]]:
-        """Events by namespace and ``op``; drops and renames, which have none, are left out."""
-        found: dict[str, Counter[str]] = {}
-        for database, collection, _, _, operations, _ in self._places.values():
-            for operation, count in operations.items():
-                op, _ = _OPERATIONS.get(operation, (None, ""))  # of one that is damaged nothing is known
-                if op is not None:
-                    found.setdefault(f"{database}.{collection}", Counter())[op] += count
-        return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
 
     def _append(self, number: int, event: Event) -> None:
         operation, _, _, fields = event
-        place = fields.get(b"ns")
-        _, _, _, sharded, _, rules = self._places.get(place) or self._place(place)
+        place = self._places.at(fields.get(b"ns"))
         try:
-            row = self._row(operation, fields, sharded, rules)
+            row = self._row(operation, fields, place.sharded, place.rules)
         except OF_ALL:
             raise
         except Exception as error:
             if self._raises:
                 raise
-            row = self._dead_row(operation, fields, rules, error)
-        self._put(number, event, row)
+            row = self._dead_row(operation, fields, place.rules, error)
+        self._put(number, event, place, row)
 
     def _row(self, operation: bytes, fields: Fields, sharded: bool, rules: DocumentRules | None) -> _Row:
         """What an event becomes. Raises what makes it impossible."""
@@ -282,7 +216,7 @@ class RowBuilder:
             raise MalformedBson(fields[ERROR].decode())
         # MongoDB's own updates always say what has changed.
         bare = self._wide and operation == b"update" and b"updateDescription" not in fields
-        op, word = ("u", OVERSIZED_EVENT) if bare or OVERSIZED in fields else _OPERATIONS[operation]
+        op, word = ("u", OVERSIZED_EVENT) if bare or OVERSIZED in fields else OPERATIONS[operation]
         ruled = fields if rules is None else _ruled(fields, rules)
         if self._wide and not self._raises:
             # Who tells events writes all of them, and would meet what is damaged there.
@@ -294,8 +228,7 @@ class RowBuilder:
         text = None if key is None else event_key(key) if sharded else key_of_document(key)
         renamed_to = None
         if operation == b"rename":
-            to_database, to_collection = self._place(fields[b"to"])[:2]
-            renamed_to = f"{to_database}.{to_collection}"
+            renamed_to = self._places.at(fields[b"to"]).name
         moved = sharded and operation == b"update" and _moves(fields)
         return op, word, text, ruled, renamed_to, moved
 
@@ -306,7 +239,7 @@ class RowBuilder:
         raw, key = fields.get(RAW, fields.get(b"fullDocument")), fields.get(b"documentKey")
         found = Where.LOOKUP if operation == b"update" and self.looks_up else Where.STREAM
         letter = dead_letter(found, error, raw, rules, known=operation != DAMAGED)
-        self._dead[len(self._op)] = replace(letter, raw=None).to_text()
+        self._dead[len(self._rows)] = replace(letter, raw=None).to_text()
         kept = {b"documentKey": key, b"fullDocument": letter.raw, b"wallTime": fields.get(b"wallTime")}
         try:
             text = None if key is None else key_of_document(key)
@@ -316,74 +249,41 @@ class RowBuilder:
         word = operation if operation != DAMAGED else fields.get(b"operationType", b"")[4:-1] or DAMAGED
         return None, word.decode(errors="replace"), text, known, None, False
 
-    def _put(self, number: int, event: Event, row: _Row) -> None:
+    def _put(self, number: int, event: Event, place: Place, row: _Row) -> None:
         _, time, size, fields = event
-        place = fields.get(b"ns")
         op, word, key, ruled, renamed_to, moved = row
         get, wall = ruled.get, ruled.get(b"wallTime")
-        self._ord.append(number)
-        self._op.append(op)
-        self._word.append(word)
-        self._db.append(self._places[place][0])
-        self._collection.append(self._places[place][1])
-        self._key.append(key)
-        self._document_key.append(get(b"documentKey"))
-        self._document.append(get(b"fullDocument"))
-        self._time.append(time)
-        self._wall.append(None if wall is None else integer_of(wall) * 1000)
-        self._renamed.append(renamed_to)
+        applied = None if wall is None else integer_of(wall) * 1000
+        where = place.database, place.collection
+        said = get(b"documentKey"), get(b"fullDocument"), time, applied
+        self._rows.append((number, op, word, *where, key, *said, renamed_to))
         if self._wide:
             self._before.append(get(b"fullDocumentBeforeChange"))
         if self._updates:
             self._update.append(get(b"updateDescription"))
         if moved:
-            self._moves[len(self._op) - 1] = True
+            self._moves[len(self._rows) - 1] = True
         if self._transactions:
             txn = fields.get(b"txnNumber")
             self._lsid.append(fields.get(b"lsid"))
             self._txn.append(None if txn is None else integer_of(txn))
-        self._sizes[place] += size
+        place.size += size
         self._size += size
 
-    def _place(self, place: bytes | None) -> _Place:
-        """What is known of the namespace whose raw ``ns`` this is; worked out once for each."""
-        if place in self._places:
-            return self._places[place]
-        fields = {} if place is None else fields_of(place)
-        database = string_of(fields[b"db"]) if b"db" in fields else None
-        collection = string_of(fields[b"coll"]) if b"coll" in fields else None
-        namespace = Namespace(database, collection) if database and collection else None
-        captured = namespace is not None and self._captures(namespace)
-        sharded = captured and namespace is not None and self._sharded(namespace)
-        rules = self._rules(namespace) if captured and namespace is not None else None
-        self._places[place] = database, collection, captured, sharded, defaultdict(int), rules
-        return self._places[place]
-
     def _flush(self) -> pa.RecordBatch:
-        rows = len(self._op)
+        rows = len(self._rows)
         columns = {
+            **dict(zip(_EVERY, zip(*self._rows, strict=True), strict=True)),
             "kind": pa.repeat("event", rows) if not self._dead else self._kinds(rows),
-            "op": self._op,
-            "operation_type": self._word,
-            "db": self._db,
-            "collection": self._collection,
-            "_key": self._key,
-            "document_key": self._document_key,
-            "document": self._document,
             "before": self._before,
             "update_description": self._update,
-            "cluster_time": self._time,
-            "ord": self._ord,
-            "wall_time": self._wall,
             "lsid": self._lsid,
             "txn_number": self._txn,
-            "renamed_to": self._renamed,
             "moves": self._moves and [*map(self._moves.get, range(rows))],
             "trailer": self._dead and [*map(self._dead.get, range(rows))],
         }
         arrays = [_array(columns.get(field.name), field.type, rows) for field in ARROW_SCHEMA]
         batch = pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
-        self.bytes += self._size
         self._clear()
         return batch
 
@@ -392,23 +292,13 @@ class RowBuilder:
 
     def _clear(self) -> None:
         self._size = 0
-        self._ord: list[int] = []
-        self._op: list[str | None] = []
-        self._word: list[str] = []
-        self._db: list[str | None] = []
-        self._collection: list[str | None] = []
-        self._key: list[str | None] = []
-        self._document_key: list[bytes | None] = []
-        self._document: list[bytes | None] = []
+        self._rows: list[tuple[object, ...]] = []
         self._before: list[bytes | None] = []
         self._update: list[bytes | None] = []
         self._moves: dict[int, bool] = {}
         self._dead: dict[int, str] = {}
-        self._time: list[int] = []
-        self._wall: list[int | None] = []
         self._lsid: list[bytes | None] = []
         self._txn: list[int | None] = []
-        self._renamed: list[str | None] = []
 
 
 def _ruled(fields: Fields, rules: DocumentRules) -> Fields:
@@ -420,6 +310,24 @@ def _ruled(fields: Fields, rules: DocumentRules) -> Fields:
     if b"updateDescription" in ruled:
         ruled[b"updateDescription"] = update(rules, ruled[b"updateDescription"])
     return ruled
+
+
+def _may_rekey(event: Event) -> bool:
+    """Whether an event of a sharded collection may have given its document another key, so that a row is left under the
+    old one: an update that changes the shard key, or any replacement."""
+    operation, _, _, fields = event
+    return operation == b"replace" or (operation == b"update" and _moves(fields))
+
+
+def _may_fail(event: Event, rules: DocumentRules) -> bool:
+    """Whether the rules about its document cannot be carried out, so that it lands nothing."""
+    if not rules.renames:
+        return False
+    try:
+        _ruled(event[3], rules)
+    except Exception:  # noqa: BLE001 - met again, and told, where its row is made
+        return True
+    return False
 
 
 def _moves(fields: Fields) -> bool:

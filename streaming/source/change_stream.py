@@ -24,9 +24,9 @@ share nothing but the options.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -40,9 +40,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from streaming.fields.document_rules import DocumentRules, document_rules
-from streaming.fields.server import projection
-from streaming.keys.shard_keys import ShardKey, shard_keys
 from streaming.mongo.deployment import (
     WIRE_VERSION_6_0,
     check_deployment,
@@ -56,19 +53,12 @@ from streaming.namespaces import Namespace
 from streaming.positions import ORIGIN, ClusterTime
 from streaming.source import admission
 from streaming.source.backlog import Backlog
-from streaming.source.change_cursor import ChangeRange, StreamSpec
-from streaming.source.change_events import SCHEMA, RowBuilder
+from streaming.source.change_cursor import ChangeRange
+from streaming.source.change_events import SCHEMA
 from streaming.source.change_options import ChangeOptions
-from streaming.source.document_lookup import DocumentLookup
 from streaming.source.hints import Hints, read_hints
-from streaming.source.newest_events import NewestEvents, in_order
-from streaming.source.raw_events import (
-    DOCUMENT_EVENTS,
-    Event,
-    place_of,
-    without_document,
-)
 from streaming.source.split_events import refuse_split
+from streaming.source.split_rows import SplitRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,11 +135,11 @@ class RangePartition(InputPartition):
         known: tuple[Namespace, ...] = (),
     ) -> None:
         super().__init__(None)
-        self.known = known
         self.start = start
         self.end = end
         self.split = split
         self.splits = splits
+        self.known = known
 
 
 class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -161,8 +151,6 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offset | None = None
         self._checked = False
         self._backlog = Backlog(options.uri, options.stream, options.bytes_per_event)
-        signals = options.stream.scope.signals
-        self._signals = None if signals is None else place_of(signals)
         self._splits: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -213,76 +201,12 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        options = self._options
-        captures = options.stream.scope.captures
-        sharded: dict[Namespace, ShardKey] = {}
-
-        def rules(namespace: Namespace) -> DocumentRules | None:
-            return document_rules(options.fields, namespace, sharded.get(namespace, ()))
-
-        rows = RowBuilder(
-            captures,
-            options.wide,
-            partition.split,
-            options.transactions,
-            sharded.__contains__,
-            rules,
-            raises=options.raises,
-            updates=options.updates,
-        )
-        token: bytes | None = None
+        rows = SplitRows(self._options, partition.split, partition.known)
         if ORIGIN < partition.start < partition.end:
             with _explaining(f"cannot read the changes in ({partition.start}, {partition.end}]"):
-                sharded |= shard_keys(connect(options.uri))
-                stream, lookup = self._how_to_look_up(partition)
-                rows.looks_up = options.stream.full_document == "updateLookup"
-                if (
-                    sharded and stream.fields is not None and not options.updates
-                ):  # it tells whether a document's shard key changes
-                    stream = replace(stream, fields=(*stream.fields, "updateDescription"))
-                changes = ChangeRange(options.uri, stream, partition.start, partition.end)
-                fill = None if lookup is None else lookup.filled
-                newest: NewestEvents | None = None
-                if options.latest:
-                    newest = NewestEvents(lambda event: self._passes(event) or rows.stands_alone(event))
-                # Its cursor ends here, whatever happens. An error keeps what is suspended until Python collects it, in
-                # the midst of anything: a cursor that is closed then may wait for a lock that its own thread holds.
-                with closing(iter(changes)) as replies:
-                    numbered = map(rows.numbered, self._with_large(replies))
-                    for events in in_order(numbered, fill) if newest is None else newest.of(numbered, fill):
-                        yield from rows.add(events)
-                yield from rows.rest()
-                token = changes.token
-        if options.trailer:
-            yield rows.trailer(partition.end, token, partition.splits)
-
-    def _with_large(self, changes: Iterable[list[Event]]) -> Iterable[Iterable[Event]]:
-        """What events without their documents become: too large ones, which come only where they are to be skipped, and
-        those that a stage of the user's left without."""
-        if self._options.stream.oversize == "skip" or self._options.stream.user:
-            return (map(without_document, events) for events in changes)
-        return changes
-
-    def _passes(self, event: Event) -> bool:
-        """What must be seen event by event, although only the newest of each document are asked for."""
-        fields = event[3]
-        if event[0] not in DOCUMENT_EVENTS or (self._options.transactions and b"txnNumber" in fields):
-            return True
-        return self._signals is not None and fields[b"ns"] == self._signals
-
-    def _how_to_look_up(self, partition: RangePartition) -> tuple[StreamSpec, DocumentLookup | None]:
-        """The stream as asked for; or, where the server would look up the document of each update, one without that,
-        and what looks up many at a time."""
-        stream, uri = replace(self._options.stream, known=partition.known), self._options.uri
-        at_server = stream.user.stages or connect(uri).is_mongos  # stages may look at documents
-        if stream.full_document != "updateLookup" or at_server:
-            return stream, None
-        lookup = DocumentLookup(uri, partition.end, stream.scope.captures, self._projection)
-        return replace(stream, full_document=None), lookup
-
-    def _projection(self, namespace: Namespace) -> Mapping[str, int] | None:
-        rules = self._options.fields.of(namespace)
-        return None if rules is None else projection(rules)
+                yield from rows.read(partition.start, partition.end)
+        if self._options.trailer:
+            yield rows.trailer(partition.end, partition.splits)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to do: MongoDB keeps its oplog as long as it keeps it."""

@@ -9,6 +9,8 @@ so the rows that leave are those that a landing would pick (`streaming.decode.st
 room was used up in between: whatever has been changed least recently leaves then. Each row carries its place in the
 stream (``ord``), which their order no longer tells.
 
+Most replies are made into rows all at once (`block_rows`), and come by here only with updates that lack their document.
+
 What must be seen event by event passes: signals and watermarks, drops and renames, events of transactions where these
 are counted, in a sharded collection what may have given a document another key, and what cannot be processed, for it
 hides nothing.
@@ -17,6 +19,7 @@ hides nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from streaming.source.raw_events import Event
 
@@ -35,30 +38,58 @@ _Document = tuple[bytes, bytes]
 good."""
 
 
-def in_order(replies: Iterable[Iterable[Numbered]], fill: Filler | None) -> Iterator[Sequence[Numbered]]:
-    """All of the events, as they come, with the documents that ``fill`` finds."""
-    for events in replies:
-        yield from [list(events)] if fill is None else _filled(list(events), fill)
+class Events(Protocol):
+    """What becomes of events before they become rows: replies are added, and in the end comes the rest."""
+
+    def add(self, events: Iterable[Numbered]) -> Iterator[Sequence[Numbered]]:
+        """What leaves when these have come."""
+        ...
+
+    def rest(self) -> Iterator[Sequence[Numbered]]:
+        """What is left, at the end."""
+        ...
+
+
+class AllEvents:
+    """All of them, as they come, with the documents that ``fill`` finds."""
+
+    def __init__(self, fill: Filler | None) -> None:
+        self._fill = fill
+
+    def add(self, events: Iterable[Numbered]) -> Iterator[Sequence[Numbered]]:
+        """These events."""
+        numbered = list(events)
+        return iter([numbered] if self._fill is None else _filled(numbered, self._fill))
+
+    def rest(self) -> Iterator[Sequence[Numbered]]:
+        """Nothing is left."""
+        return iter(())
 
 
 class NewestEvents:
-    """``passes``: which events are not held. What is held has about ``bytes_held`` bytes at most, and a reply more."""
+    """``passes``: which events are not held; ``fill`` finds documents. What is held has about ``bytes_held`` bytes at
+    most, and a reply more."""
 
-    def __init__(self, passes: Callable[[Event], bool], bytes_held: int = BYTES_HELD) -> None:
+    def __init__(
+        self, passes: Callable[[Event], bool], fill: Filler | None, bytes_held: int = BYTES_HELD
+    ) -> None:
         self._passes = passes
+        self._fill = fill
         self._bytes_held = bytes_held
         self._size = 0
         self._passing: list[Numbered] = []
         self._landing: dict[_Document, Numbered] = {}
         self._bare: dict[_Document, Numbered] = {}
 
-    def of(self, replies: Iterable[Iterable[Numbered]], fill: Filler | None) -> Iterator[Sequence[Numbered]]:
-        """The newest of the events in these replies, with the documents that ``fill`` finds."""
-        for events in replies:
-            self._add(events)
-            if self._size > self._bytes_held:
-                yield from self._spilled(fill)
-        yield from self._without_bare(fill)
+    def add(self, events: Iterable[Numbered]) -> Iterator[Sequence[Numbered]]:
+        """What there is no room for any more."""
+        self._add(events)
+        if self._size > self._bytes_held:
+            yield from self._spilled()
+
+    def rest(self) -> Iterator[Sequence[Numbered]]:
+        """All that is held."""
+        yield from self._without_bare()
         yield list(self._landing.values())
 
     def _add(self, events: Iterable[Numbered]) -> None:
@@ -81,9 +112,9 @@ class NewestEvents:
                 self._drop(landing.pop(document))
             landing[document] = numbered
 
-    def _spilled(self, fill: Filler | None) -> Iterator[Sequence[Numbered]]:
+    def _spilled(self) -> Iterator[Sequence[Numbered]]:
         """About half of what is held, and first all updates without their document, for which ``fill`` looks."""
-        yield from self._without_bare(fill)
+        yield from self._without_bare()
         oldest: list[_Document] = []
         for document, numbered in self._landing.items():
             if self._size <= self._bytes_held // 2:
@@ -92,11 +123,12 @@ class NewestEvents:
             oldest.append(document)
         yield [self._landing.pop(document) for document in oldest]
 
-    def _without_bare(self, fill: Filler | None) -> Iterator[Sequence[Numbered]]:
+    def _without_bare(self) -> Iterator[Sequence[Numbered]]:
         passing, self._passing = self._passing, []
         bare, self._bare = self._bare, {}
         for numbered in (*passing, *bare.values()):
             self._drop(numbered)
+        fill = self._fill
         if fill is None:
             yield passing
             yield list(bare.values())

@@ -13,9 +13,9 @@ from snapshotter.testing.mongodb import start_mongodb
 from streaming.positions import ClusterTime
 from streaming.source import admission
 from streaming.source.backlog import Backlog
-from streaming.source.change_events import SPLIT_BITS
 from streaming.source.change_options import ChangeOptions
 from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
+from streaming.source.places import SPLIT_BITS
 from tests.support.bson_documents import document, text
 from tests.support.changes import Row, now, read, reader
 from tests.support.inserts import insert_raw

@@ -157,9 +157,13 @@ def test_single_documents_decode_like_a_stream_of_them(raws: list[bytes], holes:
 
 
 def test_trailing_bytes_are_refused() -> None:
-    """A document with bytes behind it is not one document."""
-    with pytest.raises(MalformedBson, match="more than the one document"):
-        Decoder(TablePlan()).decode_documents(["k"], [b"\5\0\0\0\0\5\0\0\0\0"])
+    """A document with bytes behind it is not one document; nor are no bytes one, whatever stands before or behind."""
+    small = b"\5\0\0\0\0"
+    with pytest.raises(MalformedBson, match="says 5 bytes; 10 are there"):
+        Decoder(TablePlan()).decode_documents(["k"], [small + small])
+    for given_ones in ([b""], [b"", small], [small, b""]):
+        with pytest.raises(MalformedBson):
+            Decoder(TablePlan()).decode_documents(["k", "l"][: len(given_ones)], given_ones)
 
 
 @given(

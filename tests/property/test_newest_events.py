@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.namespaces import Namespace
-from streaming.source.newest_events import NewestEvents, Numbered, in_order
+from streaming.source.newest_events import AllEvents, Events, NewestEvents, Numbered
 from streaming.source.raw_events import Event, place_of
 
 PLACES = [place_of(Namespace("shop", name)) for name in ("orders", "signals")]
@@ -53,6 +53,11 @@ def looking_up(there: set[int], few: int) -> Fill:
     return fill
 
 
+def leaving(events: Events, replies: Sequence[Sequence[Numbered]]) -> list[Numbered]:
+    added = [row for reply in replies for rows in events.add(reply) for row in rows]
+    return added + [row for rows in events.rest() for row in rows]
+
+
 def picked(rows: list[Numbered]) -> tuple[dict[bytes, Numbered], dict[bytes, int], list[Numbered]]:
     """What a landing sees in such rows: of each document the newest event that lands something, the newest update
     without its document that nothing full follows, and everything that it looks at event by event."""
@@ -84,8 +89,8 @@ def test_a_landing_picks_the_same_rows(
     def replies() -> list[list[Numbered]]:
         return [numbered[begin : begin + few] for begin in range(0, len(numbered), few)]
 
-    everything = [row for rows in in_order(replies(), fill) for row in rows]
-    newest = [row for rows in NewestEvents(passes, bytes_held).of(replies(), fill) for row in rows]
+    everything = leaving(AllEvents(fill), replies())
+    newest = leaving(NewestEvents(passes, fill, bytes_held), replies())
     assert [number for number, _ in everything] == list(range(len(changes)))
     assert picked(newest) == picked(everything)
     assert len({number for number, _ in newest}) == len(newest)
@@ -98,13 +103,8 @@ def test_a_document_is_held_once() -> None:
         changes.append((2 * number, event((b"replace", 0, 0, True))))
         changes.append((2 * number + 1, event((b"replace", 1 + number, 0, True))))
     replies = [changes[begin : begin + 10] for begin in range(0, len(changes), 10)]
-    newest = NewestEvents(passes, 50_000).of(replies, None)
-    hot = [
-        number
-        for rows in newest
-        for number, found in rows
-        if bson.decode(found[3][b"documentKey"])["_id"] == 0
-    ]
+    newest = leaving(NewestEvents(passes, None, 50_000), replies)
+    hot = [number for number, found in newest if bson.decode(found[3][b"documentKey"])["_id"] == 0]
     assert hot == [3_998]
 
 
@@ -117,6 +117,6 @@ def test_a_document_is_looked_up_once() -> None:
         yield list(events)
 
     changes = [(number, event((b"update", 0, 0, False))) for number in range(1_000)]
-    rows = [row for rows in NewestEvents(passes).of([changes[:500], changes[500:]], fill) for row in rows]
+    rows = leaving(NewestEvents(passes, fill), [changes[:500], changes[500:]])
     assert [number for number, _ in rows] == [999]
     assert len(asked) == 1

@@ -9,6 +9,7 @@ import bson
 
 from streaming.positions import ClusterTime
 from streaming.source.change_events import RowBuilder
+from streaming.source.places import Places
 from streaming.source.raw_events import Event, fields_of
 
 
@@ -19,9 +20,10 @@ def event(operation: str, collection: str, **fields: Any) -> Event:
 
 
 def trailer_of(*events: Event) -> dict[str, Any]:
-    rows = RowBuilder(lambda namespace: namespace.collection != "hidden", wide=False)
+    places = Places(lambda namespace: namespace.collection != "hidden")
+    rows = RowBuilder(places, wide=False)
     made = [*rows.add(rows.numbered(events)), *rows.rest()]
-    assert sum(batch.num_rows for batch in made) == rows.events
+    assert sum(batch.num_rows for batch in made) == places.events
     (last,) = rows.trailer(ClusterTime(9, 1), None).to_pylist()
     return dict(json.loads(last["trailer"]))
 

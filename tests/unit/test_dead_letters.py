@@ -36,7 +36,8 @@ from streaming.layouts.columns.layout import COLUMNS
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
 from streaming.source.change_events import RowBuilder
-from streaming.source.newest_events import NewestEvents
+from streaming.source.newest_events import AllEvents, Events, NewestEvents
+from streaming.source.places import Places
 from streaming.source.raw_events import DAMAGED, Event, parse_event
 
 PEOPLE = Namespace("shop", "people")
@@ -157,11 +158,11 @@ def event(operation: str, document: dict[str, Any] | None, *, seconds: int = 1, 
 
 def rows_of(*events: bytes, latest: bool = True) -> list[dict[str, Any]]:
     """The rows of these events, as an engine has them made."""
-    builder = RowBuilder(lambda _: True, wide=False, rules=lambda _: rules(), raises=False)
-    numbered = [builder.numbered(parse_event(raw) for raw in events)]
-    newest = NewestEvents(lambda one: one[0] == DAMAGED or builder.stands_alone(one))
-    parts = newest.of(numbered, None) if latest else [list(part) for part in numbered]
-    made = [batch for part in parts for batch in builder.add(part)]
+    builder = RowBuilder(Places(lambda _: True, rules=lambda _: rules()), wide=False, raises=False)
+    numbered = builder.numbered(parse_event(raw) for raw in events)
+    newest = NewestEvents(lambda one: one[0] == DAMAGED or builder.stands_alone(one), None)
+    kept: Events = newest if latest else AllEvents(None)
+    made = [batch for part in (*kept.add(numbered), *kept.rest()) for batch in builder.add(part)]
     found = [row for batch in (*made, *builder.rest()) for row in batch.to_pylist()]
     trailer = builder.trailer(ClusterTime(9, 1), None).to_pylist()[0]
     assert json.loads(trailer["trailer"])["events"] == len(events)

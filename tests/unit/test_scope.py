@@ -150,7 +150,11 @@ def test_without_lists_the_server_filters_operations_only() -> None:
     [
         ({"collection.include.list": r"shop\.orders,shop.items"}, [], ["shop.orders", "shop.items"]),
         ({"collection.include.list": r"shop\.a\-b,shop\.o.*"}, [], ["shop.a-b"]),
-        ({"collection.include.list": r"shop.a\-b", "filters.match.mode": "literal"}, [], [r"shop.a\-b"]),
+        (
+            {"collection.include.list": r"shop.a\-b,shop.c", "filters.match.mode": "literal"},
+            ["shop.c"],
+            ["shop.c"],
+        ),
         ({"collection.include.list": r"shop\.o\w+"}, ["shop.orders", "shop.items"], ["shop.orders"]),
         ({"database.include.list": "shop"}, ["shop.orders", "crm.orders"], ["shop.orders"]),
         ({"collection.exclude.list": r"shop\.x"}, ["shop.x", "shop.x2"], ["shop.x2"]),
@@ -165,8 +169,8 @@ def test_without_lists_the_server_filters_operations_only() -> None:
 def test_names_are_compared_before_expressions(
     options: dict[str, str], known: list[str], names: list[str]
 ) -> None:
-    """The signal collection, the lists' own names and those that recent batches had, in this order, but only what is
-    captured."""
+    """The signal collection, those that recent batches had, and the lists' own, in this order, but only what is
+    captured; a list of names is one already."""
     scope = CaptureScope.parse(options)
     arms = scope.match_stage(map(Namespace.parse, known))["$match"]["$or"][0]["$expr"]["$or"]
     assert [name["$literal"] for name in arms[0]["$in"][1]] == names

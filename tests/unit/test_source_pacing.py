@@ -17,7 +17,9 @@ from snapshotter.engine.assembly import engine_config
 from snapshotter.engine.hints import HintsWriter
 from snapshotter.engine.source_pacing import SourcePacing, pacing_of
 from snapshotter.landing.batch_times import BatchTimes
+from snapshotter.landing.batch_trailer import BatchTrailer
 from snapshotter.landing.targets.target import KEYS_SCHEMA, Landed, LandedCollection
+from streaming.positions import ClusterTime
 from streaming.source.hints import read_hints
 from tests.unit.core.some import ITEMS, ORDERS, arrived, machine, request
 
@@ -144,3 +146,11 @@ def test_how_often_landings_come(tmp_path: Path, text: str | None, seconds: floa
     pacing = partial(pacing_of, *where, fresh=False, full=lambda: False)
     assert pacing(once=False).interval == CommitInterval(seconds, 200_000)
     assert pacing(once=True).interval == CommitInterval(0.0, 200_000)
+
+
+def test_the_source_knows_what_batches_had(tmp_path: Path) -> None:
+    """From the first batch on, of which it cannot be told how dense it was."""
+    paced = Paced(tmp_path)
+    for end in (10, 20):
+        paced.pacing.learn(BatchTrailer(ClusterTime(end, 1), None, 7, 700, {ORDERS: 5, ITEMS: 2}))
+        assert read_hints(str(tmp_path / "hints.json")).known == tuple(sorted((ORDERS, ITEMS)))

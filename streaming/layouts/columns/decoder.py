@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streaming.bson.elements import ARRAY, DOCUMENT, MalformedBson, document_end, starts_of
+from streaming.bson.elements import ARRAY, DOCUMENT, MalformedBson, starts_of
 from streaming.decode.buffer import Buffer, Cells, Positions
 from streaming.decode.keys import keys_at, sharded_keys_at, strictly_ascending
 from streaming.decode.loads import validity
@@ -51,20 +51,29 @@ class Decoder:
         """
         starts = np.array(starts_of(raw), np.int64)
         cells = Cells(np.full(len(starts), DOCUMENT, np.uint8), starts)
-        return _Batch(self.plan, self.schema, raw, cells, shard_key=self._shard_key).decoded()
+        return _Batch(self.plan, self.schema, _buffer(raw), cells, shard_key=self._shard_key).decoded()
 
     def decode_documents(
         self, keys: Sequence[str] | pa.StringArray, documents: Sequence[bytes | None]
     ) -> Decoded[TablePlan]:
         """Decode single documents whose keys are known. None gives a row with its key and nothing else."""
         sizes = np.array([0 if item is None else len(item) for item in documents], np.int64)
-        present = [item for item in documents if item is not None]
-        for item in present:
-            if document_end(item, 0) != len(item):
-                raise MalformedBson(f"{len(item)} bytes are more than the one document they start with")
-        tags = np.where(sizes > 0, DOCUMENT, 0).astype(np.uint8)
-        cells = Cells(tags, np.cumsum(sizes) - sizes)
-        return _Batch(self.plan, self.schema, b"".join(present), cells, pa.array(keys, pa.string())).decoded()
+        buffer = _buffer(b"".join(item for item in documents if item is not None))
+        there = np.fromiter((item is not None for item in documents), np.bool_, len(documents))
+        cells = Cells(np.where(there, DOCUMENT, 0).astype(np.uint8), np.cumsum(sizes) - sizes)
+        stated = buffer.int32[cells.at[there]]
+        if (stated != sizes[there]).any():
+            wrong = int(np.argmax(stated != sizes[there]))
+            raise MalformedBson(f"a document says {stated[wrong]} bytes; {sizes[there][wrong]} are there")
+        return _Batch(self.plan, self.schema, buffer, cells, pa.array(keys, pa.string())).decoded()
+
+
+def _buffer(raw: bytes) -> Buffer:
+    if len(raw) >= _BYTES_MAX:
+        raise ValueError(
+            f"a batch of {len(raw)} bytes is too large to decode at once; ask for smaller batches"
+        )
+    return Buffer(raw)
 
 
 class _Batch:
@@ -74,18 +83,14 @@ class _Batch:
         self,
         plan: TablePlan,
         schema: pa.Schema,
-        raw: bytes,
+        buffer: Buffer,
         documents: Cells,
         keys: pa.StringArray | None = None,
         shard_key: Sequence[str] = (),
     ) -> None:
-        if len(raw) >= _BYTES_MAX:
-            raise ValueError(
-                f"a batch of {len(raw)} bytes is too large to decode at once; ask for smaller batches"
-            )
         self._plan, self._schema, self._documents, self._keys = plan, schema, documents, keys
         self._shard_key = shard_key
-        self._buffer = Buffer(raw)
+        self._buffer = buffer
         self._left = Leftovers(self._buffer, plan)
         self._odd: set[int] = set()
 

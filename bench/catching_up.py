@@ -1,0 +1,101 @@
+"""An engine that goes on, beside a client that throws the change stream away: by turns, in one run.
+
+    python -m bench.catching_up [--documents 1000000] [--changes 200000] [--rounds 7] [--busy]
+                                [--output bench/results/catching_up.json]
+
+The engine is one as somebody types it (`bench.engine`), with a table of so many documents, all defaults but
+`spark.master=local[2]`. In each round the same changes, with lookup, are for both:
+
+    engine    they are made while the driver stands still; from the moment when it goes on to the first commit that has
+              the last of them. The table is checked against the collection
+    client    reads them from the change stream, with lookup by the server, and throws them away (`bench.reference`),
+              while the driver stands still
+
+What `bench.peers` has of a stream is measured from the start of an engine; this is one whose stream fell behind. Of the
+last three rounds the one counts whose ratio is the median. Refused where the load before is above 0.5, but for --busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pymongo import MongoClient
+
+from bench import reference
+from bench.clock import next_position
+from bench.engine import DB, collections, started
+from bench.measurement import ROUNDS, machine, too_busy, warm
+from bench.workload import PARTS, load_orders
+from snapshotter.testing.mongodb import start_mongodb
+from tests.support.warehouses import shared_folder
+
+OUTPUT = Path(__file__).parent / "results" / "catching_up.json"
+Figures = dict[str, Any]
+
+
+def main() -> None:
+    asked = arguments()
+    load = round(os.getloadavg()[0], 2)
+    if (why := too_busy(load)) is not None and not asked.busy:
+        sys.exit(why)
+    rounds = []
+    for found in measure(asked.documents, asked.changes, asked.rounds):
+        print(json.dumps(found), flush=True)
+        rounds.append(found)
+    counts = warm(rounds, lambda one: -float(one["ratio"]))
+    about = {**machine(), "load_before": load, "documents": asked.documents, "changes": asked.changes}
+    text = json.dumps({"about": about, "warm": counts, "rounds": rounds}, indent=1)
+    asked.output.write_text(f"{text}\n", encoding="utf-8")
+    engine, client = counts["engine"]["per_second"], counts["client"]["per_second"]
+    print(f"\nThe engine lands {engine:,} changes a second, {counts['ratio']} of the client's {client:,}.")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--documents", type=int, default=1_000_000)
+    parser.add_argument("--changes", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, choices=range(1, PARTS + 1))
+    parser.add_argument("--busy", action="store_true", help="measure although others are at work")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    return parser.parse_args()
+
+
+def measure(documents: int, changes: int, rounds: int) -> Iterator[Figures]:
+    """A round each. Raises RuntimeError where the engine fails, or its table is not the collection."""
+    with ExitStack() as stack:
+        mongo = stack.enter_context(start_mongodb())
+        (name,) = collections(1)
+        load_orders(mongo.uri, DB, name, documents)
+        with MongoClient[dict[str, Any]](mongo.uri) as client:
+            client.admin.command("fsync")  # what is loaded is written before anything counts
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-catching-up-")))
+        place = stack.enter_context(shared_folder(folder))
+        engine = stack.enter_context(started(mongo.uri, place, {"spark.master": "local[2]"}))
+        engine.backfill(name, documents)
+        for part in range(rounds):
+            start = next_position(mongo.uri)
+            taken = engine.stream(name, documents, changes, part)
+            engine.check(name)
+            with engine.standing_still():
+                read = reference.change_stream(mongo.uri, DB, name, start, changes, lookup=True)
+            kept = [what for what in taken if what != "peak_mb"]
+            yield {
+                "round": part + 1,
+                "ratio": round(taken["per_second"] / read["rate"], 3),
+                "engine": {what: taken[what] for what in kept},
+                "client": {"seconds": read["seconds"], "per_second": read["rate"]},
+            }
+
+
+if __name__ == "__main__":
+    main()
