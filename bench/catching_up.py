@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +38,8 @@ from bench.workload import PARTS, load_orders
 from snapshotter.testing.mongodb import start_mongodb
 from tests.support.warehouses import shared_folder
 
+_RUNS_S = 3.0
+"""How long the engine goes on before it stands still again, or the batch that it has begun is in the next round."""
 OUTPUT = Path(__file__).parent / "results" / "catching_up.json"
 Figures = dict[str, Any]
 
@@ -88,6 +91,7 @@ def measure(documents: int, changes: int, rounds: int) -> Iterator[Figures]:
             engine.check(name)
             with engine.standing_still():
                 read = reference.change_stream(mongo.uri, DB, name, start, changes, lookup=True)
+            time.sleep(_RUNS_S)
             kept = [what for what in taken if what != "peak_mb"]
             yield {
                 "round": part + 1,

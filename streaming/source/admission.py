@@ -4,7 +4,8 @@ An offset is a time, but a batch is to hold a number of events, and it must be k
 read. So:
 
 1. A short lag is taken whole: not even a deployment at its peak writes more than the limit in that time; or the
-density of recent batches is known, and the limit has room for several times as much.
+density of recent batches is known, and the limit has room for several times as much. Where the oplog may be counted the
+density is asked only for the lag of a stream that keeps up: a count costs little, and says where to divide the batch.
 2. Otherwise the events ahead are counted (`streaming.source.backlog`), and the count stops a little behind the limit.
 A density learned from quiet hours knows nothing of the bulk load that follows them; a count does. Only a
 sample is looked at: of every ``stride`` times one. (It goes by seconds plus increment: increments alone start
@@ -32,6 +33,8 @@ from operator import itemgetter
 
 PEAK_EVENTS_PER_SECOND = 100_000
 DENSITY_HOLDS_SECONDS = 60
+COUNTED_FROM_SECONDS = 6
+"""From which lag on a backlog is counted, where that is cheap: one that keeps up with changes has less."""
 DENSITY_MARGIN = 4
 SAMPLES_MIN = 1_000
 SPLIT_MIN = 20_000
@@ -57,14 +60,17 @@ def weight(events: int, size_bytes: int, bytes_per_event: float) -> int:
     return max(events, round(size_bytes / bytes_per_event))
 
 
-def takes_all(lag_seconds: int, limit: int, events_per_second: float | None) -> bool:
+def takes_all(
+    lag_seconds: int, limit: int, events_per_second: float | None, *, cheaply_counted: bool = False
+) -> bool:
     """Whether a lag of ``lag_seconds`` of cluster time surely holds no more than ``limit`` events (rule 1).
 
-    ``events_per_second``: the density of recent batches, None where it is not known.
+    ``events_per_second``: the density of recent batches, None where it is not known. ``cheaply_counted``: by the oplog.
     """
     if lag_seconds * PEAK_EVENTS_PER_SECOND <= limit:
         return True
-    if events_per_second is None or lag_seconds > DENSITY_HOLDS_SECONDS:
+    holds = COUNTED_FROM_SECONDS - 1 if cheaply_counted else DENSITY_HOLDS_SECONDS
+    if events_per_second is None or lag_seconds > holds:
         return False
     return lag_seconds * events_per_second * DENSITY_MARGIN <= limit
 

@@ -55,6 +55,11 @@ class Backlog:
         self._bytes_per_event = bytes_per_event
         self._oplog_readable = True
 
+    @property
+    def by_oplog(self) -> bool:
+        """Whether it is counted by the oplog, as far as is known."""
+        return self._oplog_readable and not connect(self._uri).is_mongos
+
     def counted(self, start: ClusterTime, end: ClusterTime, limit: int) -> Iterator[Counted]:
         """Times in ``(start, end]`` with the number of events that each stands for; ask for no more than needed.
 

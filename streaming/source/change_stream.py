@@ -259,7 +259,8 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest
         if not isinstance(limit, ReadMaxRows):
             raise ConfigurationError(f"{NAME} can limit a batch by rows, not by {limit}")
-        if admission.takes_all(latest.t - start.t + 1, limit.max_rows, density):
+        cheap = self._backlog.by_oplog
+        if admission.takes_all(latest.t - start.t + 1, limit.max_rows, density, cheaply_counted=cheap):
             return latest
         counted = self._backlog.counted(start, latest, limit.max_rows)
         admitted = admission.cut(counted, limit.max_rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from streaming.source import admission
 from streaming.source.backlog import Backlog
 from streaming.source.change_options import ChangeOptions
 from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
+from streaming.source.hints import Hints, write_hints
 from streaming.source.places import SPLIT_BITS
 from tests.support.bson_documents import document, text
 from tests.support.changes import Row, now, read, reader
@@ -142,6 +144,31 @@ def test_a_large_batch_is_read_in_splits(
         (row["_key"], row["cluster_time"], row["op"]) for row in whole
     ]
     assert [row["kind"] for rows in splits for row in rows if row["kind"] == "trailer"] == ["trailer"] * 3
+
+
+@pytest.mark.parametrize("by_oplog", [True, False])
+def test_what_came_while_the_engine_stood_still_is_read_in_splits(
+    mongo_uri: str,
+    mongo_client: Client,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    by_oplog: bool,
+) -> None:
+    """Although recent batches were all but empty: where the oplog may be read the lag is counted. That of a stream
+    which keeps up is not, nor where counting is dear."""
+    monkeypatch.setattr(admission, "SPLIT_MIN", 500)
+    hints = tmp_path / "hints.json"
+    write_hints(hints, Hints(events_per_second=0.1))
+    before = now(mongo_uri)
+    mongo_client[database]["items"].insert_many([{"_id": number} for number in range(3_000)])
+    options = {"database__include__list": database, "engine__stream__readers": "2", "hints__file": str(hints)}
+    for behind, splits in ((10, 2 if by_oplog else 1), (2, 1)):
+        source = reader(mongo_uri, **options)
+        source._backlog._oplog_readable = by_oplog
+        start = ClusterTime(before.t - behind, 1)
+        offset = source.latestOffset(Offset(start).to_json(), ReadMaxRows(200_000))
+        assert len(source.partitions(Offset(start).to_json(), offset)) == splits
 
 
 def rows_of(source: MongoChangesReader, partition: Any) -> list[Row]:

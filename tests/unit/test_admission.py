@@ -27,6 +27,14 @@ def test_a_density_says_nothing_about_a_long_lag() -> None:
     assert not takes_all(3_600, 200_000, 0.01)
 
 
+def test_a_lag_is_counted_where_that_is_cheap() -> None:
+    """What came while the engine stood still may be divided among readers then; one that keeps up is not counted."""
+    assert takes_all(5, 200_000, 1.0, cheaply_counted=True)
+    assert not takes_all(6, 200_000, 1.0, cheaply_counted=True)
+    assert takes_all(6, 200_000, 1.0)
+    assert not takes_all(5, 200_000, None, cheaply_counted=True)
+
+
 def ones(*times: int) -> list[Counted]:
     return [(time, 1) for time in times]
 
