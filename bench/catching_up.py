@@ -23,20 +23,14 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-from pymongo import MongoClient
 
 from bench import reference
 from bench.clock import next_position
-from bench.engine import DB, collections, started
+from bench.engine import DB, alone, collections
 from bench.measurement import ROUNDS, machine, too_busy, warm
-from bench.workload import PARTS, load_orders
-from snapshotter.testing.mongodb import start_mongodb
-from tests.support.warehouses import shared_folder
+from bench.workload import PARTS
 
 _RUNS_S = 3.0
 """How long the engine goes on before it stands still again, or the batch that it has begun is in the next round."""
@@ -75,22 +69,15 @@ def arguments() -> argparse.Namespace:
 
 def measure(documents: int, changes: int, rounds: int) -> Iterator[Figures]:
     """A round each. Raises RuntimeError where the engine fails, or its table is not the collection."""
-    with ExitStack() as stack:
-        mongo = stack.enter_context(start_mongodb())
-        (name,) = collections(1)
-        load_orders(mongo.uri, DB, name, documents)
-        with MongoClient[dict[str, Any]](mongo.uri) as client:
-            client.admin.command("fsync")  # what is loaded is written before anything counts
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-catching-up-")))
-        place = stack.enter_context(shared_folder(folder))
-        engine = stack.enter_context(started(mongo.uri, place, {"spark.master": "local[2]"}))
+    (name,) = names = collections(1)
+    with alone(names, documents) as engine:
         engine.backfill(name, documents)
         for part in range(rounds):
-            start = next_position(mongo.uri)
+            start = next_position(engine.uri)
             taken = engine.stream(name, documents, changes, part)
             engine.check(name)
             with engine.standing_still():
-                read = reference.change_stream(mongo.uri, DB, name, start, changes, lookup=True)
+                read = reference.change_stream(engine.uri, DB, name, start, changes, lookup=True)
             time.sleep(_RUNS_S)
             kept = [what for what in taken if what != "peak_mb"]
             yield {

@@ -29,25 +29,18 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
-from pymongo import MongoClient
-
-from bench.engine import DB, Engine, collections, started
+from bench.engine import Engine, alone, collections
 from bench.measurement import machine, too_busy
 from bench.orders import Maker, large_orders, orders
 from bench.unit_cost import states, table, unit_costs
-from bench.workload import PARTS, Changes, load_orders
-from snapshotter.testing.mongodb import start_mongodb
-from tests.support.warehouses import shared_folder
+from bench.workload import PARTS, Changes
 
 OUTPUT = Path(__file__).parent / "results" / "cost.json"
 SIZES: dict[int, tuple[Maker, int]] = {312: (orders, 1), 3_600: (large_orders, 5)}
 """How orders of so many bytes are made, and of how many of those that are asked for there is one."""
-_OPTIONS = {"spark.master": "local[2]"}
 _REST_S = 30.0
 Figures = dict[str, Any]
 
@@ -91,16 +84,8 @@ def measure(size: int, documents: int, changes: int, rounds: int) -> Iterator[Fi
     """The rounds of one size. Raises RuntimeError where the engine fails, or a table is not its collection."""
     make, one_in = SIZES[size]
     documents, changes = documents // one_in, changes // one_in
-    with ExitStack() as stack:
-        mongo = stack.enter_context(start_mongodb())
-        names = collections(rounds)
-        for name in names:
-            load_orders(mongo.uri, DB, name, documents, make=make)
-        with MongoClient[dict[str, Any]](mongo.uri) as client:
-            client.admin.command("fsync")  # what is loaded is written before anything counts
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-cost-")))
-        place = stack.enter_context(shared_folder(folder))
-        engine = stack.enter_context(started(mongo.uri, place, _OPTIONS))
+    names = collections(rounds)
+    with alone(names, documents, make) as engine:
         for number, name in enumerate(names, 1):
             before = {"what": "backfill", "round": number, "load_before": _load()}
             yield {**before, **backfill(engine, name, documents)}

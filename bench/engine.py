@@ -1,6 +1,6 @@
 """An engine as somebody types it, driven from outside: by signals and changes, and seen by what it leaves.
 
-Used by `bench.cluster` and `bench.cost`. A round is
+Used by `bench.cluster`, `bench.cost` and `bench.catching_up`. A round is
 
     backfill   the signal is inserted -> the newest commit of that collection's table; a collection each round
     stream     a backlog of mixed changes, made while the driver stands still (SIGSTOP); from the moment when it goes on
@@ -15,10 +15,12 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -29,10 +31,11 @@ from pymongo import MongoClient
 from bench.command import HERE, Command, running
 from bench.kinds import Watch, watching
 from bench.orders import Maker, orders
-from bench.workload import mixed_changes, open_collection
+from bench.workload import load_orders, mixed_changes, open_collection
+from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.processes import free_port, wait_until
 from streaming.mongo.deployment import connect, majority_time
-from tests.support.warehouses import Place
+from tests.support.warehouses import Place, shared_folder
 
 DB = "bench_shop"
 _ORDERS, _SIGNALS = "orders", "signals"
@@ -61,6 +64,21 @@ def started(uri: str, place: Place, options: Mapping[str, str]) -> Iterator[Engi
         engine = Engine(uri, place, command, port, stack.enter_context(watching()))
         engine.await_state(lambda status: status["state"] == "running", "the engine")
         yield engine
+
+
+@contextmanager
+def alone(names: Sequence[str], documents: int, make: Maker = orders) -> Iterator[Engine]:
+    """An engine on two cores of this machine, and a MongoDB beside it whose collections of these ``names`` have so many
+    ``documents`` each, as ``make`` has them. What is loaded is written before anything counts."""
+    with ExitStack() as stack:
+        mongo = stack.enter_context(start_mongodb())
+        for name in names:
+            load_orders(mongo.uri, DB, name, documents, make=make)
+        with MongoClient[dict[str, Any]](mongo.uri) as client:
+            client.admin.command("fsync")
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-alone-")))
+        place = stack.enter_context(shared_folder(folder))
+        yield stack.enter_context(started(mongo.uri, place, {"spark.master": "local[2]"}))
 
 
 @dataclass(frozen=True)

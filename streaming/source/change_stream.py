@@ -151,6 +151,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offset | None = None
         self._checked = False
         self._backlog = Backlog(options.uri, options.stream, options.bytes_per_event)
+        self._known: tuple[Namespace, ...] = ()
         self._splits: tuple[tuple[ClusterTime, ClusterTime], tuple[int, ...]] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -173,6 +174,7 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with _explaining(f"cannot tell the end of the batch after {begin.time}"):
             self._check()
             hints = self._hints()
+            self._known = hints.known  # for `partitions`, as the splits are
             self._latest = latest = self._target or Offset(self._now(), hints.nonce)
             if begin.time == ORIGIN:
                 end = self._first_position(latest.time)
@@ -194,10 +196,10 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._splits is not None and self._splits[0] == (begin, until):
             inner = self._splits[1]
         bounds = [begin, *map(ClusterTime.from_int, inner), until]
-        with _explaining(f"cannot read the batch in ({begin}, {until}]"):
-            known = self._hints().known
         splits = len(inner) + 1
-        return [RangePartition(a, b, split, splits, known) for split, (a, b) in enumerate(pairwise(bounds))]
+        return [
+            RangePartition(a, b, split, splits, self._known) for split, (a, b) in enumerate(pairwise(bounds))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)

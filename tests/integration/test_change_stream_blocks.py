@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 from pymongo import MongoClient
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from streaming.namespaces import Namespace
 from streaming.positions import ClusterTime
@@ -17,7 +18,7 @@ from streaming.source.change_cursor import ChangeRange
 from streaming.source.change_stream import MongoChangesReader, Offset, RangePartition
 from streaming.source.event_block import EventBlock
 from streaming.source.hints import Hints, write_hints
-from tests.support.changes import now, read, reader, trailer
+from tests.support.changes import now, picked, read, reader, trailer
 
 Client = MongoClient[dict[str, Any]]
 SEED = 61
@@ -63,24 +64,6 @@ def change(client: Client, database: str) -> None:
         if number % 50 == 20:
             db["gone"].insert_one({"_id": number})
             db["gone"].drop()
-
-
-def picked(rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """What a landing makes of rows: of each document the newest that lands something, and an update behind it that came
-    without its document; every other row by its place."""
-    landing: dict[Any, Any] = {}
-    bare: dict[Any, Any] = {}
-    others: dict[Any, Any] = {}
-    for row in sorted(rows, key=lambda row: row["ord"]):
-        name = row["collection"], row["_key"]
-        if row["op"] is None or row["collection"] == "signals":
-            others[row["ord"]] = row
-        elif row["op"] == "u" and row["document"] is None:
-            bare[name] = row
-        else:
-            landing[name] = row
-            bare.pop(name, None)
-    return {"landing": landing, "bare": bare, "others": others}
 
 
 @pytest.mark.parametrize("reply", [1, 4, 1_000])
@@ -139,8 +122,9 @@ def test_what_recent_batches_had_is_known_to_the_server(
     options = {"hints__file": str(hints), "collection__include__list": rf"{database}\.o.*ers,other\..*"}
     made = source(mongo_uri, database, "latest", 100, **options)
     mongo_client[database]["orders"].insert_one({"_id": 1})
-    end = now(mongo_uri)
-    (partition,) = made.partitions(Offset(start).to_json(), Offset(end).to_json())
+    offset = made.latestOffset(Offset(start).to_json(), ReadMaxRows(100))
+    end = Offset.from_json(offset).time
+    (partition,) = made.partitions(Offset(start).to_json(), offset)
     assert isinstance(partition, RangePartition)
     assert partition.known == known
     stage = replace(made._options.stream, known=partition.known).pipeline({})[1]

@@ -29,6 +29,7 @@ from streaming.source.event_block import block_of
 from streaming.source.newest_events import AllEvents, NewestEvents
 from streaming.source.places import SPLIT_BITS, Places
 from streaming.source.raw_events import Event, parse_event, place_of
+from tests.support.changes import picked
 
 SIGNALS = Namespace("shop", "signals")
 CAPTURED = [Namespace("shop", name) for name in ("orders", "Ünïts", "items")]
@@ -139,21 +140,6 @@ def trailer(builder: RowBuilder) -> dict[str, Any]:
     return {name: content[name] for name in ("events", "namespaces", "operations", "split")} | {
         "ord": row["ord"]
     }
-
-
-def picked(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """What a landing sees in them: of each document the newest row that lands something, and behind it the newest of an
-    update without its document."""
-    landing: dict[tuple[str, str], dict[str, Any]] = {}
-    bare: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: row["ord"]):
-        name = row["collection"], row["_key"]
-        if row["op"] == "u" and row["document"] is None:
-            bare[name] = row
-        else:
-            landing[name] = row
-            bare.pop(name, None)
-    return {name: [each[name] for each in (landing, bare) if name in each] for name in {*landing, *bare}}
 
 
 @given(

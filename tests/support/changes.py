@@ -66,6 +66,24 @@ def brief(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     ]
 
 
+def picked(rows: Sequence[Row]) -> dict[str, dict[Any, Row]]:
+    """What a landing makes of rows: of each document the newest that lands something, and an update behind it that came
+    without its document; every other row by its place."""
+    landing: dict[Any, Row] = {}
+    bare: dict[Any, Row] = {}
+    others: dict[Any, Row] = {}
+    for row in sorted(rows, key=lambda row: row["ord"]):
+        name = row["collection"], row["_key"]
+        if row["op"] is None or row["collection"] == "signals":
+            others[row["ord"]] = row
+        elif row["op"] == "u" and row["document"] is None:
+            bare[name] = row
+        else:
+            landing[name] = row
+            bare.pop(name, None)
+    return {"landing": landing, "bare": bare, "others": others}
+
+
 def trailer(rows: Sequence[Row]) -> dict[str, Any]:
     """The content of the last row, which must be a trailer, and the only one."""
     assert [row["kind"] for row in rows].count("trailer") == 1
