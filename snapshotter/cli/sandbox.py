@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from snapshotter.cli.common import say
+from snapshotter.engine.interrupts import WAIT_SECONDS
 
 
 def sandbox(
@@ -29,4 +30,5 @@ def sandbox(
         say(
             "Paste these lines where you work with it. Ctrl+C here ends what was started, and all that is in it."
         )
-        stop.wait()
+        while not stop.wait(WAIT_SECONDS):
+            pass  # a signal may have reached another thread: this one comes back to be told of it

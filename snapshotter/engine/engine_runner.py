@@ -14,6 +14,7 @@ engine's name is let go of.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from snapshotter.engine import assembly, preflight
 from snapshotter.engine.connecting import reach
 from snapshotter.engine.engine import Engine
 from snapshotter.engine.idling import Idling
-from snapshotter.engine.interrupts import NOT_STARTED, told_of_signals
+from snapshotter.engine.interrupts import NOT_STARTED, WAIT_SECONDS, told_of_signals
 from snapshotter.engine.readiness import servers
 from snapshotter.engine.recovery import Recovery
 from snapshotter.engine.winding_up import all_of
@@ -79,7 +80,7 @@ def run(settings: Settings, *, once: bool, view: View) -> End:
     life = Life(settings, assembly.engine_config(settings), view, once=once)
     with told_of_signals(lambda: life.events.put(Event.ASKED)):
         life.start()
-        if life.events.get() is Event.ENDED:
+        if life.event() is Event.ENDED:
             return life.end()
         return _stopped(life, view)
 
@@ -108,6 +109,14 @@ class Life(threading.Thread):
             self._error = error
         finally:
             self.events.put(Event.ENDED)
+
+    def event(self, seconds: float = math.inf) -> Event | None:
+        """The next one, waited for on the main thread; None where nothing happens within so many ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            with suppress(Empty):
+                return self.events.get(timeout=min(left, WAIT_SECONDS))
+        return None
 
     @property
     def shown(self) -> Status | None:
@@ -157,26 +166,20 @@ def _stopped(life: Life, view: View) -> End:
     if life.untouched and (end := _untouched(life)) is not None:
         return end
     view.announce(stopping(len(life.shown.windows) if life.shown is not None else 0))
-    deadline = time.monotonic() + STOP_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
-        try:
-            event = life.events.get(timeout=left)
-        except Empty:
-            break
-        if event is Event.ENDED:
-            return life.end()
-        life.end_at_once()
-        return End(EXIT_INTERRUPTED, life.stopped_at(), at_once=True)
+    event = life.event(STOP_SECONDS)
+    if event is Event.ENDED:
+        return life.end()
     life.end_at_once()
+    if event is Event.ASKED:
+        return End(EXIT_INTERRUPTED, life.stopped_at(), at_once=True)
     words = f"{life.stopped_at()}: the next start repeats what was under way"
     return End(EXIT_OK, words, at_once=True)
 
 
 def _untouched(life: Life) -> End | None:
     """It ends by itself, unless it waits for a server just now. None where it has taken its name meanwhile."""
-    with suppress(Empty):
-        if life.events.get(timeout=_UNTOUCHED_SECONDS) is Event.ENDED:
-            return life.end()
+    if life.event(_UNTOUCHED_SECONDS) is Event.ENDED:
+        return life.end()
     return End(words=NOT_STARTED, at_once=True) if life.untouched else None
 
 

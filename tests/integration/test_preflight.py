@@ -3,6 +3,7 @@ nothing touched."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -176,28 +177,53 @@ def test_a_mongodb_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_wait_for_mongodb(tmp_path: Path, kind: signal.Signals) -> None:
     """Ctrl+C, and SIGTERM: the process ends with 0 before it has touched anything, in the midst of an attempt, too."""
-    config = tmp_path / "shop.json"
+    with waiting_for_mongodb(tmp_path) as process:
+        wait_until(lambda: catches(process.pid, kind), "its handlers to be set")
+        process.send_signal(kind)
+        ends_untouched(process, tmp_path)
+
+
+def test_a_signal_ends_it_whichever_thread_is_given_that(tmp_path: Path) -> None:
+    """The kernel gives it to another one than Python's main thread where that was stopped, and has not run since."""
+    with waiting_for_mongodb(tmp_path) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "checking MongoDB" in line:
+                break
+        another = max(int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir())
+        assert another != process.pid
+        assert ctypes.CDLL(None).tgkill(process.pid, another, signal.SIGTERM) == 0
+        ends_untouched(process, tmp_path)
+
+
+def waiting_for_mongodb(folder: Path) -> subprocess.Popen[str]:
+    """An engine whose MongoDB is not there; it logs to its stderr."""
+    config = folder / "shop.json"
     address = f"mongodb://127.0.0.1:{free_port()}/?replicaSet=rs&serverSelectionTimeoutMS=600000"
     options = {
         "name": "shop",
         "mongodb.connection.string": address,
-        "delta.warehouse": str(tmp_path / "lake"),
+        "delta.warehouse": str(folder / "lake"),
     }
     config.write_text(json.dumps(options), encoding="utf-8")
     command = "import sys; from snapshotter.cli import main; sys.exit(main())"
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", command, "--log-level", "debug", "run", "-c", str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )
-    with process:
-        assert process.stderr is not None
-        wait_until(lambda: catches(process.pid, kind), "its handlers to be set")
-        process.send_signal(kind)
-        said = process.stderr.read()
-        assert process.wait(60) == 0, said
+
+
+def ends_untouched(process: subprocess.Popen[str], folder: Path) -> None:
+    """With 0, no stack, and nothing on disk."""
+    try:
+        _, said = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, said
     assert "Traceback" not in said
-    assert not (tmp_path / "lake").exists()
+    assert not (folder / "lake").exists()
 
 
 def catches(pid: int, kind: signal.Signals) -> bool:
