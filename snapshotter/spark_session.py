@@ -53,6 +53,10 @@ COLLECTOR = "-XX:+UseParallelGC"
 # file and each link that it asks about, 26 of them a batch: a third of the time so (bench/README.md).
 LAUNCHER = "-Djdk.lang.Process.launchMechanism=VFORK"
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+# Java's first compiler alone, for a JVM that lives for a minute: what the second one makes is worth its time only from
+# the third backlog on (decision 63). Alone Java gives the first a fifth of the room for code, which Spark soon fills.
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+_COMPILER = re.compile(r"-XX:[+-]?(Tiered|ReservedCodeCacheSize|CompilationMode)|-Xint\b|-Xcomp\b")
 # How Spark writes the files of a local checkpoint. By itself it does it through Hadoop's FileContext, which runs
 # `readlink` sixteen times a batch for the same: a look whether the file is there, then a rename. (That one start alone
 # writes there is up to the engine's lock.) On HDFS only FileContext's renames are atomic.
@@ -95,12 +99,14 @@ def spark_builder(
     master: str | None = None,
     *,
     kafka: bool = False,
+    brief: bool = False,
 ) -> SparkSession:
     """Build the session with Delta and our defaults, or get the one that runs: settings that need a new JVM then have
     no effect. `app_name` is what Spark shows.
 
     `settings` are Spark's own names, as strings. `master` None leaves the choice to `spark.master` in the
     settings, or to the environment (`spark-submit`). `kafka`: with Spark's Kafka connector.
+    `brief`: for a process that ends by itself before long.
     """
     from pyspark.sql import SparkSession  # takes half a second, and `snapshotter --help` does not need it
 
@@ -114,10 +120,11 @@ def spark_builder(
             # Without it Spark looks up the host's name, and warns when that is a loopback address.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with _environment(), ExitStack() as downloading:
-        merged = session_settings(given, master, kafka=kafka)
+        merged = session_settings(given, master, kafka=kafka, brief=brief)
         if PACKAGES in merged:
             downloading.enter_context(one_download(ivy_folder(given)))
-            merged = session_settings(given, master, kafka=kafka)  # somebody else may have brought them
+            # Somebody else may have brought them.
+            merged = session_settings(given, master, kafka=kafka, brief=brief)
         with memory_named(merged.get("spark.driver.memory")):
             launch({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **merged})
             downloading.close()
@@ -155,9 +162,11 @@ def _quieten(spark: SparkSession) -> None:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
 
 
-def session_settings(given: Mapping[str, str], master: str | None, *, kafka: bool = False) -> dict[str, str]:
-    """All settings of a session: the defaults, Delta's, and on top of them the `given` ones. `master` and `kafka` as in
-    `spark_builder`."""
+def session_settings(
+    given: Mapping[str, str], master: str | None, *, kafka: bool = False, brief: bool = False
+) -> dict[str, str]:
+    """All settings of a session: the defaults, Delta's, and on top of them the `given` ones. `master`, `kafka` and
+    `brief` as in `spark_builder`."""
     merged = {**defaults(master), **delta_settings(ivy_folder(given), kafka=kafka)}
     if not _PAGES.search(
         "\n".join([_spark_defaults(), *(f"{name} {value}" for name, value in given.items())])
@@ -172,6 +181,8 @@ def session_settings(given: Mapping[str, str], master: str | None, *, kafka: boo
     # Two collectors chosen, and Java does not start.
     if master and runs_here(master) and not any(map(_COLLECTOR.search, given_to_java)):
         merged[JAVA_OPTIONS] += f" {COLLECTOR}"
+    if brief and not any(map(_COMPILER.search, given_to_java)):
+        merged[JAVA_OPTIONS] += f" {BRIEF}"
     if archived := java_options(given_to_java):
         merged[JAVA_OPTIONS] += f" {archived}"
     return merged

@@ -110,7 +110,7 @@ def open_state(settings: Settings) -> Storage:
         return storage_for(location)
     from snapshotter.spark_session import spark_builder
 
-    return storage_for(location, spark_builder("snapshotter-state", settings.spark, "local[1]"))
+    return storage_for(location, spark_builder("snapshotter-state", settings.spark, "local[1]", brief=True))
 
 
 def read_status(storage: Storage) -> Status | None:

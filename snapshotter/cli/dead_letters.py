@@ -186,7 +186,7 @@ def _letters(settings: Settings) -> Iterator[BuriedLetters]:
     from snapshotter.landing.buried import BuriedLetters
     from snapshotter.landing.targets.dead_letters import FOLDER
 
-    spark = spark_session(settings)
+    spark = spark_session(settings, brief=True)
     try:
         yield BuriedLetters(spark, f"{settings.state_location()}/{FOLDER}")
     finally:

@@ -100,7 +100,7 @@ def _storage(path: str, spark: dict[str, str]) -> Storage:
         return storage_for(path)
     from snapshotter.spark_session import spark_builder
 
-    return storage_for(path, spark_builder("snapshotter-table", spark, "local[1]"))
+    return storage_for(path, spark_builder("snapshotter-table", spark, "local[1]", brief=True))
 
 
 def _position(text: str) -> ClusterTime:

@@ -15,7 +15,7 @@ def take_over(ctx: typer.Context, config: ConfigFile) -> None:
     from snapshotter.engine.take_over import report
     from snapshotter.engine.take_over import take_over as take
 
-    spark = assembly.spark_session(settings)
+    spark = assembly.spark_session(settings, brief=True)
     try:
         for line in report(take(spark, assembly.engine_config(settings))):
             typer.echo(line)

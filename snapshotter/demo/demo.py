@@ -89,7 +89,7 @@ def _demo(
         pass
     settings, recorded = settings_for(uri, folder), _Recorded(view)
     view.doing("starting Spark")
-    spark = given or assembly.spark_session(settings)
+    spark = given or assembly.spark_session(settings, brief=True)
     try:
         engine = Snapshotter(settings, spark, recorded)
         writer = Writer(uri, documents, rate)

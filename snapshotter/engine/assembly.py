@@ -161,11 +161,14 @@ def metrics_config(settings: Settings) -> MetricsConfig:
     return MetricsConfig(given.host, given.port, labels)
 
 
-def spark_session(settings: Settings) -> SparkSession:
-    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise."""
+def spark_session(settings: Settings, *, brief: bool = False) -> SparkSession:
+    """The session that ``spark.*`` options describe; on this machine's cores unless ``spark.master`` says otherwise.
+    ``brief``: for a process that ends by itself before long."""
     master = None if "spark.master" in settings.spark else "local[*]"
     given = {**({} if needs_spark(settings.warehouse()) else LOCAL_CHECKPOINTS), **settings.spark}
-    return spark_builder(f"snapshotter {settings.name}", given, master, kafka=settings.events.topics)
+    return spark_builder(
+        f"snapshotter {settings.name}", given, master, kafka=settings.events.topics, brief=brief
+    )
 
 
 def check(settings: Settings) -> None:

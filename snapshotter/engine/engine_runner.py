@@ -17,13 +17,15 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import partial
 from queue import Empty, SimpleQueue
+
+from pyspark.sql import SparkSession
 
 from snapshotter import spark_start
 from snapshotter.configuration.engine_config import EngineConfig
@@ -99,7 +101,8 @@ class Life(threading.Thread):
 
     def run(self) -> None:
         try:
-            engine = _made(self._settings, self._config, self._view, self.stop)
+            spark = partial(assembly.spark_session, self._settings, brief=self._once)
+            engine = _made(spark, self._config, self._view, self.stop)
             self.engine = engine
             try:
                 engine.run(once=self._once)
@@ -190,9 +193,12 @@ def stopping(windows: int) -> str:
     return f"stopping{what} (Ctrl+C again ends at once; nothing is lost)"
 
 
-def _made(settings: Settings, config: EngineConfig, view: View, stop: threading.Event) -> Engine:
-    """The engine. What keeps it from being made, and may be cured by a restart, is waited for as `engine.starting` does
-    what keeps it from starting; nothing can say so in the status yet. ``stop`` ends that."""
+def _made(
+    spark: Callable[[], SparkSession], config: EngineConfig, view: View, stop: threading.Event
+) -> Engine:
+    """The engine, whose session ``spark`` makes. What keeps it from being made, and may be cured by a restart, is
+    waited for as `engine.starting` does what keeps it from starting; nothing can say so in the status yet. ``stop``
+    ends that."""
     before = partial(preflight.check, connect(config.uri), config)
     early = Recovery(config.restart_policy, MemoryStorage(), _unheard)
     made: list[Engine] = []
@@ -206,7 +212,7 @@ def _made(settings: Settings, config: EngineConfig, view: View, stop: threading.
             reach(before, config.reconnects, stop, view.message)
         if far:
             view.doing("starting Spark, which reaches the engine's state")
-        made.append(Engine(partial(assembly.spark_session, settings), config, view, stop))
+        made.append(Engine(spark, config, view, stop))
 
     if not early.enabled:
         make()

@@ -68,7 +68,7 @@ def living(
 ) -> Life:
     """An engine that has begun to live."""
     monkeypatch.setattr(
-        engine_runner, "_made", lambda _settings, _config, _view, stop: Engine(life, stop, named=named)
+        engine_runner, "_made", lambda _spark, _config, _view, stop: Engine(life, stop, named=named)
     )
     options: dict[str, Any] = {
         "name": "shop",

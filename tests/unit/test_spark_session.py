@@ -144,6 +144,19 @@ def test_a_collector_in_spark_defaults_is_a_choice_too(
 
 
 @pytest.mark.usefixtures("nothing_chosen")
+@pytest.mark.parametrize("chosen", ["-XX:TieredStopAtLevel=4", "-XX:-TieredCompilation", "-Xint"])
+def test_a_short_life_compiles_once(chosen: str) -> None:
+    """Java's first compiler alone, with the room for code that it has beside the second; but not where somebody has
+    chosen one, nor for an engine that goes on."""
+    brief = spark_session.session_settings({}, "local[2]", brief=True)[JAVA].split()
+    assert {"-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"} <= set(brief)
+    assert spark_session.BRIEF not in spark_session.session_settings({}, "local[2]")[JAVA]
+    theirs = spark_session.session_settings({JAVA: chosen}, "local[2]", brief=True)[JAVA]
+    assert chosen in theirs
+    assert spark_session.BRIEF not in theirs
+
+
+@pytest.mark.usefixtures("nothing_chosen")
 def test_no_folder_is_made_where_a_command_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's own folder for tables is among temporary files, unless somebody has chosen one."""
     place = "spark.sql.warehouse.dir"
