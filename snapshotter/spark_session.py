@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -132,14 +133,18 @@ def spark_builder(
                 builder = builder.config(name, value)
             spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(merged["spark.log.level"])
-    # Where the JVM ends first, this one prints the stack of an end of file.
-    cast(Any, spark.sparkContext)._accumulatorServer.handle_error = _nothing_to_say
+    _quick_to_end(cast(Any, spark.sparkContext)._accumulatorServer)
     _quieten(spark)
     return spark
 
 
-def _nothing_to_say(*_: object) -> None:
-    """Of a JVM that has gone: whoever calls it hears of it."""
+def _quick_to_end(accumulators: Any) -> None:
+    """Nobody here counts by Spark's accumulators. Whoever takes them looks once a second whether it is to end, which a
+    session's end need not wait for; and prints the stack of an end of file where the JVM ends first, of which whoever
+    calls that hears anyway."""
+    shutdown = accumulators.shutdown
+    accumulators.shutdown = threading.Thread(target=shutdown, name="accumulators-end", daemon=True).start
+    accumulators.handle_error = lambda *_: None
 
 
 @contextmanager

@@ -347,9 +347,9 @@ class Engine:
             target = majority_time(self.client) if once else None
             self._hints.request_batch()  # the first batch makes the machine, so an idle stream must bring one, too
             run.pace_source()
-            query = start_query(context, since, run.foreach_batch)
-            run.ahead = self._taking.ahead_of(run, self.client, self.config.poll_ms / 1000)
             with made_ahead(context):
+                query = start_query(context, since, run.foreach_batch)
+                run.ahead = self._taking.ahead_of(run, self.client, self.config.poll_ms / 1000)
                 ends = self._control(run, query, target)
         finally:
             ended = [] if run.ahead is None else [run.ahead.close]

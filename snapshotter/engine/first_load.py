@@ -44,7 +44,8 @@ _log = structlog.get_logger("snapshotter.initial")
 NAME = "initial"
 OPTION = "engine.snapshot.new.collections"
 _SHOWN = 20
-_AHEAD = 4
+AHEAD = 4
+"""So many tables are made, or looked into, before anybody needs them."""
 
 
 class TablesThere(Protocol):
@@ -115,7 +116,7 @@ class FirstLoad:
         """The first collections that a first start reads; none for any other start."""
         if not progress.fresh or not self._reads(progress, generation):
             return []
-        return [n for n in self.captured() if self.config.loads_initially(n)][:_AHEAD]
+        return [n for n in self.captured() if self.config.loads_initially(n)][:AHEAD]
 
     def look(self, progress: Progress) -> Found:
         """Look at the source and at the tables; this may take a while, and decides nothing."""

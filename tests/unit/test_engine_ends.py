@@ -64,19 +64,28 @@ def hearing() -> Hearing:
 
 
 def living(
-    monkeypatch: pytest.MonkeyPatch, life: Callable[[threading.Event], None], *, named: bool = True
+    monkeypatch: pytest.MonkeyPatch,
+    life: Callable[[threading.Event], None],
+    *,
+    named: bool = True,
+    once: bool = False,
+    made: list[Callable[[], object]] | None = None,
 ) -> Life:
-    """An engine that has begun to live."""
-    monkeypatch.setattr(
-        engine_runner, "_made", lambda _spark, _config, _view, stop: Engine(life, stop, named=named)
-    )
+    """An engine that has begun to live. ``made`` gets what makes its session."""
+
+    def engine(spark: Callable[[], object], _config: object, _view: object, stop: threading.Event) -> Engine:
+        if made is not None:
+            made.append(spark)
+        return Engine(life, stop, named=named)
+
+    monkeypatch.setattr(engine_runner, "_made", engine)
     options: dict[str, Any] = {
         "name": "shop",
         "mongodb.connection.string": "mongodb://localhost/?replicaSet=rs",
         "delta.warehouse": "lake",
     }
     settings = Settings.from_options(options, {})
-    begun = Life(settings, assembly.engine_config(settings), SilentView(), once=False)
+    begun = Life(settings, assembly.engine_config(settings), SilentView(), once=once)
     begun.start()
     return begun
 
@@ -101,6 +110,23 @@ def test_asked_again_it_ends_at_once(monkeypatch: pytest.MonkeyPatch, hearing: H
     assert life.engine is not None
     assert life.engine.abandoned  # type: ignore[attr-defined] # the stand-in's
     over.set()
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_run_that_ends_by_itself_has_a_jvm_of_a_short_life(
+    monkeypatch: pytest.MonkeyPatch, *, once: bool
+) -> None:
+    """Only that one compiles once."""
+    asked: list[bool] = []
+    monkeypatch.setattr(assembly, "spark_session", lambda _settings, *, brief: asked.append(brief))
+
+    def makes(_stop: threading.Event) -> None:
+        made.pop()()
+
+    made: list[Callable[[], object]] = []
+    life = living(monkeypatch, makes, once=once, made=made)
+    assert ended(life) == End()
+    assert asked == [once]
 
 
 def test_so_it_does_when_time_is_up(monkeypatch: pytest.MonkeyPatch, hearing: Hearing) -> None:

@@ -1,6 +1,7 @@
 """The settings of a session, without starting one."""
 
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 
@@ -154,6 +155,26 @@ def test_a_short_life_compiles_once(chosen: str) -> None:
     theirs = spark_session.session_settings({JAVA: chosen}, "local[2]", brief=True)[JAVA]
     assert chosen in theirs
     assert spark_session.BRIEF not in theirs
+
+
+def test_a_session_does_not_wait_for_its_accumulators() -> None:
+    """Whoever takes them notices the end a second later. He is told of it all the same, and of nothing else."""
+    told, over = threading.Event(), threading.Event()
+
+    class Accumulators:
+        def shutdown(self) -> None:
+            told.set()
+            assert over.wait(60)
+
+        def handle_error(self, *_: object) -> None:
+            raise AssertionError("the JVM's end is no news")
+
+    server = Accumulators()
+    spark_session._quick_to_end(server)
+    server.shutdown()
+    assert told.wait(60)
+    over.set()
+    server.handle_error(None, None)
 
 
 @pytest.mark.usefixtures("nothing_chosen")
