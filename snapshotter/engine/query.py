@@ -15,7 +15,7 @@ from snapshotter.spark_planners import end_planners
 from streaming.fields.rules import SALT
 from streaming.mongo.deployment import CONNECTION_OPTION
 from streaming.positions import ClusterTime
-from streaming.source.change_stream import register_at
+from streaming.source.registration import register_at
 
 _COMMIT_SECONDS = 10.0
 _SECRETS = (CONNECTION_OPTION, SALT)

@@ -9,6 +9,7 @@ __all__ = [
     "change_options",
     "change_stream",
     "hints",
+    "registration",
     "server_cursor",
     "split_events",
     "user_stages",

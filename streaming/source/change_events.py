@@ -41,15 +41,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from streaming.bson.elements import MalformedBson, check
 from streaming.bson.raw_fields import UnkeyableId, elements
@@ -71,29 +62,8 @@ from streaming.source.raw_events import (
     Fields,
     integer_of,
 )
+from streaming.source.schema import SCHEMA
 
-SCHEMA = StructType(
-    [
-        StructField("kind", StringType()),
-        StructField("op", StringType()),
-        StructField("operation_type", StringType()),
-        StructField("db", StringType()),
-        StructField("collection", StringType()),
-        StructField("_key", StringType()),
-        StructField("document_key", BinaryType()),
-        StructField("document", BinaryType()),
-        StructField("before", BinaryType()),
-        StructField("update_description", BinaryType()),
-        StructField("cluster_time", LongType()),
-        StructField("ord", LongType()),
-        StructField("wall_time", TimestampType()),
-        StructField("lsid", BinaryType()),
-        StructField("txn_number", LongType()),
-        StructField("renamed_to", StringType()),
-        StructField("moves", BooleanType()),
-        StructField("trailer", StringType()),
-    ]
-)
 ARROW_SCHEMA: pa.Schema = to_arrow_schema(SCHEMA, timezone="UTC")
 """What PySpark demands of the first RecordBatch, to the letter."""
 

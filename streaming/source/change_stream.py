@@ -23,12 +23,10 @@ share nothing but the options.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -54,16 +52,12 @@ from streaming.positions import ORIGIN, ClusterTime
 from streaming.source import admission
 from streaming.source.backlog import Backlog
 from streaming.source.change_cursor import ChangeRange
-from streaming.source.change_events import SCHEMA
 from streaming.source.change_options import ChangeOptions
 from streaming.source.hints import Hints, read_hints
+from streaming.source.registration import NAME
+from streaming.source.schema import SCHEMA
 from streaming.source.split_events import refuse_split
 from streaming.source.split_rows import SplitRows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-NAME = "mongodb-changes"
 
 
 class MongoChangesDataSource(DataSource):
@@ -84,24 +78,6 @@ class MongoChangesDataSource(DataSource):
         if schema != SCHEMA:
             raise ConfigurationError(f"{NAME} has a schema of its own; leave out .schema(...)")
         return MongoChangesReader(self._parsed)
-
-
-def register_at(spark: SparkSession, secrets_of: Mapping[str, str]) -> str:
-    """Register a source that knows the options ``secrets_of``, and return the name of its format, which no other source
-    has. Spark prints a source's options wherever it prints a plan (logs, events, its pages); this one needs none that
-    holds a password."""
-    own_name = f"{NAME}-{secrets.token_hex(4)}"
-
-    class SourceAt(MongoChangesDataSource):
-        def __init__(self, options: Mapping[str, str]) -> None:
-            super().__init__({**options, **secrets_of})
-
-        @classmethod
-        def name(cls) -> str:
-            return own_name
-
-    spark.dataSource.register(SourceAt)
-    return own_name
 
 
 @dataclass(frozen=True)
