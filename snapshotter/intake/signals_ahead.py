@@ -8,7 +8,8 @@ that was made a moment before.
 Taking them is idempotent, so the stream may show them again. A document that was taken here is left out there once its
 outcome is durable, so that what it leaves in logs and statuses (a refusal, for example) is said once.
 
-It has a thread of its own: where the backlog is long, the server goes through all of it before it answers.
+It has a thread of its own: where the backlog is long, the server goes through all of it before it answers. So it is not
+asked while the collection holds no signal, not even one of long ago.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class SignalsAhead:
         if self._changes is None:
             position = self._stream.position
             late = self._stream.holding or self._stream.known_head.t - position.t > BEHIND_SECONDS
-            if position in (ORIGIN, self._over) or not late:
+            if position in (ORIGIN, self._over) or not late or not self._holds_any():
                 return []
             self._from = position
             self._changes = self._collection.watch(
@@ -147,6 +148,11 @@ class SignalsAhead:
                 at: Timestamp = change["clusterTime"]
                 self._asked(id_of(raw), ClusterTime(at.time, at.inc).seconds)
         return found
+
+    def _holds_any(self) -> bool:
+        """Whether the collection holds a document that is no watermark, or too many to tell."""
+        there = [text_id(one.raw) for one in self._collection.find({}, {"_id": True}).limit(_AT_ONCE)]
+        return len(there) == _AT_ONCE or not all(map(is_watermark, there))
 
     def _next(self, changes: Changes) -> RawBSONDocument | None:
         """The next insert; None if there is none now, or the collection was dropped: that ends a change stream, and

@@ -108,6 +108,20 @@ def test_what_a_late_stream_would_show_is_handled(mongo_client: Client, database
     assert ahead.not_yet(shown) == shown
 
 
+def test_the_server_is_not_asked_where_there_is_no_signal(mongo_client: Client, database: str) -> None:
+    """It would go through all of a backlog for it. The first one that is inserted is handled like any other."""
+    signals = mongo_client[database]["signals"]
+    late = Watched(majority_time(mongo_client))
+    signals.insert_one({"_id": open_id("engine", WindowId("0123456789ab", 1))})
+    handler = Handler(wanted=1)
+    with looking(mongo_client, database, late, handler) as ahead:
+        wait_until(lambda: late.looks >= 3, "some looks", seconds=SECONDS)
+        assert ahead._changes is None
+        signals.insert_one({"_id": "first"})
+        assert handler.enough.wait(SECONDS)
+    assert handler.got == ["first"]
+
+
 def test_no_document_keeps_the_others_waiting(mongo_client: Client, database: str) -> None:
     """One with a date, a text or an id that pymongo refuses is handed on as it is."""
     here = majority_time(mongo_client)
