@@ -21,6 +21,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -121,11 +122,11 @@ def spark_builder(
             # Without it Spark looks up the host's name, and warns when that is a loopback address.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with _environment(), ExitStack() as downloading:
-        merged = session_settings(given, master, kafka=kafka, brief=brief)
+        settings_now = partial(session_settings, given, master, kafka=kafka, brief=brief)
+        merged = settings_now()
         if PACKAGES in merged:
             downloading.enter_context(one_download(ivy_folder(given)))
-            # Somebody else may have brought them.
-            merged = session_settings(given, master, kafka=kafka, brief=brief)
+            merged = settings_now()  # somebody else may have brought them
         with memory_named(merged.get("spark.driver.memory")):
             launch({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **merged})
             downloading.close()

@@ -68,5 +68,4 @@ def _made(context: RunContext, namespace: Namespace) -> None:
 
 def _looked_into(context: RunContext, namespace: Namespace) -> None:
     """As the first batch would: what a killed run has left in its folder is looked for among the table's files."""
-    if context.tables.of(namespace).plan is not None:
-        context.tables.folder(namespace)
+    context.tables.folder(namespace)

@@ -224,9 +224,11 @@ class Tables:
 
     def folder(self, namespace: Namespace) -> TableFolder | None:
         """The folder of the table, where the workers of this session can write files that a landing adds to it; None
-        where they can't, or where the table takes none. When it is first asked for, what earlier runs have left there
-        goes."""
+        where they can't, where the table takes none, or where there is no table yet. When it is first asked for, what
+        earlier runs have left there goes, under the table's lock: whoever asks must not hold that."""
         opened = self.of(namespace)
+        if opened.plan is None:
+            return None
         with _blaming(namespace), self._clearing.setdefault(namespace, threading.Lock()):
             if namespace in self._out_of_reach:
                 return None

@@ -1,56 +1,59 @@
-"""How an engine's query names its source to Spark, and what Spark's processes need for it."""
+"""A catalogue that hangs keeps no landing waiting for long (`snapshotter.landing.registration`)."""
 
 from __future__ import annotations
 
-import base64
-import json
-import subprocess
-import sys
-from pathlib import Path
-from types import SimpleNamespace
+import threading
+import time
 from typing import Any
 
 import pytest
-from pyspark.cloudpickle import dumps
-from pyspark.sql.datasource import DataSource
+from structlog.testing import capture_logs
 
-from streaming.mongo.errors import ConfigurationError
-from streaming.source.change_stream import MongoChangesReader
-from streaming.source.registration import register_at
-from streaming.source.schema import SCHEMA
+from snapshotter.landing.registration import Registration
+from snapshotter.testing.processes import wait_until
+from streaming.delta.catalog_names import CatalogTemplate
+from streaming.namespaces import Namespace
 
-SECRETS = {"mongodb.connection.string": "mongodb://user:secret@localhost/?replicaSet=rs"}
-# As Spark's process that makes a source does it; here without the product.
-MAKES = """
-import base64, json, pickle, sys
-source = pickle.loads(base64.b64decode(sys.argv[1]))({"trailer": "true"})
-loaded = [name for name in sys.modules if name.split(".")[0] in ("streaming", "pymongo")]
-print(json.dumps({"name": source.name(), "columns": source.schema().names, "loaded": loaded}))
-"""
+ORDERS, ITEMS, PEOPLE = (Namespace("shop", name) for name in ("orders", "items", "people"))
 
 
-def registered() -> tuple[str, type[DataSource]]:
-    found: list[type[DataSource]] = []
-    spark: Any = SimpleNamespace(dataSource=SimpleNamespace(register=found.append))
-    return register_at(spark, SECRETS), found[0]
+class Hanging(Registration):
+    """In a catalogue that says nothing before it is ``let`` to."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(None, CatalogTemplate("{db}.{collection}"), **more)  # type: ignore[arg-type] # it is not asked
+        self.let, self.there = threading.Event(), list[str]()
+
+    def _register(self, parts: tuple[str, ...], path: str) -> str | None:
+        assert self.let.wait(30), path
+        self.there.append(".".join(parts))
+        return None
 
 
-def test_the_process_that_makes_it_imports_nothing_of_it(tmp_path: Path) -> None:
-    """It gets the class by value, and is done a third of a second sooner than with all of the source."""
-    name, source = registered()
-    made = [sys.executable, "-P", "-c", MAKES, base64.b64encode(dumps(source)).decode()]
-    said = subprocess.run(
-        made, cwd=tmp_path, env={"PYTHONSAFEPATH": "1"}, check=True, text=True, stdout=subprocess.PIPE
-    )
-    assert json.loads(said.stdout) == {"name": name, "columns": SCHEMA.names, "loaded": []}
+@pytest.fixture
+def hanging() -> Any:
+    made = Hanging(patience=0.2)
+    yield made
+    made.let.set()
 
 
-def test_its_reader_knows_the_secrets_and_checks_the_options() -> None:
-    """As those of any source; an engine's were checked before."""
-    name, source = registered()
-    assert name != registered()[0], "no two have the same name"
-    reader = source({"trailer": "true"}).streamReader(SCHEMA)
-    assert isinstance(reader, MongoChangesReader)
-    assert reader._options.uri == SECRETS["mongodb.connection.string"]
-    with pytest.raises(ConfigurationError, match="no such option"):
-        source({"trailler": "true"}).streamReader(SCHEMA)
+def test_a_catalogue_that_hangs_is_waited_for_once(hanging: Hanging) -> None:
+    """A little; the tables that come behind are not kept at all, it is said once, and all are registered in the end."""
+    begun = time.monotonic()
+    with capture_logs() as logged:
+        for namespace in (ORDERS, ITEMS, PEOPLE):
+            hanging.register(namespace, "somewhere")
+    assert time.monotonic() - begun < 2 * 0.2
+    assert [(line["event"][:34], line["name"]) for line in logged] == [
+        ("the catalogue does not answer: tab", "shop.orders")
+    ]
+    hanging.let.set()
+    wait_until(lambda: len(hanging.there) == 3, what="the catalogue to have them all")
+
+
+def test_a_catalogue_that_answers_is_waited_for(hanging: Hanging) -> None:
+    """So that a table is there once it has rows. A second time nothing is asked."""
+    hanging.let.set()
+    for _ in range(2):
+        hanging.register(ORDERS, "somewhere")
+    assert hanging.there == ["shop.orders"]

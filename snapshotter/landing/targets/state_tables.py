@@ -31,10 +31,8 @@ from snapshotter.landing.targets.target import (
 )
 from streaming.delta.further_columns import TRANSACTION
 from streaming.delta.local_checkpoints import free_checkpoint, held
-from streaming.delta.table_folder import TableFolder
 from streaming.events.details import details_of
 from streaming.events.envelope import JsonSerialization, transaction_orders
-from streaming.namespaces import Namespace
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ class StateTables:
         if self._needs_no_table(batch):
             return LandedCollection(batch.namespace, KEYS_SCHEMA.empty_table())
         before = self.tables.look(batch.namespace, batch.mark)
-        folder = self._folder(batch.namespace)
+        folder = self.tables.folder(batch.namespace)
         with self.tables.landing(batch.namespace) as opened:
             landed = land_table(
                 self.spark, opened, batch, identity, fails=self.fails, said=said, folder=folder
@@ -87,11 +85,6 @@ class StateTables:
         # Looked at from ``before`` on, not from this landing on: a commit of somebody else may lie between the two.
         landed.mark = self.tables.look(batch.namespace, before)
         return landed
-
-    def _folder(self, namespace: Namespace) -> TableFolder | None:
-        """Where the table's files go; None where there is no table yet. Not asked for under the table's lock, which is
-        taken where something is left there by an earlier run."""
-        return None if self.tables.of(namespace).plan is None else self.tables.folder(namespace)
 
     def _needs_no_table(self, batch: CollectionContents) -> bool:
         """Whether there was no table, and the drop leaves nothing to put into one: none is made then."""
