@@ -16,6 +16,7 @@ import snapshotter.reading.chunk_reader
 import streaming.decode.streamed_rows
 import streaming.layouts.columns.layout
 import streaming.source.change_stream
+import streaming.source.split_rows
 
 __all__ = ["snapshotter", "streaming"]
 

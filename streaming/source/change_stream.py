@@ -57,7 +57,6 @@ from streaming.source.hints import Hints, read_hints
 from streaming.source.registration import NAME
 from streaming.source.schema import SCHEMA
 from streaming.source.split_events import refuse_split
-from streaming.source.split_rows import SplitRows
 
 
 class MongoChangesDataSource(DataSource):
@@ -178,6 +177,9 @@ class MongoChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Here, for it brings most of what is imported, and whoever asks for offsets does without.
+        from streaming.source.split_rows import SplitRows
+
         assert isinstance(partition, RangePartition)
         rows = SplitRows(self._options, partition.split, partition.known)
         if ORIGIN < partition.start < partition.end:
