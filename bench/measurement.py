@@ -11,7 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NotRequired, TypedDict, TypeVar
 
-__all__ = ["LOAD_MAX", "ROUNDS", "Measurement", "machine", "measurement", "timed", "too_busy", "warm"]
+__all__ = [
+    "LOAD_MAX",
+    "ROUNDS",
+    "Measurement",
+    "in_turns",
+    "machine",
+    "measurement",
+    "timed",
+    "too_busy",
+    "warm",
+]
 
 LOAD_MAX = 0.5
 """The load average of the last minute above which others are at work, so that not even ratios hold."""
@@ -55,6 +65,13 @@ def warm(rounds: Sequence[Result], seconds: Callable[[Result], float]) -> Result
     checkpoint of MongoDB's, or a large collection of Java's."""
     last = sorted(rounds[-_WARM:], key=seconds)
     return last[len(last) // 2]
+
+
+def in_turns(figures: Sequence[Measurement]) -> Measurement:
+    """The one of three whose seconds are the median, with those of all: what was measured between other work."""
+    found = warm(figures, lambda figure: figure["seconds"])
+    found["details"] = {"milliseconds_by_turn": [round(1_000 * figure["seconds"]) for figure in figures]}
+    return found
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import ours, plot, reference
 from bench.clock import next_position
-from bench.measurement import ROUNDS, Measurement, too_busy
+from bench.measurement import ROUNDS, Measurement, in_turns, too_busy
 from bench.peers import debezium, mongo_spark
 from bench.peers.build import PeerBuildError
 from bench.peers.process import PeerRunError
@@ -49,18 +49,27 @@ class Run:
             self._copy_peers()
         if references:
             self._references()
+        self._streams(ours_too=ours_too, peers=peers, references=references)
+
+    def _streams(self, *, ours_too: bool, peers: bool, references: bool) -> None:
+        """The same changes for everyone. The client that only looks documents up goes before ours, behind it, and last:
+        some minutes later a machine may be faster or slower by a third."""
         start = next_position(self._place[0])
         events = mixed_changes(*self._place, self._changes, existing=self._documents).events
+        client = partial(reference.change_stream, *self._place, start, events, lookup=True)
+        looked_up = [client()] if references else []
         if ours_too:
             folder = self._folder / "ours"
             self._take(lambda: ours.streaming(*self._place, events, folder, rounds=self._rounds))
+        if references:
+            looked_up.append(client())
         if peers:
             table, rounds = self._folder / "copy", self._rounds
             self._take(lambda: debezium.streaming(*self._place, start, events, rounds=rounds))
             self._take(lambda: mongo_spark.streaming(*self._place, start, events, table, rounds=rounds))
         if references:
             self._take(lambda: reference.change_stream(*self._place, start, events))
-            self._take(lambda: reference.change_stream(*self._place, start, events, lookup=True))
+            self._take(lambda: in_turns([*looked_up, client()]))
 
     def _ours(self) -> None:
         documents, rounds = self._documents, self._rounds
