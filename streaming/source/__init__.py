@@ -12,5 +12,6 @@ __all__ = [
     "registration",
     "server_cursor",
     "split_events",
+    "split_rows",
     "user_stages",
 ]
