@@ -50,6 +50,18 @@ def session(name: str, work: Path, jars: Sequence[Path] = (), *, cores: int = 2)
 
 
 @contextmanager
+def environment_kept() -> Iterator[None]:
+    """What a session within sets in this process's environment is gone afterwards: a program that is started later is
+    to run as users run it, and not with the Python that was named here."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
 def scratch(name: str) -> Iterator[tuple[SparkSession, Path]]:
     """A session, and a folder for its tables; both are gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))

@@ -3,12 +3,14 @@
 Spark puts the archives of PySpark that it ships in front of all that is on the path of a Python. What is in an archive
 is compiled anew by each process: a third of a second, and a stream's start waits for four of them, one after the other
 (bench/README.md). So Spark is given a script as its Python, which takes those archives away, where the same PySpark is
-installed beside this package; else, and where `SPARK_HOME` names another Spark, the interpreter itself.
+installed beside this package; else, and where `SPARK_HOME` names another Spark, the interpreter itself. Whoever has
+named this interpreter for Spark, as many do, gets the script as well.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import sysconfig
 from importlib.util import find_spec
@@ -21,11 +23,18 @@ _SHIPPED_BY_SPARK = ("pyspark", "py4j")
 
 
 def name_python(*, workers_here: bool) -> None:
-    """Name the Python that a JVM started from here on takes, in this process's environment, unless somebody has.
-    ``workers_here``: executors run on this machine."""
+    """Name the Python that a JVM started from here on takes, in this process's environment, unless somebody has named
+    another than this one. ``workers_here``: executors run on this machine."""
     os.environ.setdefault(INTERPRETER, sys.executable)
-    os.environ.setdefault("PYSPARK_PYTHON", _python() if workers_here else sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", _python())
+    _name("PYSPARK_PYTHON", _python() if workers_here else sys.executable)
+    _name("PYSPARK_DRIVER_PYTHON", _python())
+
+
+def _name(variable: str, python: str) -> None:
+    named = shutil.which(os.environ.get(variable, sys.executable))
+    # Not resolved: what makes an environment is the path by which its interpreter is started.
+    if named is not None and Path(named).absolute() == Path(sys.executable).absolute():
+        os.environ[variable] = python
 
 
 def _python() -> str:

@@ -21,7 +21,7 @@ from bench.measurement import ROUNDS, Measurement, in_turns, too_busy
 from bench.peers import debezium, mongo_spark
 from bench.peers.build import PeerBuildError
 from bench.peers.process import PeerRunError
-from bench.spark import session
+from bench.spark import environment_kept, session
 from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
 
@@ -48,7 +48,8 @@ class Run:
         if peers:
             self._copy_peers()
         if references:
-            self._references()
+            with environment_kept():
+                self._references()
         self._streams(ours_too=ours_too, peers=peers, references=references)
 
     def _streams(self, *, ours_too: bool, peers: bool, references: bool) -> None:

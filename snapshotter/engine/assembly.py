@@ -72,7 +72,7 @@ def _config(settings: Settings) -> EngineConfig:
         fields=replace(FieldRules.parse(options), shape=settings.unwrap.shape.text),
         layout=layout_of(settings.unwrap.shape),
         further=settings.further_columns,
-        form=settings.tables.form,
+        form=replace(settings.tables.form, own_checkpoints=settings.upkeep.enabled),
         serialization=settings.events.serialization,
         policy=decides,
         collections_max=settings.guardrail.collections_max,

@@ -257,6 +257,7 @@ class Engine:
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
         if once or not streams:
+            self._upkeep.last_turn(self._stop.is_set, self._kept.keep)
             refuse_suspended((self.store.newest() or Progress()).capturing(self.config.scope.captures))
 
     def _runs(self, once: bool, streams_at: float) -> None:

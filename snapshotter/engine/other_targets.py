@@ -89,7 +89,8 @@ def event_targets(context: RunContext, blame: Blame) -> Sequence[EventTarget]:
     targets: list[EventTarget] = []
     if config.envelope is not None and config.changelog:
         known = context.spark, config.warehouse, config.envelope, tables.application_id, tables.owner
-        told = changelogs.Changelogs(*known, blame, config.landers, count=count)
+        apart = config.form.own_checkpoints
+        told = changelogs.Changelogs(*known, blame, config.landers, count=count, own_checkpoints=apart)
         tables.changelogs = told.tables
         targets.append(told)
     if config.envelope is not None and outbox is not None and config.topics is not None:

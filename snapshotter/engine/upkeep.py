@@ -10,6 +10,11 @@ together do not wait for large ones, for old ones to be removed, or for the log.
 for no commit is made, and not while a window is open that may have files as old: READs lie in files of the table before
 a commit adds them.
 
+A run that ends by itself may be over before anything was looked at. So it has a last turn: what is due is done then,
+without rests, for nothing lands any more, and nothing is begun behind `LAST_SECONDS`. Those tables come first that have
+waited longest, by what is kept beside the state (`state.upkeep_notes`); it also says when old files were removed, so
+that of a scheduler's runs one a day does that, and not each.
+
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
 
@@ -18,12 +23,13 @@ Invariant: nothing is written unless the engine has its lock.
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -33,18 +39,22 @@ import structlog
 from pyspark.sql import SparkSession
 
 from snapshotter.configuration.engine_config import EngineConfig
+from snapshotter.engine.kept_table import KeptTable, Name
 from snapshotter.engine.recurring_look import RecurringLook
 from snapshotter.errors import cause_of
 from snapshotter.landing.tables import KeptInOrder, Tables
 from snapshotter.log import warn_of
 from snapshotter.metrics.figures import Number
 from snapshotter.metrics.tally import Tally
-from snapshotter.reporting.status import Status, UpkeepReport
+from snapshotter.reporting.notices import wall_clock_ms
+from snapshotter.reporting.status import Status
 from snapshotter.reporting.window_log import OpenWindow
+from snapshotter.state.storage import Storage, StorageError
+from snapshotter.state.upkeep_notes import UpkeepNote, keep_notes, read_notes
 from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.file_concat import NotAlike
 from streaming.delta.rewriting import Begun, Copies, GaveWay
-from streaming.delta.state_upkeep import RetentionContradicted, TableLook
+from streaming.delta.state_upkeep import RetentionContradicted
 from streaming.delta.table_paths import CHANGELOG, STATE
 from streaming.delta.upkeep_plan import (
     IDLE,
@@ -57,7 +67,6 @@ from streaming.delta.upkeep_plan import (
     Thresholds,
     checkpoint_due,
     due,
-    next_look,
 )
 from streaming.namespaces import Namespace
 
@@ -65,63 +74,19 @@ if TYPE_CHECKING:
     from snapshotter.engine.engine import Engine
 
 _log = structlog.get_logger("snapshotter.upkeep")
-SECONDS = 1.0
+SECONDS, LAST_SECONDS = 1.0, 30.0
+_WAIT_SECONDS = 0.05
 _WORKED_LOOKS = 30
 _KEY_BYTES = 32
 """That the driver takes for a key, in round numbers: those of ids as MongoDB makes them have 26 characters."""
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 60.0, 3_600.0
-_Name = tuple[Namespace, str]
-"""Whose table, and which of its tables."""
-
-
-@dataclass(slots=True)
-class _Kept:
-    """Of one table: the newest ``look``, the version that was ``seen`` then, and when; what was ``due`` then and is not
-    done; when it is looked at ``next``, and when it is at the latest (``again``), if it ``waits`` for a rest to end;
-    when something was ``stepped`` on with it; what was done in this life of the engine, the ``last`` rewrite of it, and
-    what went wrong; ``gave_way``: whether the newest try of a rewrite did, to a landing; ``refused``: why its old files
-    are not removed; ``tried``: when that was tried, ``vacuumed``: when it was done; ``checkpointed``: when a checkpoint
-    of its log was written, in so many seconds."""
-
-    look: TableLook | None = None
-    small: int | None = None
-    due: Step | None = None
-    next: float = 0.0
-    again: float = 0.0
-    waits: Effort | None = None
-    stepped: float = 0.0
-    seen: tuple[int, float] | None = None
-    tried: float | None = None
-    vacuumed: float | None = None
-    oldest: int | None = None
-    checkpointed: float = 0.0
-    checkpoint_seconds: float = 0.0
-    rewrites: int = 0
-    last: Kind | None = None
-    gave_way: bool = False
-    done_at: datetime | None = None
-    failures: int = 0
-    error: str | None = None
-    refused: str | None = None
-
-    def looked(self, found: TableLook | None, now: float, limits: Thresholds) -> None:
-        """What was ``found``, which says when to look again."""
-        before, self.seen = self.seen, None if found is None else (found.version, now)
-        self.look, self.waits, wait = found, None, LOOK_SECONDS
-        if found is not None and before is not None:
-            version, at = before
-            wait = next_look(found.version - version, now - at, limits, bool(found.marked))
-        self.next = self.again = now + wait
-
-    def wait(self, effort: Effort, until: float) -> None:
-        """Something is due whose kind rests ``until`` then."""
-        self.next, self.waits = min(self.again, until), effort
 
 
 class TableUpkeep(RecurringLook):
     """Of the tables of the engine of this ``config``. ``spark`` and ``tables`` give the session and the tables of the
-    moment; ``check`` raises where the engine has lost its lock; what is done is counted in ``tally``. ``in_flight``:
-    windows whose READs may lie in files that no commit has added yet. It wakes ``every`` so many seconds."""
+    moment; ``check`` raises where the engine has lost its lock; what is done is counted in ``tally``, and noted in
+    ``storage``. ``in_flight``: windows whose READs may lie in files that no commit has added yet. It wakes ``every`` so
+    many seconds."""
 
     def __init__(
         self,
@@ -130,6 +95,7 @@ class TableUpkeep(RecurringLook):
         tables: Callable[[], Tables],
         check: Callable[[], object],
         tally: Tally,
+        storage: Storage,
         in_flight: Callable[[], Sequence[OpenWindow]] = tuple,
         every: float = SECONDS,
     ) -> None:
@@ -139,17 +105,31 @@ class TableUpkeep(RecurringLook):
         file_rows = max(1, config.keys_bytes // (2 * _KEY_BYTES))
         self._limits = replace(config.upkeep or Thresholds(), file_rows=file_rows)
         self._spark, self._tables, self._check, self._tally = spark, tables, check, tally
-        self._in_flight = in_flight
+        self._storage, self._in_flight = storage, in_flight
+        self._notes: dict[tuple[str, str], UpkeepNote] | None = None
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
         self._pace = Pace()
         self._rests: dict[Effort, float] = {}
         self._worked: deque[tuple[float, float]] = deque(maxlen=_WORKED_LOOKS)
-        self._kept: dict[_Name, _Kept] = {}
+        self._kept: dict[Name, KeptTable] = {}
+        self._one_at_a_time = threading.Lock()
+        self._last: threading.Thread | None = None
+
+    def last_turn(self, stopped: Callable[[], bool], keep: Callable[[], object]) -> None:
+        """Do what is due at the end of a run that ends by itself; return when that is done, or ``stopped`` says so.
+        ``keep`` keeps the engine's lock meanwhile, and what that raises is raised."""
+        if not self._enabled or stopped():
+            return
+        self._last = threading.Thread(target=self._all_due, name="last-upkeep", daemon=True)
+        self._last.start()
+        while self._last.is_alive() and not stopped():
+            keep()
+            self._last.join(_WAIT_SECONDS)
 
     def told(self, status: Status) -> Status:
         """The status with what is known of each table's files."""
         kept = sorted(dict(self._kept).items())
-        return status.model_copy(update={"upkeep": tuple(self._report(*name, one) for name, one in kept)})
+        return status.model_copy(update={"upkeep": tuple(one.report(name) for name, one in kept)})
 
     def _look(self) -> None:
         """Nothing at the start, which has more urgent things to do."""
@@ -157,13 +137,35 @@ class TableUpkeep(RecurringLook):
     def _look_again(self) -> bool:
         if not self._enabled:
             return False
-        self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
-        for name, opened in self._in_turn():
-            if self._stopped.is_set():
-                return False
-            if self._kept_in_order(name, opened):
-                break
+        with self._one_at_a_time:
+            self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
+            for name, opened in self._in_turn():
+                if self._stopped.is_set():
+                    return False
+                if self._kept_in_order(name, opened):
+                    break
         return True
+
+    def _all_due(self) -> None:
+        """On a thread of its own, as `last_turn` says. Raises nothing."""
+        with self._one_at_a_time:
+            now = time.monotonic()
+            self._worked.append((now, _batch_seconds(self._tally.counts())))
+            opened, looked, at_ms = self._opened(), [], wall_clock_ms()
+            for name, kept in self._kept.items():
+                kept.noted(self._noted().get(_key(name)), at_ms)
+            for name in sorted(opened, key=lambda n: (self._kept[n].note.looked_ms, n)):
+                kept = self._kept[name]
+                while self._kept_in_order(name, opened[name]) and not self._over(now + LAST_SECONDS):
+                    pass
+                kept.note = replace(kept.note, looked_ms=wall_clock_ms())
+                looked.append(name)
+                if self._over(now + LAST_SECONDS):
+                    break
+            self._note(looked)
+
+    def _over(self, until: float) -> bool:
+        return self._stopped.is_set() or time.monotonic() >= until
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -173,21 +175,47 @@ class TableUpkeep(RecurringLook):
             with suppress(Exception):  # Spark may be gone, and with it what is broken off here
                 self._spark().sparkContext.cancelJobGroup(self._group)
         super().__exit__(kind, error, trace)
+        if self._last is not None:
+            self._last.join()
 
-    def _in_turn(self) -> Iterator[tuple[_Name, KeptInOrder]]:
-        """Tables that may be looked at now: that first which has waited longest."""
+    def _opened(self) -> dict[Name, KeptInOrder]:
+        """The tables that are kept in order."""
         tables = self._tables()
-        opened: dict[_Name, KeptInOrder] = {(n, STATE): one for n, one in tables.opened().items()}
+        opened: dict[Name, KeptInOrder] = {(n, STATE): one for n, one in tables.opened().items()}
         opened |= {(n, CHANGELOG): one for n, one in dict(tables.changelogs).items()}
         self._kept = {n: kept for n, kept in self._kept.items() if n in opened}
         now = time.monotonic()
         for name in opened:
-            self._kept.setdefault(name, _Kept(next=now + LOOK_SECONDS))
+            self._kept.setdefault(name, KeptTable(next=now + LOOK_SECONDS))
+        return opened
+
+    def _noted(self) -> dict[tuple[str, str], UpkeepNote]:
+        """By those before this life of the engine, and in it."""
+        if self._notes is None:
+            try:
+                self._notes = read_notes(self._storage)
+            except (StorageError, ValueError) as error:
+                warn_of(_log, "when tables were looked after is not known", error)
+                self._notes = {}
+        return self._notes
+
+    def _note(self, names: Iterable[Name]) -> None:
+        """Keep what is known of these tables. Nothing depends on it but how soon they are looked after again."""
+        self._noted().update({_key(name): self._kept[name].note for name in names})
+        try:
+            self._check()
+            keep_notes(self._storage, self._noted())
+        except Exception as error:  # noqa: BLE001 - as above
+            warn_of(_log, "when tables were looked after was not noted", error)
+
+    def _in_turn(self) -> Iterator[tuple[Name, KeptInOrder]]:
+        """Tables that may be looked at now: that first which has waited longest."""
+        opened, now = self._opened(), time.monotonic()
         for name in sorted(opened, key=lambda n: (self._kept[n].next, self._kept[n].stepped, n)):
             if self._kept[name].next <= now:
                 yield name, opened[name]
 
-    def _kept_in_order(self, name: _Name, opened: KeptInOrder) -> bool:
+    def _kept_in_order(self, name: Name, opened: KeptInOrder) -> bool:
         """Look at a table, and do what is due; whether anything was. Raises nothing."""
         kept, now = self._kept[name], time.monotonic()
         if kept.waits in self._resting() and now < kept.again:  # another table was first
@@ -208,7 +236,7 @@ class TableUpkeep(RecurringLook):
             _log.info("upkeep of a table", **_said(name), done=step.kind.value, why=step.reason)
         return step is not None
 
-    def _failed(self, name: _Name, kept: _Kept, error: Exception) -> None:
+    def _failed(self, name: Name, kept: KeptTable, error: Exception) -> None:
         kept.failures += 1
         wait = min(_RETRY_SECONDS * 2 ** (kept.failures - 1), _RETRY_SECONDS_MAX)
         kept.next, kept.error = time.monotonic() + wait, cause_of(error)
@@ -219,7 +247,7 @@ class TableUpkeep(RecurringLook):
         named = {**_said(name), "again_in_seconds": wait}
         warn_of(_log, "the upkeep of a table failed, and is tried again", error, **named)
 
-    def _step(self, name: _Name, opened: KeptInOrder) -> Step | None:
+    def _step(self, name: Name, opened: KeptInOrder) -> Step | None:
         """What was done; None for nothing."""
         limits = replace(self._limits, idle=self._busy() < IDLE)
         upkeep, kept = opened.upkeep, self._kept[name]
@@ -246,7 +274,7 @@ class TableUpkeep(RecurringLook):
                 self._checkpoint_if_due(kept, opened, found.commits)
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
-    def _checkpoint_if_due(self, kept: _Kept, opened: KeptInOrder, commits: int) -> None:
+    def _checkpoint_if_due(self, kept: KeptTable, opened: KeptInOrder, commits: int) -> None:
         if not checkpoint_due(commits, time.monotonic() - kept.checkpointed, kept.checkpoint_seconds):
             return
         if Effort.CHECKPOINT in self._resting():
@@ -254,7 +282,7 @@ class TableUpkeep(RecurringLook):
         else:
             self._checkpoint(kept, opened)
 
-    def _due(self, kept: _Kept, files: Sequence[FileFacts], limits: Thresholds) -> Step | None:
+    def _due(self, kept: KeptTable, files: Sequence[FileFacts], limits: Thresholds) -> Step | None:
         """What is done now of what is due."""
         ago = None if kept.tried is None else time.monotonic() - kept.tried
         needs = partial(due, files, limits, self._pace.bytes_max, ago, kept.last)
@@ -265,7 +293,7 @@ class TableUpkeep(RecurringLook):
         kept.wait(first.effort, self._rests[first.effort])
         return needs(resting)
 
-    def _checkpoint(self, kept: _Kept, opened: KeptInOrder) -> None:
+    def _checkpoint(self, kept: KeptTable, opened: KeptInOrder) -> None:
         """Beside landings; only the version in memory is theirs."""
         began = time.monotonic()
         opened.upkeep.checkpoint()
@@ -277,7 +305,7 @@ class TableUpkeep(RecurringLook):
         with opened.lock:
             opened.upkeep.stand_upon_checkpoint()
 
-    def _rewrite(self, name: _Name, opened: KeptInOrder, begun: Begun) -> Step | None:
+    def _rewrite(self, name: Name, opened: KeptInOrder, begun: Begun) -> Step | None:
         """Beside landings; None where it gave way to one."""
         kept = self._kept[name]
         if (copies := self._written(kept, begun)) is None:
@@ -292,7 +320,7 @@ class TableUpkeep(RecurringLook):
             _log.info("files of a table were written anew in vain", **_said(name), why=str(why))
             return None
 
-    def _written(self, kept: _Kept, begun: Begun) -> Copies | None:
+    def _written(self, kept: KeptTable, begun: Begun) -> Copies | None:
         """None where files are not concatenated after all; the next look finds something else for them."""
         try:
             return begun.write(self._go_on)
@@ -306,7 +334,7 @@ class TableUpkeep(RecurringLook):
         if self._stopped.is_set():
             raise RuntimeError("the engine stops")
 
-    def _finish(self, kept: _Kept, opened: KeptInOrder, begun: Begun, copies: Copies) -> Step:
+    def _finish(self, kept: KeptTable, opened: KeptInOrder, begun: Begun, copies: Copies) -> Step:
         began = time.monotonic()
         done, step = opened.upkeep.finish(begun, copies, self._check), begun.step
         self._tally.add("upkeep_bytes", done.made_bytes)
@@ -319,7 +347,7 @@ class TableUpkeep(RecurringLook):
         kept.wait(step.effort, self._rests[step.effort])  # there may be more to do
         return step
 
-    def _vacuum(self, name: _Name, opened: KeptInOrder, step: Step) -> Step | None:
+    def _vacuum(self, name: Name, opened: KeptInOrder, step: Step) -> Step | None:
         kept = self._kept[name]
         # Whatever becomes of it, it is not tried again before it is due again: nothing depends on it.
         kept.tried, kept.due, kept.refused = time.monotonic(), None, None
@@ -343,25 +371,26 @@ class TableUpkeep(RecurringLook):
             return None
         began = time.monotonic()
         kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
-        kept.vacuumed = time.monotonic()
+        kept.vacuumed, kept.note = time.monotonic(), replace(kept.note, vacuumed_ms=wall_clock_ms())
         self._done(kept, step, time.monotonic() - began)
+        self._note([name])
         return step
 
-    def _done(self, kept: _Kept, step: Step, seconds: float) -> None:
+    def _done(self, kept: KeptTable, step: Step, seconds: float) -> None:
         self._rest(kept, step.effort, seconds)
         kept.done_at = datetime.now(UTC)
         if kept.due is step:
             kept.due = None
         self._tally.add("upkeep", part=step.kind.value)
 
-    def _rest(self, kept: _Kept, effort: Effort, seconds: float) -> None:
+    def _rest(self, kept: KeptTable, effort: Effort, seconds: float) -> None:
         """From now on, behind a step that took so many ``seconds``; waits for a lock are none of them."""
         kept.stepped = time.monotonic()
         self._rests[effort] = kept.stepped + Pace.pause(seconds, self._busy())
 
     def _resting(self) -> set[Effort]:
         now = time.monotonic()
-        return {effort for effort, until in self._rests.items() if now < until}
+        return set() if self._last else {effort for effort, until in self._rests.items() if now < until}
 
     def _busy(self) -> float:
         """The part of the last half minute that batches took; all of it while one lands, or a window is open."""
@@ -370,27 +399,6 @@ class TableUpkeep(RecurringLook):
             return 1.0
         began, before = self._worked[0]
         return (_batch_seconds(counts) - before) / max(now - began, SECONDS)
-
-    def _report(self, namespace: Namespace, table: str, kept: _Kept) -> UpkeepReport:
-        look = kept.look
-        known = (
-            {} if look is None else {"files": look.count, "size_bytes": look.size_bytes, "log": look.commits}
-        )
-        return UpkeepReport(
-            collection=str(namespace),
-            table=table,
-            **known,
-            small_files=kept.small,
-            marked_rows=None if look is None else look.marked,
-            rewrites=kept.rewrites,
-            done_at=kept.done_at,
-            vacuumed_at=None if kept.vacuumed is None else _date(kept.vacuumed),
-            oldest_version=kept.oldest,
-            due=None if kept.due is None else kept.due.reason,
-            next_at=_date(kept.next),
-            lacks=None if look is None else look.lacks,
-            error=kept.error or kept.refused,
-        )
 
 
 def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
@@ -401,7 +409,7 @@ def upkeep_of(engine: Engine, check: Callable[[], object]) -> TableUpkeep:
         return () if run is None else engine.windows.in_flight(run.id)
 
     tables = lambda: engine.spark, lambda: engine.tables
-    return TableUpkeep(engine.config, *tables, check, engine.tally, in_flight)
+    return TableUpkeep(engine.config, *tables, check, engine.tally, engine.storage, in_flight)
 
 
 def _batch_seconds(counts: Mapping[str, Mapping[str, Number]]) -> Number:
@@ -409,10 +417,9 @@ def _batch_seconds(counts: Mapping[str, Mapping[str, Number]]) -> Number:
     return sum(counts["batch_seconds"].values())
 
 
-def _said(name: _Name) -> dict[str, str]:
+def _key(name: Name) -> tuple[str, str]:
+    return str(name[0]), name[1]
+
+
+def _said(name: Name) -> dict[str, str]:
     return {"collection": str(name[0]), "table": name[1]}
-
-
-def _date(at: float) -> datetime:
-    """A moment of the clock that only grows, as a date."""
-    return datetime.now(UTC) + timedelta(seconds=at - time.monotonic())

@@ -10,4 +10,5 @@ __all__ = [
     "restart_count",
     "storage",
     "storages",
+    "upkeep_notes",
 ]

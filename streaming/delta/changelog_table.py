@@ -37,6 +37,7 @@ from streaming.delta.table_demands import Unsupported, takes_files
 from streaming.delta.table_folder import TableFolder
 from streaming.delta.table_guard import NAMESPACE_PROPERTY, TableGuard
 from streaming.delta.table_identity import Owner
+from streaming.delta.table_properties import LEFT_TO_UPKEEP
 from streaming.delta.transaction import Transaction
 from streaming.namespaces import Namespace
 
@@ -71,8 +72,8 @@ class _Landing:
 
 class ChangelogTable:
     """The changelog of ``namespace`` at ``path`` (a local path or a URI), written as ``app_id`` for ``owner`` (None
-    asks nobody). ``schema`` is that of its rows; among them are ``_key`` and ``_cluster_time``. Not for use by several
-    threads at once."""
+    asks nobody). ``schema`` is that of its rows; among them are ``_key`` and ``_cluster_time``. ``own_checkpoints``: as
+    of `TableForm`. Not for use by several threads at once."""
 
     def __init__(
         self,
@@ -82,7 +83,10 @@ class ChangelogTable:
         app_id: str,
         schema: StructType,
         owner: Owner | None = None,
+        *,
+        own_checkpoints: bool = False,
     ) -> None:
+        self._apart = LEFT_TO_UPKEEP if own_checkpoints else {}
         self.path = path
         self.namespace = namespace
         self.app_id = app_id
@@ -241,7 +245,8 @@ class ChangelogTable:
         if self._log.newest() is None:
             self._log.clear_unfinished()
             builder = DeltaTable.createIfNotExists(self._session).location(self.path).addColumns(self._schema)
-            for name, value in {**_PROPERTIES, **self._guard.properties()}.items():
+            given = {**_PROPERTIES, **self._apart, **self._guard.properties()}
+            for name, value in given.items():
                 builder = builder.property(name, value)
             builder.execute()
         return self._admitted()

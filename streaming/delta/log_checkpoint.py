@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.delta.log_checksums import remove_old_checksums
 from streaming.delta.newest_version import NO_TABLE, newest
+from streaming.delta.table_properties import INTERVAL, LEFT_TO_UPKEEP
 from streaming.jvm import packages, python_utils, singleton
 
 if TYPE_CHECKING:
@@ -25,14 +26,11 @@ if TYPE_CHECKING:
 
     from streaming.delta.snapshot import Snapshot
 
-INTERVAL, COMMITS_MAX = "delta.checkpointInterval", 10_000
-"""Behind so many commits Delta's writer makes a checkpoint, where nobody else has."""
-
 
 def left_to_us(table: Snapshot) -> dict[str, str] | None:
     """The property by which Delta leaves checkpoints of a ``table``, each of which takes longer than a commit, to us;
     None where somebody has said how often there is to be one."""
-    return {INTERVAL: str(COMMITS_MAX)} if table.table_property(INTERVAL) is None else None
+    return dict(LEFT_TO_UPKEEP) if table.table_property(INTERVAL) is None else None
 
 
 def write_checkpoint(session: SparkSession, log: Any, *, cleans: bool) -> None:

@@ -20,6 +20,9 @@ from streaming.delta.upkeep_plan import SAFE_HOURS
 VECTORS = "delta.enableDeletionVectors"
 STATISTICS = "delta.dataSkippingStatsColumns"
 POLICY = "delta.checkpointPolicy"
+INTERVAL = "delta.checkpointInterval"
+LEFT_TO_UPKEEP: Mapping[str, str] = {INTERVAL: "10000"}
+"""Of a table whose landings write no checkpoint of the log, but where upkeep has not for so many commits."""
 PLAN_PROPERTY = "snapshotter.plan"
 """Which columns a table has for its documents (`streaming.layout.TablePlan`), in every one of ours."""
 READER, ANY = "snapshotter.reader", "any"
@@ -44,7 +47,7 @@ ALLOWED: Mapping[str, re.Pattern[str]] = {
     "delta.autoOptimize.optimizeWrite": _SWITCH,
     "delta.checkpoint.writeStatsAsJson": _SWITCH,
     "delta.checkpoint.writeStatsAsStruct": _SWITCH,
-    "delta.checkpointInterval": _NUMBER,
+    INTERVAL: _NUMBER,
     POLICY: re.compile("classic|v2"),
     "delta.enableChangeDataFeed": _SWITCH,
     "delta.enableExpiredLogCleanup": _SWITCH,
@@ -87,18 +90,21 @@ SLOWER = frozenset(
 class TableForm:
     """How new tables are made. ``vectors``: with deletion vectors, which not every reader knows; without them a change
     rewrites the files that hold its row. ``properties``: further ones. ``catalog``: how tables are called in Spark's
-    catalogue; None: they are in none."""
+    catalogue; None: they are in none. ``own_checkpoints``: upkeep writes those of the log, each of which takes longer
+    than a landing, beside landings; else every tenth landing does."""
 
     vectors: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     catalog: CatalogTemplate | None = None
+    own_checkpoints: bool = False
 
     @property
     def all_properties(self) -> dict[str, str]:
         """With those that every table has."""
         # The first indexed columns would be the documents' own: each costs time at every write, none prunes a MERGE.
         ours = {VECTORS: str(self.vectors).lower(), STATISTICS: f"{KEY},{CLUSTER_TIME}"}
-        return {**self.properties, **ours, **({} if self.vectors else {READER: ANY})}
+        apart = LEFT_TO_UPKEEP if self.own_checkpoints else {}
+        return {**apart, **self.properties, **ours, **({} if self.vectors else {READER: ANY})}
 
 
 USUAL = TableForm()

@@ -9,7 +9,7 @@ import pytest
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import SparkSession
 
-from snapshotter.engine.upkeep import _Kept
+from snapshotter.engine.kept_table import KeptTable
 from snapshotter.reporting.window_log import OpenWindow
 from streaming.delta import file_concat, upkeep_plan
 from streaming.delta.rewriting import Begun
@@ -71,7 +71,7 @@ def test_when_a_table_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> Non
     """Half a minute later, unless many commits came since the look before; and at the end of a rest where something is
     due that rests."""
     monkeypatch.undo()
-    kept, limits = _Kept(), Thresholds()
+    kept, limits = KeptTable(), Thresholds()
     kept.looked(TableLook(10, 4, 100, 1, marked=1), 100.0, limits)
     assert kept.next == 130.0
     kept.looked(TableLook(40, 4, 100, 1, marked=1), 130.0, limits)

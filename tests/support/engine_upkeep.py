@@ -10,13 +10,14 @@ import bson
 import pytest
 from pyspark.sql import SparkSession
 
-from snapshotter.engine import upkeep
+from snapshotter.engine import kept_table, upkeep
 from snapshotter.engine.upkeep import TableUpkeep
 from snapshotter.landing.tables import Tables
 from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.status import Status, UpkeepReport
 from snapshotter.reporting.window_log import OpenWindow
 from snapshotter.state.lock import LockLostError
+from snapshotter.state.storage import MemoryStorage, Storage
 from streaming.delta.table_paths import STATE
 from streaming.delta.upkeep_plan import Pace, Thresholds
 from streaming.layouts.columns.layout import COLUMNS
@@ -33,8 +34,9 @@ PLAN = observe(bson.encode({"_id": 1, "v": 1}))
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks and pauses as short as can be: what is tested is that there are any, and what follows from them."""
+    monkeypatch.setattr(kept_table, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(upkeep, "next_look", lambda *_: 0.0)
+    monkeypatch.setattr(kept_table, "next_look", lambda *_: 0.0)
     monkeypatch.setattr(Pace, "pause", staticmethod(lambda seconds, busy: 0.0))
 
 
@@ -42,7 +44,9 @@ class Kept:
     """Two tables, and their upkeep, which is asked to look by hand. A batch is always landing somewhere else, unless
     that is asked for."""
 
-    def __init__(self, spark: SparkSession, lab: Lab, folder: Path, **options: Any) -> None:
+    def __init__(
+        self, spark: SparkSession, lab: Lab, folder: Path, storage: Storage | None = None, **options: Any
+    ) -> None:
         self.folder, self.spark, self.tally = folder, spark, Tally()
         self.tables = Tables(spark, str(folder), lambda: "snapshotter:test:1", COLUMNS, lambda _: PLAN)
         self.locked, self.batch = True, 0
@@ -51,7 +55,8 @@ class Kept:
         config = replace(lab.engine().engine.config, upkeep=wanted, **options)
         self.open: list[OpenWindow] = []
         moment = lambda: spark, lambda: self.tables
-        self.upkeep = TableUpkeep(config, *moment, self.check, self.tally, lambda: self.open)
+        kept = self.check, self.tally, storage or MemoryStorage()
+        self.upkeep = TableUpkeep(config, *moment, *kept, lambda: self.open)
 
     def check(self) -> None:
         if not self.locked:

@@ -67,6 +67,14 @@ def test_what_would_break_a_table_is_refused(name: str, value: str, why: str) ->
     assert why in str(refused.value)
 
 
+def test_checkpoints_of_the_log_are_left_to_upkeep() -> None:
+    """Where there is any; and whoever has said how often there is to be one is not overruled."""
+    name = "delta.checkpointInterval"
+    assert engine_config(made({})).form.all_properties[name] == "10000"
+    assert engine_config(made({f"{UNDER}{name}": "20"})).form.all_properties[name] == "20"
+    assert name not in engine_config(made({"engine.upkeep.enabled": "false"})).form.all_properties
+
+
 def test_readers_of_any_kind() -> None:
     """delta.reader=any: no deletion vectors, and no checkpoints that they may not know."""
     form = engine_config(made({"delta.reader": "any"})).form

@@ -79,8 +79,8 @@ class OpenChangelog:
 class Changelogs:
     """Lands the batches of one query, in tables under ``warehouse``. ``app_id`` and ``owner`` as for state tables; so
     many ``threads`` tables at a time. ``clock``: nanoseconds since 1970. ``count`` is told, once for each commit, how
-    many events and how many READs it has given a collection's table. ``tables``: those that are open, for
-    whoever keeps them in order."""
+    many events and how many READs it has given a collection's table. ``own_checkpoints``: as of `TableForm`.
+    ``tables``: those that are open, for whoever keeps them in order."""
 
     spark: SparkSession
     warehouse: str
@@ -91,6 +91,7 @@ class Changelogs:
     threads: int = 4
     clock: Callable[[], int] = time.time_ns
     count: Callable[[Namespace, int, int], None] | None = None
+    own_checkpoints: bool = False
     tables: dict[Namespace, OpenChangelog] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -210,7 +211,8 @@ class Changelogs:
 
     def _table(self, namespace: Namespace, app_id: str | None = None) -> ChangelogTable:
         path = under(self.warehouse, changelog_path(namespace))
-        return ChangelogTable(self.spark, path, namespace, app_id or self.app_id(), SCHEMA, self.owner())
+        known = self.spark, path, namespace, app_id or self.app_id(), SCHEMA, self.owner()
+        return ChangelogTable(*known, own_checkpoints=self.own_checkpoints)
 
 
 def _new_events(opened: OpenChangelog, contents: Contents, batch: CollectionContents) -> DataFrame | None:
