@@ -51,10 +51,11 @@ class KeptTable:
     def noted(self, note: UpkeepNote | None, now_ms: int) -> None:
         """Take over what earlier runs have left in a ``note``; ``now_ms`` since 1970. Old files of a table that none of
         them has met are for a run of another day, for all of its folder is listed for them."""
-        known = note is not None and 0 < note.vacuumed_ms <= now_ms  # a clock may have been wrong
-        self.note = note if note is not None and known else UpkeepNote(0, now_ms)
+        if note is None or not 0 < note.vacuumed_ms <= now_ms:  # a clock may have been wrong
+            note = UpkeepNote(vacuumed_ms=now_ms)
+        self.note = note
         if self.tried is None:
-            self.tried = time.monotonic() - (now_ms - self.note.vacuumed_ms) / 1_000
+            self.tried = time.monotonic() - (now_ms - note.vacuumed_ms) / 1_000
 
     def looked(self, found: TableLook | None, now: float, limits: Thresholds) -> None:
         """What was ``found`` ``now``, which says when to look again; by its ``limits`` files are small."""

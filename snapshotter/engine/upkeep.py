@@ -50,7 +50,7 @@ from snapshotter.reporting.notices import wall_clock_ms
 from snapshotter.reporting.status import Status
 from snapshotter.reporting.window_log import OpenWindow
 from snapshotter.state.storage import Storage, StorageError
-from snapshotter.state.upkeep_notes import UpkeepNote, keep_notes, read_notes
+from snapshotter.state.upkeep_notes import Key, UpkeepNote, keep_notes, read_notes
 from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.file_concat import NotAlike
 from streaming.delta.rewriting import Begun, Copies, GaveWay
@@ -106,7 +106,7 @@ class TableUpkeep(RecurringLook):
         self._limits = replace(config.upkeep or Thresholds(), file_rows=file_rows)
         self._spark, self._tables, self._check, self._tally = spark, tables, check, tally
         self._storage, self._in_flight = storage, in_flight
-        self._notes: dict[tuple[str, str], UpkeepNote] | None = None
+        self._notes: dict[Key, UpkeepNote] | None = None
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
         self._pace = Pace()
         self._rests: dict[Effort, float] = {}
@@ -189,7 +189,7 @@ class TableUpkeep(RecurringLook):
             self._kept.setdefault(name, KeptTable(next=now + LOOK_SECONDS))
         return opened
 
-    def _noted(self) -> dict[tuple[str, str], UpkeepNote]:
+    def _noted(self) -> dict[Key, UpkeepNote]:
         """By those before this life of the engine, and in it."""
         if self._notes is None:
             try:
@@ -417,7 +417,7 @@ def _batch_seconds(counts: Mapping[str, Mapping[str, Number]]) -> Number:
     return sum(counts["batch_seconds"].values())
 
 
-def _key(name: Name) -> tuple[str, str]:
+def _key(name: Name) -> Key:
     return str(name[0]), name[1]
 
 
