@@ -11,25 +11,25 @@ The engine is one as somebody types it (`bench.engine`), with a table of so many
     client    reads them from the change stream, with lookup by the server, and throws them away (`bench.reference`),
               while the driver stands still
 
-What `bench.peers` has of a stream is measured from the start of an engine; this is one whose stream fell behind. Of the
-last three rounds the one counts whose ratio is the median. Refused where the load before is above 0.5, but for --busy.
+The `stream` of `bench.peers` is measured from the start of an engine; this is one whose stream fell behind, and the
+`goes on` there. Of the last three rounds the one counts whose ratio is the median. Refused where the load before is
+above 0.5, but for --busy.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import reference
 from bench.clock import next_position
 from bench.engine import DB, alone, collections
-from bench.measurement import ROUNDS, machine, too_busy, warm
+from bench.lines import add_options
+from bench.measurement import ROUNDS, Measurement, machine, measurement, quiet_load, warm
 from bench.workload import PARTS
 
 _RUNS_S = 3.0
@@ -40,14 +40,12 @@ Figures = dict[str, Any]
 
 def main() -> None:
     asked = arguments()
-    load = round(os.getloadavg()[0], 2)
-    if (why := too_busy(load)) is not None and not asked.busy:
-        sys.exit(why)
+    load = quiet_load(busy=asked.busy)
     rounds = []
     for found in measure(asked.documents, asked.changes, asked.rounds):
         print(json.dumps(found), flush=True)
         rounds.append(found)
-    counts = warm(rounds, lambda one: -float(one["ratio"]))
+    counts = counted(rounds)
     about = {**machine(), "load_before": load, "documents": asked.documents, "changes": asked.changes}
     text = json.dumps({"about": about, "warm": counts, "rounds": rounds}, indent=1)
     asked.output.write_text(f"{text}\n", encoding="utf-8")
@@ -62,9 +60,26 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=ROUNDS, choices=range(1, PARTS + 1))
-    parser.add_argument("--busy", action="store_true", help="measure although others are at work")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    add_options(parser, OUTPUT)
     return parser.parse_args()
+
+
+def measured(documents: int, changes: int, rounds: int) -> list[Measurement]:
+    """The client's figure and the engine's, of the round that counts. Raises RuntimeError as `measure` does."""
+    found = list(measure(documents, changes, rounds))
+    counts, what = counted(found), "goes on"
+    ratios = {"ratios_in_thousandths": [round(1_000 * one["ratio"]) for one in found]}
+    return [
+        measurement("change stream, with lookup", what, changes, counts["client"]["seconds"]),
+        measurement(
+            "snapshotter, an engine that goes on", what, changes, counts["engine"]["seconds"], **ratios
+        ),
+    ]
+
+
+def counted(rounds: Sequence[Figures]) -> Figures:
+    """Of the last three rounds the one whose ratio is the median."""
+    return warm(rounds, lambda one: -float(one["ratio"]))
 
 
 def measure(documents: int, changes: int, rounds: int) -> Iterator[Figures]:

@@ -1,6 +1,7 @@
 """An engine on a real Spark standalone cluster: the same work by one worker and by two, in a shared folder and on S3.
 
     python -m bench.cluster [--documents 300000] [--changes 60000] [--rounds 3] [--workers 1 2] [--warehouse path s3]
+                            [--busy] [--output FILE]
 
 Each worker of the cluster has one core and an executor of 1 GB; all of them, MongoDB and the driver are processes of
 one machine. So two workers show how work is divided, not what a second machine brings. The object store is moto, a
@@ -9,15 +10,12 @@ server in Python that takes a core for itself: its figures show that the road wo
 For each combination an engine as somebody types it (`snapshotter run`, `spark.master` of the cluster) makes backfills
 and follows changes (`bench.engine`); the changes are those of the last collection. The last round is the warm one. In
 the end the table is compared with the collection, document by document. JSON lines: rates, core-seconds and peak memory
-by kind of process, bytes that mongod has sent. Refused where the load before is above 0.5, but for --busy.
+by kind of process, bytes that mongod has sent (`bench.lines`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -26,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.engine import DB, collections, started
-from bench.measurement import machine, too_busy
+from bench.lines import add_options, telling
 from bench.workload import PARTS, load_orders
 from snapshotter.testing.mongodb import start_mongodb
 from snapshotter.testing.spark_cluster import start_spark_cluster
@@ -44,20 +42,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, choices=range(1, PARTS + 1))
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--warehouse", nargs="+", default=["path", "s3"], choices=list(PLACES))
-    parser.add_argument("--busy", action="store_true", help="measure although others are at work")
+    add_options(parser)
     asked = parser.parse_args()
-    load = os.getloadavg()[0]
-    if (why := too_busy(load)) is not None and not asked.busy:
-        sys.exit(why)
-    tell(about=machine(), load_before=round(load, 2), documents=asked.documents, changes=asked.changes)
-    for warehouse in asked.warehouse:
-        for workers in asked.workers:
-            for found in measure(warehouse, workers, asked.documents, asked.changes, asked.rounds):
-                tell(warehouse=warehouse, workers=workers, **found)
-
-
-def tell(**what: object) -> None:
-    print(json.dumps(what), flush=True)
+    with telling(asked) as tell:
+        for warehouse in asked.warehouse:
+            for workers in asked.workers:
+                for found in measure(warehouse, workers, asked.documents, asked.changes, asked.rounds):
+                    tell(warehouse=warehouse, workers=workers, **found)
 
 
 def measure(

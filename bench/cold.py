@@ -1,6 +1,7 @@
 """How long a cold engine takes, from the command on: until its first row can be seen, and as a scheduler calls it.
 
     python -m bench.cold [--documents 2000] [--backlog 0] [--rounds 5] [--beside FOLDER | --verify]
+                         [--busy] [--output FILE]
 
 Each round is a process of its own (`run --once`, a fresh warehouse), as somebody types it. `--beside` names another
 checkout, whose rounds take turns with this one's: a machine that is busy meanwhile is so for both. What is timed:
@@ -12,7 +13,7 @@ checkout, whose rounds take turns with this one's: a machine that is busy meanwh
 
 `--verify` times another command instead: `verify`, of the table that such a round has left, by its two readers in turn.
 
-Printed as JSON: the median and all rounds of each.
+JSON lines (`bench.lines`): the median and all rounds of each.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.command import COMMAND, HERE, Command, by_turns, running
+from bench.lines import add_options, telling
 from bench.workload import load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
 
@@ -45,15 +47,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--backlog", type=int, default=0, help="changes; 0 leaves that out")
     parser.add_argument("--verify", action="store_true", help="time `verify` instead")
+    add_options(parser)
     asked, checkouts = by_turns(parser)
+    with telling(asked) as tell:
+        tell(**measured(asked, checkouts))
+
+
+def measured(asked: argparse.Namespace, checkouts: Sequence[Path]) -> dict[str, object]:
+    """Of each checkout what was found; of each reader, where `verify` is what is timed."""
     found: dict[Path, list[tuple[float, ...]]] = {checkout: [] for checkout in checkouts}
     with start_mongodb() as mongo, tempfile.TemporaryDirectory(prefix="bench-cold-") as homes:
         load_orders(mongo.uri, _DB, _ORDERS, asked.documents)
         if asked.verify:
-            print(
-                json.dumps({name: _times(some) for name, some in verified(mongo.uri, asked.rounds).items()})
-            )
-            return
+            return {name: _times(some) for name, some in verified(mongo.uri, asked.rounds).items()}
         for number in range(asked.rounds):
             folders = [Path(homes, f"{number}-{place}") for place, _ in enumerate(checkouts)]
             for checkout, home in zip(checkouts, folders, strict=True):
@@ -64,7 +70,7 @@ def main() -> None:
                 for checkout, home in zip(checkouts, folders, strict=True):
                     found[checkout][-1] += (once(checkout, mongo.uri, home)[1],)
     names = ["this", "beside"]
-    print(json.dumps({name: _summary(found[at]) for name, at in zip(names, checkouts, strict=False)}))
+    return {name: _summary(found[at]) for name, at in zip(names, checkouts, strict=False)}
 
 
 def once(checkout: Path, uri: str, home: Path) -> tuple[float, float]:

@@ -27,13 +27,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from bench.engine import Engine, alone, collections
-from bench.measurement import machine, too_busy
+from bench.lines import add_options, telling
+from bench.measurement import machine, quiet_load
 from bench.orders import Maker, large_orders, orders
 from bench.unit_cost import states, table, unit_costs
 from bench.workload import PARTS, Changes
@@ -47,16 +47,13 @@ Figures = dict[str, Any]
 
 def main() -> None:
     asked = arguments()
-    load = _load()
-    if (why := too_busy(load)) is not None and not asked.busy:
-        sys.exit(why)
+    load = quiet_load(busy=asked.busy)
     about = {**machine(), "load_before": load, "documents": asked.documents, "changes": asked.changes}
     rounds: list[Figures] = []
-    with asked.output.with_suffix(".jsonl").open("w", encoding="utf-8") as raw:
-        _tell(raw, {"about": about})
+    with telling(asked, asked.output.with_suffix(".jsonl")) as tell:
         for size in asked.sizes:
             for found in measure(size, asked.documents, asked.changes, asked.rounds):
-                _tell(raw, {"size": size, **found})
+                tell(size=size, **found)
                 rounds.append({"size": size, **found})
     shown = [{"state": state, **one} for state, one in states(rounds)]
     text = json.dumps({"about": about, "figures": shown}, indent=1)
@@ -73,8 +70,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--changes", type=int, help="the same; by default a fifth of the documents")
     parser.add_argument("--rounds", type=int, default=4, choices=range(1, PARTS + 1))
     parser.add_argument("--price-per-core-hour", type=float, help="in dollars")
-    parser.add_argument("--busy", action="store_true", help="measure although others are at work")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    add_options(parser, OUTPUT)
     asked = parser.parse_args()
     asked.changes = asked.changes or asked.documents // 5
     return asked
@@ -122,13 +118,6 @@ def _with_costs(taken: Figures, counted: dict[str, int]) -> Figures:
 
 def _load() -> float:
     return round(os.getloadavg()[0], 2)
-
-
-def _tell(raw: TextIO, line: Figures) -> None:
-    text = json.dumps(line)
-    print(text, flush=True)
-    raw.write(f"{text}\n")
-    raw.flush()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How old what a reader sees is: the lag from a change in MongoDB to a version of the table that has it (`bench.lag`).
 
     python -m bench.freshness [--documents 1000 200000] [--rates 1 200 2000] [--seconds 60] [--snapshots 0]
-                              [--backfills 0] [--beside FOLDER] [--options NAME=VALUE ...]
+                              [--backfills 0] [--beside FOLDER] [--options NAME=VALUE ...] [--busy] [--output FILE]
 
 For each number of documents an engine of its own (`snapshotter run`, all defaults but `spark.master=local[2]` and the
 `--options`) loads the collection. Then
@@ -12,12 +12,11 @@ For each number of documents an engine of its own (`snapshotter run`, all defaul
     backfills  of so many collections, each into a new table, beside the highest rate of changes to that collection:
                the lag of changes made between the signal and its completion; the first ones warm up
 
-`--beside` names another checkout, which does the same right after. Printed as JSON lines: percentiles in seconds,
+`--beside` names another checkout, which does the same right after. JSON lines (`bench.lines`): percentiles in seconds,
 commits, and bytes of the files that these added.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from typing import Any
 
 from bench.command import by_turns, running
 from bench.lag import SEED, Log, Written, changes, percentiles
+from bench.lines import add_options, telling
 from bench.orders import order_id
 from bench.workload import load_orders
 from signals import SnapshotClient
@@ -54,12 +54,14 @@ def main() -> None:
     parser.add_argument("--snapshots", type=int, default=0, help="of each number of keys; as many warm up")
     parser.add_argument("--backfills", type=int, default=0, help="collections that are read beside changes")
     parser.add_argument("--options", nargs="+", default=[], help="of the engine, each as NAME=VALUE")
+    add_options(parser)
     asked, checkouts = by_turns(parser)
     options = {**_OPTIONS, **dict(option.split("=", 1) for option in asked.options)}
-    for documents in asked.documents:
-        for name, checkout in zip(("this", "beside"), checkouts, strict=False):
-            for figures in measured(checkout, documents, options, asked):
-                print(json.dumps({"checkout": name, "documents": documents, **figures}), flush=True)
+    with telling(asked) as tell:
+        for documents in asked.documents:
+            for name, checkout in zip(("this", "beside"), checkouts, strict=False):
+                for figures in measured(checkout, documents, options, asked):
+                    tell(checkout=name, documents=documents, **figures)
 
 
 def measured(

@@ -2,6 +2,7 @@
 
     python -m bench.growth [--rows 100000 400000] [--batches 10000 200] [--rounds 6]
                            [--commits 60] [--actions 600] [--looks 15] [--log 0] [--removed 0 10000 110000]
+                           [--busy] [--output FILE]
 
     batches   into a table of so many rows batches of each size, whose keys lie all over it; seconds of a landing
     commits   so many batches of the smallest size in a row, into the largest table, with upkeep between them
@@ -14,9 +15,9 @@ A day of one commit each two seconds is ``--actions 43200``. The engine looks at
 where landings mark rows in small files), so upkeep has its turn behind every ``--looks`` commits; ``--log`` so many
 files of older versions lie in the log's folder, as days of commits leave them (four a commit on a local disk), before
 the actions begin. The first look of upkeep lists them, once, to let go of what is too old; what it takes is not in the
-seconds of a commit. Printed as JSON lines: a tenth of the commits each, with the median and the 99th percentile, files
-and what lies in the log's folder at the end, and peak memory of the JVM and of this process. Flat is what is wanted.
-No MongoDB, no decoding.
+seconds of a commit. JSON lines (`bench.lines`): a tenth of the commits each, with the median and the 99th percentile,
+files and what lies in the log's folder at the end, and peak memory of the JVM and of this process. Flat is what is
+wanted. No MongoDB, no decoding.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.deletes import orders, orders_table
+from bench.lines import Tell, add_options, telling
 from bench.spark import scratch
 from streaming.delta.local_checkpoints import free_checkpoint
 from streaming.delta.new_files import FileWriter, job_name
@@ -180,25 +182,25 @@ def in_parts(count: int) -> Iterator[tuple[int, int]]:
         yield first, min(size, count - first)
 
 
-def of_batches(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
+def of_batches(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
     """Into tables of each size batches of each size. The first round warms up."""
     for rows in asked.rows:
         grown = filled(spark, folder / f"rows{rows}", rows, asked.looks)
         for size in asked.batches:
             for number in range(asked.rounds + 1):
                 land(grown, updates(spark, rows, size, number), size)
-            say("batches", rows=rows, batch=size, **grown.told(asked.rounds))
+            tell(part="batches", rows=rows, batch=size, **grown.told(asked.rounds))
         shutil.rmtree(grown.table.path)
 
 
-def of_commits(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
+def of_commits(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
     """One behind the other, into the largest table."""
     rows, size = max(asked.rows), min(asked.batches)
     grown = filled(spark, folder / "commits", rows, asked.looks)
     for first, count in in_parts(asked.commits):
         for number in range(first, first + count):
             land(grown, updates(spark, rows, size, number), size)
-        say("commits", rows=rows, batch=size, **grown.told(count))
+        tell(part="commits", rows=rows, batch=size, **grown.told(count))
 
 
 def in_a_file(
@@ -220,7 +222,7 @@ def empty(spark: SparkSession, folder: Path, name: str) -> StateTable:
     return table
 
 
-def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
+def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
     """Each adds a file of a few new rows."""
     table = empty(spark, folder, "actions")
     grown, into, schema = Grown(table, asked.looks), table.folder(), COLUMNS.arrow_schema(_PLAN)
@@ -231,10 +233,10 @@ def of_actions(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
             keys = [f"{number:09}-{row}" for row in range(FILE_ROWS)]
             given = in_a_file(into, schema, number, [keys, list(range(FILE_ROWS)), [None] * FILE_ROWS])
             grown.timed(lambda batch, given=given: table.land(None, batch_id=batch, metadata={}, **given))
-        say("actions", **grown.told(count))
+        tell(part="actions", **grown.told(count))
 
 
-def of_removed(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> None:
+def of_removed(spark: SparkSession, folder: Path, asked: argparse.Namespace, tell: Tell) -> None:
     """Removed by commits that are written by hand, of files that the table never had."""
     table = empty(spark, folder, "removed")
     log, there = Path(table.path) / "_delta_log", 0
@@ -248,8 +250,8 @@ def of_removed(spark: SparkSession, folder: Path, asked: argparse.Namespace) -> 
             table.upkeep.stand_upon_checkpoint()
             seconds.append(time.perf_counter() - began)
         newest = max(log.glob("*.checkpoint.parquet"))
-        say(
-            "removed",
+        tell(
+            part="removed",
             files=count,
             p50=round(statistics.median(seconds), 2),
             mb=round(newest.stat().st_size / 1e6, 1),
@@ -286,10 +288,6 @@ def removed_file(number: int) -> dict[str, Any]:
     }
 
 
-def say(part: str, **figures: Any) -> None:
-    print(json.dumps({"part": part, **figures}), flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -302,10 +300,11 @@ def main() -> None:
     parser.add_argument("--looks", type=int, default=15)
     parser.add_argument("--log", type=int, default=0)
     parser.add_argument("--removed", type=int, nargs="*", default=[0, 10_000, 110_000])
+    add_options(parser)
     asked = parser.parse_args()
-    with scratch("growth") as (spark, folder):
+    with telling(asked) as tell, scratch("growth") as (spark, folder):
         for part in (of_batches, of_commits, of_actions, of_removed):
-            part(spark, folder, asked)
+            part(spark, folder, asked, tell)
 
 
 if __name__ == "__main__":

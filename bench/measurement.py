@@ -7,6 +7,7 @@ worth quoting.
 
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import NotRequired, TypedDict, TypeVar
@@ -18,6 +19,7 @@ __all__ = [
     "in_turns",
     "machine",
     "measurement",
+    "quiet_load",
     "timed",
     "too_busy",
     "warm",
@@ -89,6 +91,15 @@ def too_busy(load: float) -> str | None:
         f"the load of the last minute is {load}, above {LOAD_MAX}: others are at work, and figures would be worthless."
         f" Wait until it is quiet, or measure anyway with --busy"
     )
+
+
+def quiet_load(*, busy: bool) -> float:
+    """The load of the last minute. Ends the program where others are at work, unless it is to measure although they are
+    (``busy``)."""
+    load = round(os.getloadavg()[0], 2)
+    if (why := too_busy(load)) is not None and not busy:
+        sys.exit(why)
+    return load
 
 
 def machine() -> dict[str, str | int | float]:

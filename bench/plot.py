@@ -18,6 +18,7 @@ TITLES = {
     "backfill": "Backfill: signal to last row, documents a second",
     "beside": "Backfill beside 2,000 writes a second, documents a second",
     "stream": "Stream: a backlog of mixed changes, events a second",
+    "goes on": "Stream of an engine that goes on: the same backlog, events a second",
     "read": "Reading a collection, documents a second",
     "drain": "Draining a change stream, events a second",
     "commit": "Committing new keys to Delta, rows a second",

@@ -4,29 +4,29 @@ run.
 Prints figures as they come and the tables at the end, and writes `peers.json` and `peers.png` into
 `--output`; a run of a part (`--only`) writes where it is told to, and nowhere else. Without `--uri` a MongoDB
 is started and thrown away. The order matters: copies first, then the changes are made, once, and everyone
-drains the same ones. A peer that fails is named, and does not take the others' figures with it.
+drains the same ones; an engine that goes on comes last, with a MongoDB of its own. A peer that fails is named,
+and does not take the others' figures with it.
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import ours, plot, reference
+from bench import catching_up, ours, plot, reference
 from bench.clock import next_position
-from bench.measurement import ROUNDS, Measurement, in_turns, too_busy
+from bench.measurement import ROUNDS, Measurement, in_turns, quiet_load
 from bench.peers import debezium, mongo_spark
 from bench.peers.build import PeerBuildError
 from bench.peers.process import PeerRunError
 from bench.spark import environment_kept, session
-from bench.workload import load_orders, mixed_changes
+from bench.workload import PARTS, load_orders, mixed_changes
 from snapshotter.testing.mongodb import start_mongodb
 
 DATABASE, COLLECTION = "bench_shop", "orders"
-BASELINES = (f"chunk {debezium.DEFAULT_CHUNK:,}", "Debezium")
+BASELINES = (f"chunk {debezium.DEFAULT_CHUNK:,}", "Debezium", "with lookup")
 
 
 class Run:
@@ -92,6 +92,11 @@ class Run:
                 lambda: mongo_spark.bulk_copy_beside_writes(*self._place, documents, table, rounds=rounds)
             )
 
+    def going_on(self) -> None:
+        """An engine that goes on, beside the client, by turns."""
+        rounds = min(self._rounds, PARTS)
+        self.figures += catching_up.measured(self._documents, self._changes, rounds)
+
     def copies(self) -> None:
         """What writes beside it cost a copy: alone and beside them, ours and a bulk copy."""
         load_orders(*self._place, self._documents)
@@ -140,15 +145,15 @@ def main() -> int:
     parser.add_argument("--only", choices=("ours", "peers", "references", "copies"))
     parser.add_argument("--busy", action="store_true", help="measure although others are at work")
     arguments = parser.parse_args()
-    load = round(os.getloadavg()[0], 2)
-    if (why := too_busy(load)) and not arguments.busy:
-        parser.error(why)
+    load = quiet_load(busy=arguments.busy)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         if arguments.uri:
             run = measure(arguments.uri, Path(folder), arguments)
         else:
             with start_mongodb() as mongodb:
                 run = measure(mongodb.uri, Path(folder), arguments)
+        if not arguments.only:
+            run.going_on()
     about = {"documents": arguments.documents, "changes": arguments.changes, "failures": run.failures}
     about |= {"rounds": arguments.rounds, "load_before": load}
     # The results that are published are those of whole runs.

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from bench import measurement
+from bench.lines import add_options, telling
 from bench.measurement import LOAD_MAX, too_busy
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -13,8 +21,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 def test_a_published_run_was_alone_or_says_so() -> None:
     """The load before it is in its JSON; one above the limit stands in the text, too."""
     said = (BENCH / "README.md").read_text()
-    runs = {path.name: json.loads(path.read_text())["about"] for path in (BENCH / "results").glob("*.json")}
-    assert "peers.json" in runs
+    runs = dict(published())
+    assert {"peers.json", "cost.jsonl", "cluster.jsonl"} <= set(runs)
     loads = {name: about["load_before"] for name, about in runs.items()}
     busy = {name: load for name, load in loads.items() if load > LOAD_MAX}
     assert [name for name, load in busy.items() if f"the load before it was {load}" not in said] == []
@@ -28,3 +36,41 @@ def test_a_busy_machine_is_not_measured_on() -> None:
     assert why is not None
     assert "0.94" in why
     assert "--busy" in why
+
+
+def published() -> Iterator[tuple[str, dict[str, object]]]:
+    """Of each file of results what it says about its run."""
+    for path in (BENCH / "results").glob("*.json*"):
+        text = path.read_text()
+        yield path.name, json.loads(text if path.suffix == ".json" else text.splitlines()[0])["about"]
+
+
+def os_with_load(load: float) -> SimpleNamespace:
+    """The module `os`, on a machine with this load of the last minute."""
+    return SimpleNamespace(**{**vars(os), "getloadavg": lambda: (load, 0.0, 0.0)})
+
+
+def test_lines_are_kept_as_they_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The first says the machine, the load and what was asked for, but no folder; nothing is begun on a busy one, and
+    what was kept before is left then."""
+    monkeypatch.setattr(measurement, "os", os_with_load(0.31))
+    parser, kept = ArgumentParser(), tmp_path / "kept.jsonl"
+    parser.add_argument("--rows", type=int, default=5)
+    add_options(parser)
+    asked = parser.parse_args(["--output", str(kept)])
+    with telling(asked) as tell:
+        tell(part="first", seconds=1.5)
+    about, first = map(json.loads, kept.read_text().splitlines())
+    assert first == {"part": "first", "seconds": 1.5}
+    assert about["about"].items() >= {"load_before": 0.31, "rows": 5}.items()
+    assert str(tmp_path) not in kept.read_text()
+    assert capsys.readouterr().out == kept.read_text()
+
+    monkeypatch.setattr(measurement, "os", os_with_load(0.94))
+    with pytest.raises(SystemExit, match="others are at work"), telling(asked):
+        pytest.fail("it has begun")
+    assert len(kept.read_text().splitlines()) == 2
+    with telling(parser.parse_args(["--busy"])):
+        assert json.loads(capsys.readouterr().out)["about"]["load_before"] == 0.94
