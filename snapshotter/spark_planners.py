@@ -5,11 +5,15 @@ empty daemon of its own, which imports all anew: six processes and 280 MB, which
 is there. Spark has no setting that ends them before an idle minute is over, and none that ends the daemons. It starts
 one again where it needs one. What runs a stream's source stays.
 
+A stream's start waits for them, one after the other. So an engine has them started by a source of nothing, while its
+executors are asked whether they run the same code: eight tenths of a second of a cold start.
+
 Another engine, or somebody's notebook, may plan with the same JVM just now: only those that are idle are ended.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +21,7 @@ import structlog
 
 from streaming.error_text import said_by
 from streaming.jvm import packages
+from streaming.source.registration import plan_ahead
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +31,34 @@ PLANNERS = frozenset(
     f"pyspark.sql.worker.{name}"
     for name in ("lookup_data_sources", "create_data_source", "plan_data_source_read")
 )
+_START_SECONDS = 10.0
+_at_start: set[threading.Thread] = set()
+"""Threads that have Spark start some."""
 _FACTORIES, _MODULE, _IDLE, _ALL = "pythonWorkers", "workerModule", "idleWorkers", "daemonWorkers"
 
 
+def start_planners(session: SparkSession) -> None:
+    """Have a thread start those that a stream of this ``session`` will ask for, while whoever calls goes on. What goes
+    wrong is left to the stream, which starts what is not there."""
+
+    def work() -> None:
+        try:
+            plan_ahead(session)
+        except Exception as error:  # noqa: BLE001 - such as a session that is stopped meanwhile
+            _log.info("Spark's planners are not there ahead", why=said_by(error))
+        finally:
+            _at_start.discard(thread)
+
+    thread = threading.Thread(target=work, name="planners-ahead", daemon=True)
+    _at_start.add(thread)
+    thread.start()
+
+
 def end_planners(session: SparkSession) -> None:
-    """End those that Spark's driver has by now, and that plan nothing. Never raises: it is about memory alone."""
+    """End those that Spark's driver has by now, or is about to have, and that plan nothing. Never raises: it is about
+    memory alone."""
+    for thread in tuple(_at_start):
+        thread.join(_START_SECONDS)
     try:
         _end_planners(session)
     except Exception as error:  # noqa: BLE001 - a Spark that keeps them elsewhere, or none any more

@@ -84,6 +84,7 @@ from snapshotter.reporting.status import EngineState
 from snapshotter.reporting.status_collection import StatusCollection
 from snapshotter.reporting.views import SilentView, View
 from snapshotter.reporting.window_log import WindowLog
+from snapshotter.spark_planners import start_planners
 from snapshotter.state.identity import EngineIdentity
 from snapshotter.state.journal import Journal
 from snapshotter.state.lock import EngineLock, renewing
@@ -206,6 +207,7 @@ class Engine:
         self.beginning.position(self.store)
         with renewing(self._lock, RENEW_SECONDS):  # Spark may take longer to start than a lock lasts
             doing("starting Spark")
+            start_planners(self.spark)
             check_executors(self.spark, self.config.warehouse)
         doing("looking at the tables")
         self.tables = self._tables()
@@ -414,24 +416,6 @@ class Engine:
         how = self.recovery.look(state, paused=self._signals.stream_paused)
         self.status.write(state, self.run_state, self.journal.requests, refused, error, *reports, how)
 
-    # Signals
-
-    @property
-    def ledger(self) -> Ledger:
-        """Where requests are now. Ask only while holding ``one_at_a_time``: a new run takes its place under that."""
-        run = self.run_state
-        return run if run is not None else Waiting(self.journal, self.store)
-
-    def _watch(self, enabled: list[SignalChannel]) -> Channels:
-        return Channels([self.inbox, self.in_process, *enabled], asked=self.status.times.asked)
-
-    def _look_at_channels(self) -> None:
-        self.announcer.look(self._is_committed)
-        for part in self._channels.look():
-            self._taking.take(part.actions, part.refused)
-
-    # The context of a run
-
     def _context(self) -> RunContext:
         begins = self.spark, self.client, self.config, self.store, self.journal, self._hints, self._kept
         told = self._signals, self.announcer, self.first_load, self.outcomes
@@ -448,3 +432,19 @@ class Engine:
         sample = partial(sample_plan, config.layout, self.client, config.fields)
         columns = config.layout, sample, mine.owner, config.further, config.form
         return Tables(self.spark, config.warehouse, mine.application_id, *columns)
+
+    # Signals
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where requests are now. Ask only while holding ``one_at_a_time``: a new run takes its place under that."""
+        run = self.run_state
+        return run if run is not None else Waiting(self.journal, self.store)
+
+    def _watch(self, enabled: list[SignalChannel]) -> Channels:
+        return Channels([self.inbox, self.in_process, *enabled], asked=self.status.times.asked)
+
+    def _look_at_channels(self) -> None:
+        self.announcer.look(self._is_committed)
+        for part in self._channels.look():
+            self._taking.take(part.actions, part.refused)

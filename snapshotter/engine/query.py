@@ -11,7 +11,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from snapshotter.engine.beginning import START
 from snapshotter.engine.run import Run
 from snapshotter.engine.run_context import RunContext
-from snapshotter.spark_planners import end_planners
 from streaming.fields.rules import SALT
 from streaming.mongo.deployment import CONNECTION_OPTION
 from streaming.positions import ClusterTime
@@ -38,7 +37,6 @@ def start_query(
     ours = {"trailer": "true", "hints.file": str(context.hints.path), "engine.stream.readers": str(readers)}
     secret[CONNECTION_OPTION] = config.uri
     frame = spark.readStream.format(register_at(spark, secret)).options(**{**given, **ours}).load()
-    end_planners(spark)  # those that made the source; those that plan a batch end once it is there
     writer = frame.writeStream.foreachBatch(foreach_batch)
     writer = writer.option("checkpointLocation", f"{config.state_location}/{generation.checkpoint}")
     return writer.trigger(processingTime=f"{config.trigger_ms} milliseconds").start()

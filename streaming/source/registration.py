@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -70,6 +70,39 @@ class LateReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
             self._made = MongoChangesReader(ChangeOptions.parse(self._options))
         return self._made
+
+
+class Nothing(DataSourceReader):
+    """Of a source that has none."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:  # noqa: ARG002
+        return iter(())
+
+
+def plan_ahead(spark: SparkSession) -> None:
+    """Have Spark make a source of nothing, and plan how it is read: a stream that starts behind that finds the Pythons
+    that do so there. Raises what Spark says."""
+    own_name = f"{NAME}-ahead-{secrets.token_hex(4)}"
+
+    class SourceAhead(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return own_name
+
+        def schema(self) -> StructType:
+            return SCHEMA
+
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+            from streaming.source.registration import Nothing  # as a stream's
+
+            return Nothing()
+
+    spark.dataSource.register(SourceAhead)
+    frame = spark.read.format(own_name).load()
+    frame._jdf.queryExecution().toRdd().getNumPartitions()  # which Spark does not ask for before
 
 
 def register_at(spark: SparkSession, secrets_of: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""`snapshotter.spark_planners`: what Spark started to plan the stream has ended once the stream flows."""
+"""`snapshotter.spark_planners`: what Spark starts to plan the stream is there before, and has ended once that flows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
+from structlog.testing import capture_logs
 
-from snapshotter.spark_planners import PLANNERS, end_planners
+from snapshotter.spark_planners import PLANNERS, end_planners, start_planners
+from snapshotter.testing.mongodb import MongoDeployment
 from snapshotter.testing.processes import wait_until
+from streaming.source.registration import plan_ahead, register_at
 from tests.support.engines import SECONDS, Lab, lab
 
 __all__ = ["lab"]
 
-MAKER = "pyspark.sql.worker.create_data_source"
+MAKER, PLANNER = (f"pyspark.sql.worker.{name}" for name in ("create_data_source", "plan_data_source_read"))
 
 
 def processes() -> Iterator[tuple[psutil.Process, str]]:
@@ -46,6 +49,47 @@ def test_planners_end_with_the_first_batch(lab: Lab) -> None:
             wait_until(lambda: not modules() & PLANNERS, "the planners' end")
             assert {"pyspark.sql.streaming.python_streaming_source_runner", "pyspark.worker"} <= modules()
         lab.assert_equal("orders")
+
+
+def planners() -> set[tuple[int, str]]:
+    return {(process.pid, module) for process, module in processes() if module in PLANNERS}
+
+
+def test_a_stream_finds_those_that_were_started_ahead(
+    spark: SparkSession, mongodb: MongoDeployment, tmp_path: Path
+) -> None:
+    """It starts none. (Which data sources there are Spark asks once in its life.)"""
+    end_planners(spark)
+    plan_ahead(spark)
+    ahead = planners()
+    assert {module for _, module in ahead} >= {MAKER, PLANNER}
+    source = register_at(spark, {"mongodb.connection.string": mongodb.uri})
+    stream = spark.readStream.format(source).option("collection.include.list", "nowhere.nothing").load()
+    writing = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = writing.start()
+    try:
+        wait_until(lambda: query.lastProgress or query.exception(), "its first batch")
+        assert query.exception() is None
+        assert planners() == ahead
+    finally:
+        query.stop()
+        end_planners(spark)
+
+
+def test_those_that_are_just_starting_end_as_well(spark: SparkSession) -> None:
+    """Who ends them waits for who starts them, or they would stay for as long as the JVM lives."""
+    start_planners(spark)
+    end_planners(spark)
+    wait_until(lambda: not modules() & PLANNERS, "the planners' end")
+
+
+def test_planners_that_do_not_start_keep_nobody_from_anything() -> None:
+    """The stream starts what is not there; what has gone wrong is told."""
+    with capture_logs() as logs:
+        start_planners(None)  # type: ignore[arg-type]
+        end_planners(None)  # type: ignore[arg-type]
+    said = [entry["event"] for entry in logs]
+    assert said == ["Spark's planners are not there ahead", "Spark's planners are left as they are"]
 
 
 class Dies(DataSource):
