@@ -13,7 +13,7 @@ For each number of documents an engine of its own (`snapshotter run`, all defaul
                the lag of changes made between the signal and its completion; the first ones warm up
 
 `--beside` names another checkout, which does the same right after. JSON lines (`bench.lines`): percentiles in seconds,
-commits, and bytes of the files that these added.
+commits, and bytes of the files that these added. What is kept (`--output`) is drawn as well, in a PNG of that name.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bench import lag_plot
 from bench.command import by_turns, running
 from bench.lag import SEED, Log, Written, changes, percentiles
 from bench.lines import add_options, telling
@@ -62,6 +63,8 @@ def main() -> None:
             for name, checkout in zip(("this", "beside"), checkouts, strict=False):
                 for figures in measured(checkout, documents, options, asked):
                     tell(checkout=name, documents=documents, **figures)
+    if asked.output is not None and (asked.rates or asked.backfills):
+        lag_plot.plot(lag_plot.load(asked.output), asked.output.with_suffix(".png"))
 
 
 def measured(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import structlog
 
@@ -32,8 +33,8 @@ PLANNERS = frozenset(
     for name in ("lookup_data_sources", "create_data_source", "plan_data_source_read")
 )
 _START_SECONDS = 10.0
-_at_start: set[threading.Thread] = set()
-"""Threads that have Spark start some."""
+_at_start: WeakSet[threading.Thread] = WeakSet()
+"""Threads that have Spark start some, for as long as they live."""
 _FACTORIES, _MODULE, _IDLE, _ALL = "pythonWorkers", "workerModule", "idleWorkers", "daemonWorkers"
 
 
@@ -46,20 +47,18 @@ def start_planners(session: SparkSession) -> None:
             plan_ahead(session)
         except Exception as error:  # noqa: BLE001 - such as a session that is stopped meanwhile
             _log.info("Spark's planners are not there ahead", why=said_by(error))
-        finally:
-            _at_start.discard(thread)
 
     thread = threading.Thread(target=work, name="planners-ahead", daemon=True)
-    _at_start.add(thread)
     thread.start()
+    _at_start.add(thread)
 
 
 def end_planners(session: SparkSession) -> None:
     """End those that Spark's driver has by now, or is about to have, and that plan nothing. Never raises: it is about
     memory alone."""
-    for thread in tuple(_at_start):
-        thread.join(_START_SECONDS)
     try:
+        for thread in tuple(_at_start):
+            thread.join(_START_SECONDS)
         _end_planners(session)
     except Exception as error:  # noqa: BLE001 - a Spark that keeps them elsewhere, or none any more
         _log.info("Spark's planners are left as they are", why=said_by(error))

@@ -31,10 +31,17 @@ def name_python(*, workers_here: bool) -> None:
 
 
 def _name(variable: str, python: str) -> None:
-    named = shutil.which(os.environ.get(variable, sys.executable))
-    # Not resolved: what makes an environment is the path by which its interpreter is started.
-    if named is not None and Path(named).absolute() == Path(sys.executable).absolute():
+    """What somebody has named stays, but for this interpreter where the script takes its place: executors elsewhere may
+    have theirs by the same name, and at another path."""
+    given = os.environ.get(variable)
+    if given is None or (python != sys.executable and _is_this(given)):
         os.environ[variable] = python
+
+
+def _is_this(python: str) -> bool:
+    named = shutil.which(python)
+    # Not resolved: what makes an environment is the path by which its interpreter is started.
+    return named is not None and Path(named).absolute() == Path(sys.executable).absolute()
 
 
 def _python() -> str:

@@ -93,9 +93,13 @@ class Run:
             )
 
     def going_on(self) -> None:
-        """An engine that goes on, beside the client, by turns."""
+        """An engine that goes on, beside the client, by turns. What was measured before outlives it."""
         rounds = min(self._rounds, PARTS)
-        self.figures += catching_up.measured(self._documents, self._changes, rounds)
+        try:
+            self.figures += catching_up.measured(self._documents, self._changes, rounds)
+        except (RuntimeError, TimeoutError) as error:
+            self.failures.append(str(error).splitlines()[0])
+            print(f"FAILED: {error}", flush=True)
 
     def copies(self) -> None:
         """What writes beside it cost a copy: alone and beside them, ours and a bulk copy."""

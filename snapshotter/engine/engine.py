@@ -259,7 +259,8 @@ class Engine:
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
         if once or not streams:
-            self._upkeep.last_turn(self._stop.is_set, self._kept.keep)
+            report = partial(self._report, self.readiness.state)
+            self._upkeep.last_turn(self._stop.is_set, self._kept.keep, report)
             refuse_suspended((self.store.newest() or Progress()).capturing(self.config.scope.captures))
 
     def _runs(self, once: bool, streams_at: float) -> None:
@@ -432,8 +433,6 @@ class Engine:
         sample = partial(sample_plan, config.layout, self.client, config.fields)
         columns = config.layout, sample, mine.owner, config.further, config.form
         return Tables(self.spark, config.warehouse, mine.application_id, *columns)
-
-    # Signals
 
     @property
     def ledger(self) -> Ledger:

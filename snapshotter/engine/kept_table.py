@@ -15,16 +15,18 @@ from streaming.namespaces import Namespace
 
 Name = tuple[Namespace, str]
 """Whose table, and which of its tables."""
+_NOTED_AGE = 1.1
 
 
 @dataclass(slots=True)
 class KeptTable:
     """What is known of one: the newest ``look``, the version that was ``seen`` then, and when; what was ``due`` then
     and is not done; when it is looked at ``next``, and when it is at the latest (``again``), if it ``waits`` for a rest
-    to end; when something was ``stepped`` on with it; what was done in this life of the engine, the ``last`` rewrite of
-    it, and what went wrong; ``gave_way``: whether the newest try of a rewrite did, to a landing; ``refused``: why its
-    old files are not removed; ``tried``: when that was tried, ``vacuumed``: when it was done; ``checkpointed``: when a
-    checkpoint of its log was written, in so many seconds; ``note``: what the next process is to know of it."""
+    to end; whether there may be ``more`` to do; when something was ``stepped`` on with it; what was done in this life
+    of the engine, the ``last`` rewrite of it, and what went wrong; ``gave_way``: whether the newest try of a rewrite
+    did, to a landing; ``refused``: why its old files are not removed; ``tried``: when that was tried, ``vacuumed``:
+    when it was done; ``checkpointed``: when a checkpoint of its log was written, in so many seconds; ``note``: what the
+    next process is to know of it."""
 
     look: TableLook | None = None
     small: int | None = None
@@ -32,6 +34,7 @@ class KeptTable:
     next: float = 0.0
     again: float = 0.0
     waits: Effort | None = None
+    more: bool = False
     stepped: float = 0.0
     seen: tuple[int, float] | None = None
     tried: float | None = None
@@ -48,23 +51,26 @@ class KeptTable:
     refused: str | None = None
     note: UpkeepNote = field(default_factory=UpkeepNote)
 
-    def noted(self, note: UpkeepNote | None, now_ms: int) -> None:
-        """Take over what earlier runs have left in a ``note``; ``now_ms`` since 1970. Old files of a table that none of
-        them has met are for a run of another day, for all of its folder is listed for them."""
-        if note is None or not 0 < note.vacuumed_ms <= now_ms:  # a clock may have been wrong
+    def noted(self, note: UpkeepNote, now_ms: int) -> None:
+        """Take over what earlier runs have left in a ``note``; ``now_ms`` since 1970. Runs of each night are not a day
+        apart to the second: what is noted counts as a tenth older than it is."""
+        if not 0 < note.vacuumed_ms <= now_ms or note.looked_ms > now_ms:  # a clock was wrong
             note = UpkeepNote(vacuumed_ms=now_ms)
         self.note = note
-        if self.tried is None:
-            self.tried = time.monotonic() - (now_ms - note.vacuumed_ms) / 1_000
+        self.tried = time.monotonic() - _NOTED_AGE * (now_ms - note.vacuumed_ms) / 1_000
 
     def looked(self, found: TableLook | None, now: float, limits: Thresholds) -> None:
         """What was ``found`` ``now``, which says when to look again; by its ``limits`` files are small."""
         before, self.seen = self.seen, None if found is None else (found.version, now)
-        self.look, self.waits, wait = found, None, LOOK_SECONDS
+        self.look, self.waits, self.more, wait = found, None, False, LOOK_SECONDS
         if found is not None and before is not None:
             version, at = before
             wait = next_look(found.version - version, now - at, limits, bool(found.marked))
         self.next = self.again = now + wait
+
+    def look_again(self) -> None:
+        """At once: there may be more to do."""
+        self.next, self.more = time.monotonic(), True
 
     def wait(self, effort: Effort, until: float) -> None:
         """Something is due whose kind rests ``until`` then."""

@@ -11,9 +11,10 @@ for no commit is made, and not while a window is open that may have files as old
 a commit adds them.
 
 A run that ends by itself may be over before anything was looked at. So it has a last turn: what is due is done then,
-without rests, for nothing lands any more, and nothing is begun behind `LAST_SECONDS`. Those tables come first that have
-waited longest, by what is kept beside the state (`state.upkeep_notes`); it also says when old files were removed, so
-that of a scheduler's runs one a day does that, and not each.
+without rests, for nothing lands any more, and nothing is begun behind `LAST_SECONDS`, nor by the looks of before. Those
+tables come first that have waited longest, by what is kept beside the state (`engine.upkeep_book`); it also says when
+old files were to be removed, so that of a scheduler's runs one a day does that, and not each. Old files of a table that
+no run has met are for a run of another day, for all of its folder is listed for them.
 
 Upkeep is nobody's condition. What goes wrong is logged, counted, shown in the status and tried again later; neither a
 landing nor the engine ends by it.
@@ -41,7 +42,9 @@ from pyspark.sql import SparkSession
 from snapshotter.configuration.engine_config import EngineConfig
 from snapshotter.engine.kept_table import KeptTable, Name
 from snapshotter.engine.recurring_look import RecurringLook
+from snapshotter.engine.upkeep_book import UpkeepBook
 from snapshotter.errors import cause_of
+from snapshotter.failures import classify
 from snapshotter.landing.tables import KeptInOrder, Tables
 from snapshotter.log import warn_of
 from snapshotter.metrics.figures import Number
@@ -49,8 +52,8 @@ from snapshotter.metrics.tally import Tally
 from snapshotter.reporting.notices import wall_clock_ms
 from snapshotter.reporting.status import Status
 from snapshotter.reporting.window_log import OpenWindow
-from snapshotter.state.storage import Storage, StorageError
-from snapshotter.state.upkeep_notes import Key, UpkeepNote, keep_notes, read_notes
+from snapshotter.state.storage import Storage
+from snapshotter.state.upkeep_notes import Key, UpkeepNote
 from streaming.delta.delta_log import CONFLICTS
 from streaming.delta.file_concat import NotAlike
 from streaming.delta.rewriting import Begun, Copies, GaveWay
@@ -105,8 +108,7 @@ class TableUpkeep(RecurringLook):
         file_rows = max(1, config.keys_bytes // (2 * _KEY_BYTES))
         self._limits = replace(config.upkeep or Thresholds(), file_rows=file_rows)
         self._spark, self._tables, self._check, self._tally = spark, tables, check, tally
-        self._storage, self._in_flight = storage, in_flight
-        self._notes: dict[Key, UpkeepNote] | None = None
+        self._book, self._in_flight = UpkeepBook(storage, check), in_flight
         self._group = f"snapshotter-upkeep-{uuid.uuid4().hex[:12]}"
         self._pace = Pace()
         self._rests: dict[Effort, float] = {}
@@ -114,16 +116,30 @@ class TableUpkeep(RecurringLook):
         self._kept: dict[Name, KeptTable] = {}
         self._one_at_a_time = threading.Lock()
         self._last: threading.Thread | None = None
+        self._ending, self._hurries = threading.Event(), False
 
-    def last_turn(self, stopped: Callable[[], bool], keep: Callable[[], object]) -> None:
+    def last_turn(
+        self, stopped: Callable[[], bool], keep: Callable[[], object], report: Callable[[], object]
+    ) -> None:
         """Do what is due at the end of a run that ends by itself; return when that is done, or ``stopped`` says so.
-        ``keep`` keeps the engine's lock meanwhile, and what that raises is raised."""
+        ``report`` is called meanwhile, and ``keep`` keeps the engine's lock. Where that cannot be done just now the
+        turn is over; where another engine has the lock, that is raised."""
         if not self._enabled or stopped():
             return
-        self._last = threading.Thread(target=self._all_due, name="last-upkeep", daemon=True)
+        self._ending.set()
+        until = time.monotonic() + LAST_SECONDS
+        self._last = threading.Thread(target=self._all_due, args=(until,), name="last-upkeep", daemon=True)
         self._last.start()
         while self._last.is_alive() and not stopped():
-            keep()
+            report()
+            try:
+                keep()
+            except Exception as error:
+                self._stopped.set()
+                if not classify(error).may_pass:
+                    raise
+                warn_of(_log, "upkeep at the end of a run is broken off", error)
+                return
             self._last.join(_WAIT_SECONDS)
 
     def told(self, status: Status) -> Status:
@@ -140,29 +156,37 @@ class TableUpkeep(RecurringLook):
         with self._one_at_a_time:
             self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
             for name, opened in self._in_turn():
-                if self._stopped.is_set():
+                if self._stopped.is_set() or self._ending.is_set():
                     return False
                 if self._kept_in_order(name, opened):
                     break
         return True
 
-    def _all_due(self) -> None:
+    def _all_due(self, until: float) -> None:
         """On a thread of its own, as `last_turn` says. Raises nothing."""
         with self._one_at_a_time:
-            now = time.monotonic()
-            self._worked.append((now, _batch_seconds(self._tally.counts())))
+            self._hurries = True
+            self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
             opened, looked, at_ms = self._opened(), [], wall_clock_ms()
-            for name, kept in self._kept.items():
-                kept.noted(self._noted().get(_key(name)), at_ms)
             for name in sorted(opened, key=lambda n: (self._kept[n].note.looked_ms, n)):
+                if self._over(until):
+                    break
                 kept = self._kept[name]
-                while self._kept_in_order(name, opened[name]) and not self._over(now + LAST_SECONDS):
+                if not kept.note.vacuumed_ms:
+                    kept.noted(UpkeepNote(vacuumed_ms=at_ms), at_ms)
+                while self._goes_on(name, opened[name]) and not self._over(until):
                     pass
                 kept.note = replace(kept.note, looked_ms=wall_clock_ms())
                 looked.append(name)
-                if self._over(now + LAST_SECONDS):
-                    break
-            self._note(looked)
+            if looked:
+                self._note(looked)
+            self._hurries = False
+
+    def _goes_on(self, name: Name, opened: KeptInOrder) -> bool:
+        """Look at a table at the end of a run; whether it is to be looked at again. A step that came to nothing, or has
+        failed once, keeps nothing else from being done."""
+        done, kept = self._kept_in_order(name, opened), self._kept[name]
+        return done or kept.more or kept.failures == 1
 
     def _over(self, until: float) -> bool:
         return self._stopped.is_set() or time.monotonic() >= until
@@ -184,29 +208,14 @@ class TableUpkeep(RecurringLook):
         opened: dict[Name, KeptInOrder] = {(n, STATE): one for n, one in tables.opened().items()}
         opened |= {(n, CHANGELOG): one for n, one in dict(tables.changelogs).items()}
         self._kept = {n: kept for n, kept in self._kept.items() if n in opened}
-        now = time.monotonic()
-        for name in opened:
-            self._kept.setdefault(name, KeptTable(next=now + LOOK_SECONDS))
+        for name in opened.keys() - self._kept.keys():
+            self._kept[name] = kept = KeptTable(next=time.monotonic() + LOOK_SECONDS)
+            if (note := self._book.note_of(_key(name))) is not None:
+                kept.noted(note, wall_clock_ms())
         return opened
 
-    def _noted(self) -> dict[Key, UpkeepNote]:
-        """By those before this life of the engine, and in it."""
-        if self._notes is None:
-            try:
-                self._notes = read_notes(self._storage)
-            except (StorageError, ValueError) as error:
-                warn_of(_log, "when tables were looked after is not known", error)
-                self._notes = {}
-        return self._notes
-
     def _note(self, names: Iterable[Name]) -> None:
-        """Keep what is known of these tables. Nothing depends on it but how soon they are looked after again."""
-        self._noted().update({_key(name): self._kept[name].note for name in names})
-        try:
-            self._check()
-            keep_notes(self._storage, self._noted())
-        except Exception as error:  # noqa: BLE001 - as above
-            warn_of(_log, "when tables were looked after was not noted", error)
+        self._book.keep({_key(name): self._kept[name].note for name in names})
 
     def _in_turn(self) -> Iterator[tuple[Name, KeptInOrder]]:
         """Tables that may be looked at now: that first which has waited longest."""
@@ -226,6 +235,7 @@ class TableUpkeep(RecurringLook):
             context = self._spark().sparkContext
             context.setJobGroup(self._group, "upkeep of tables", interruptOnCancel=True)
             context.setLocalProperty("spark.scheduler.pool", "upkeep")
+            self._go_on()  # from here on a stop cancels what Spark does
             step = self._step(name, opened)
         except Exception as error:  # noqa: BLE001 - a table is landed all the same, and this is tried again
             if not self._stopped.is_set():
@@ -325,7 +335,7 @@ class TableUpkeep(RecurringLook):
         try:
             return begun.write(self._go_on)
         except NotAlike as why:
-            kept.next = time.monotonic()
+            kept.look_again()
             _log.info("files of a table are not concatenated, but put together as rows", why=str(why))
             return None
 
@@ -351,7 +361,8 @@ class TableUpkeep(RecurringLook):
         kept = self._kept[name]
         # Whatever becomes of it, it is not tried again before it is due again: nothing depends on it.
         kept.tried, kept.due, kept.refused = time.monotonic(), None, None
-        kept.next = kept.tried  # there may be more to do
+        kept.note = replace(kept.note, vacuumed_ms=wall_clock_ms())
+        kept.look_again()
         upkeep, hours = opened.upkeep, self._limits.retention_hours
         before = datetime.now(UTC) - timedelta(hours=hours)
         # READs wait in the state table of their own collection alone.
@@ -371,7 +382,7 @@ class TableUpkeep(RecurringLook):
             return None
         began = time.monotonic()
         kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
-        kept.vacuumed, kept.note = time.monotonic(), replace(kept.note, vacuumed_ms=wall_clock_ms())
+        kept.vacuumed = time.monotonic()
         self._done(kept, step, time.monotonic() - began)
         self._note([name])
         return step
@@ -390,7 +401,7 @@ class TableUpkeep(RecurringLook):
 
     def _resting(self) -> set[Effort]:
         now = time.monotonic()
-        return set() if self._last else {effort for effort, until in self._rests.items() if now < until}
+        return set() if self._hurries else {effort for effort, until in self._rests.items() if now < until}
 
     def _busy(self) -> float:
         """The part of the last half minute that batches took; all of it while one lands, or a window is open."""

@@ -61,12 +61,12 @@ class Storage(Protocol):
 
 def read_object(storage: Storage, name: str, format_: int) -> dict[str, Any] | None:
     """The JSON object in the file ``name`` of ``storage``, of the format ``format_``; None where there is no such file.
-    Raises ValueError for a file of another format."""
+    Raises ValueError for a file of another format, or that holds no object."""
     text = storage.read_text(name)
     if text is None:
         return None
-    value: dict[str, Any] = from_text(text)
-    if value.get("format") != format_:
+    value: dict[str, Any] | None = from_text(text)
+    if not isinstance(value, dict) or value.get("format") != format_:
         raise ValueError(f"{storage.location}/{name} is not of format {format_}: {text[:200]}")
     return value
 

@@ -21,7 +21,7 @@ Key = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class UpkeepNote:
     """Of one table, in milliseconds since 1970: when it was last looked after at the end of a run, and when its
-    old files were last removed, or it was first met; 0: never."""
+    old files were last to be removed, whatever became of that, or it was first met; 0: never."""
 
     looked_ms: int = 0
     vacuumed_ms: int = 0

@@ -3,17 +3,24 @@ upkeep from the first one on."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from snapshotter.engine import upkeep
+from snapshotter.engine.upkeep import TableUpkeep
+from snapshotter.reporting.notices import wall_clock_ms
 from snapshotter.state.lock import LockLostError
-from snapshotter.state.storage import LocalStorage, MemoryStorage, Storage
+from snapshotter.state.storage import LocalStorage, MemoryStorage, Storage, StorageError
 from snapshotter.state.upkeep_notes import UpkeepNote, keep_notes, read_notes
+from streaming.delta import rewriting, upkeep_plan
+from streaming.delta.file_concat import NotAlike
+from streaming.delta.state_upkeep import RetentionContradicted, StateUpkeep
 from streaming.delta.table_paths import STATE, changelog_path
 from streaming.delta.upkeep_plan import Pace
 from streaming.namespaces import Namespace
@@ -33,7 +40,7 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ends(kept: Kept) -> None:
     """As at the end of a run that nobody stops."""
-    kept.upkeep.last_turn(lambda: False, lambda: None)
+    kept.upkeep.last_turn(lambda: False, lambda: None, lambda: None)
 
 
 def files(path: Path) -> int:
@@ -114,16 +121,24 @@ def test_an_engine_that_goes_on_leaves_word_of_it(
 def test_those_that_have_waited_longest_come_first(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the time is short: each run has another table's turn."""
-    monkeypatch.setattr(upkeep, "LAST_SECONDS", 0.0)
+    """Where the time is short: each run has another table's turn. Where there is none at all nothing is begun."""
     storage = MemoryStorage()
     for turn in range(2):
         kept = Kept(spark, lab, tmp_path, storage)
+        done = kept.counted
+        monkeypatch.setattr(TableUpkeep, "_over", lambda _self, _until, done=done: bool(done()))
         for batch in range(4):
             kept.land(ORDERS, 4 * turn + batch)
             kept.land(ITEMS, 4 * turn + batch)
         ends(kept)
         assert [kept.report(name).rewrites for name in (ITEMS, ORDERS)] == [1 - turn, turn]
+    monkeypatch.undo()
+    monkeypatch.setattr(upkeep, "LAST_SECONDS", 0.0)
+    kept = Kept(spark, lab, tmp_path, storage)
+    for batch in range(4):
+        kept.land(ORDERS, 8 + batch)
+    ends(kept)
+    assert kept.counted() == {}
 
 
 def test_a_stop_ends_it_and_a_lost_lock_ends_the_engine(
@@ -133,18 +148,170 @@ def test_a_stop_ends_it_and_a_lost_lock_ends_the_engine(
     kept = Kept(spark, lab, tmp_path)
     for batch in range(4):
         kept.land(ORDERS, batch)
-    kept.upkeep.last_turn(lambda: True, lambda: None)
+    kept.upkeep.last_turn(lambda: True, lambda: None, lambda: None)
     assert kept.upkeep._last is None
     kept.locked = False
     with kept.upkeep, pytest.raises(LockLostError):
-        kept.upkeep.last_turn(lambda: False, kept.check)
+        kept.upkeep.last_turn(lambda: False, kept.check, lambda: None)
     assert files(kept.path(ORDERS)) == 4
 
 
-def test_a_file_that_is_none_of_ours_is_replaced(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+def test_a_stop_while_another_step_lasts_begins_none(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last turn waits for a step of the looks before; a stop meanwhile is the end of it."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
+    stopped = threading.Event()
+    with kept.upkeep, kept.upkeep._one_at_a_time:  # as a step does
+        kept.upkeep.last_turn(stopped.is_set, lambda: None, stopped.set)
+        kept.upkeep._stopped.set()
+    assert kept.counted() == {}
+    assert files(kept.path(ORDERS)) == 4
+
+
+def test_behind_the_last_turn_nobody_begins_anything(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is over with something still due: the looks of before leave that to the next run."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(upkeep, "LAST_SECONDS", 0.0)
+    ends(kept)
+    assert not kept.upkeep._look_again()
+    assert kept.counted() == {}
+
+
+@pytest.mark.usefixtures("rests")
+def test_a_lock_that_cannot_be_kept_just_now_fails_no_run(
+    spark: SparkSession, lab: Lab, tmp_path: Path
+) -> None:
+    """What landed has landed: the turn is over, which is told, and the run ends as it would have."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+
+    def keep() -> None:
+        raise StorageError("503 Slow Down")
+
+    with capture_logs() as logs, kept.upkeep:
+        kept.upkeep.last_turn(lambda: False, keep, lambda: None)
+    said = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+    assert said == ["upkeep at the end of a run is broken off"]
+    assert kept.keys(ORDERS) == [f"k{batch}" for batch in range(4)]
+
+
+@pytest.mark.usefixtures("rests")
+def test_the_status_is_written_meanwhile(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+    """Whoever looks at a run that only keeps its tables in order does not take it for lost."""
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+    written: list[int] = []
+    kept.upkeep.last_turn(lambda: False, lambda: None, lambda: written.append(1))
+    assert written
+    assert kept.counted() == {"compact": 1}
+
+
+@pytest.mark.usefixtures("rests")
+@pytest.mark.parametrize("why", [RetentionContradicted("the table says 30 days"), OSError("may not delete")])
+def test_old_files_that_stay_keep_nothing_else_from_being_done(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    """Somebody else has a say in them, or they may not be deleted: small files are put together all the same, in this
+    run and in each behind it, and the removal has its next turn a day later."""
+
+    def retain(self: object, hours: float) -> None:
+        raise why
+
+    monkeypatch.setattr(StateUpkeep, "retain", retain)
+    storage = MemoryStorage()
+    kept = Kept(spark, lab, tmp_path, storage, retention_hours=168)
+    kept.land(ORDERS, 0)
+    ends(kept)
+    a_day_ago(storage)
+    before = read_notes(storage)[key(ORDERS)].vacuumed_ms
+    for turn in (1, 2):
+        kept = Kept(spark, lab, tmp_path, storage, retention_hours=168)
+        for batch in range(4):
+            kept.land(ORDERS, 4 * turn + batch)
+        ends(kept)
+        assert kept.counted().get("compact") == 1
+        assert ("failed" in kept.counted()) == (turn == 1 and isinstance(why, OSError))
+        assert files(kept.path(ORDERS)) == 1
+    assert read_notes(storage)[key(ORDERS)].vacuumed_ms >= before + _DAY_MS
+
+
+@pytest.mark.usefixtures("rests")
+def test_files_that_are_not_alike_are_put_together_as_rows(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or are out of reach for the driver: at the end of this run, for the next would begin with the same again."""
+
+    asked: list[object] = []
+
+    def concatenated(*given: object) -> None:
+        asked.append(given)
+        raise NotAlike("out of reach")
+
+    monkeypatch.setattr(upkeep_plan, "_CHAINED_BYTES", 0)
+    monkeypatch.setattr(rewriting, "concatenated", concatenated)
+    kept = Kept(spark, lab, tmp_path)
+    for batch in range(4):
+        kept.land(ORDERS, batch)
+    ends(kept)
+    assert len(asked) == 1
+    assert kept.counted() == {"compact": 1}
+    assert files(kept.path(ORDERS)) == 1
+
+
+def test_runs_of_each_night_remove_old_files_each_night(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not a day apart to the second. An engine that starts looks for what was noted as well, and keeps it."""
+    storage = MemoryStorage()
+    noted = UpkeepNote(looked_ms=1, vacuumed_ms=wall_clock_ms() - _DAY_MS + 600_000)
+    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.0)
+    for turn in range(2):
+        kept = Kept(spark, lab, tmp_path, storage, retention_hours=168)
+        kept.land(ORDERS, turn)
+        if not turn:
+            keep_notes(storage, {key(ORDERS): noted})
+        kept.looks(2)
+        assert kept.counted().get("vacuum", 0) == 1 - turn
+        assert read_notes(storage)[key(ORDERS)].looked_ms == noted.looked_ms
+
+
+def test_notes_that_cannot_be_read_are_not_replaced(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+    """By the little that this run knows: they are there for the next."""
+    storage = MemoryStorage()
+    before = {("shop.another", STATE): UpkeepNote(2, 1)}
+    keep_notes(storage, before)
+
+    class OutOfReach(MemoryStorage):
+        def read_text(self, name: str) -> str | None:
+            raise StorageError(f"{name}: 503 Slow Down")
+
+        def write_text(self, name: str, text: str) -> None:
+            storage.write_text(name, text)
+
+    kept = Kept(spark, lab, tmp_path, OutOfReach())
+    kept.land(ORDERS, 0)
+    ends(kept)
+    assert read_notes(storage) == before
+
+
+@pytest.mark.parametrize("text", ['{"format": 1, "tables": [{"collection": "shop.orders"}]}', "null", "[]"])
+def test_a_file_that_is_none_of_ours_is_replaced(
+    spark: SparkSession, lab: Lab, tmp_path: Path, text: str
+) -> None:
     """Nothing depends on it but how soon a table is looked after again."""
     storage = LocalStorage(tmp_path / "state")
-    storage.write_text("upkeep.json", '{"format": 1, "tables": [{"collection": "shop.orders"}]}')
+    storage.write_text("upkeep.json", text)
     with pytest.raises(ValueError, match=r"upkeep\.json"):
         read_notes(storage)
     kept = Kept(spark, lab, tmp_path, storage)

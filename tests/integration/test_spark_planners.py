@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -78,8 +79,11 @@ def test_a_stream_finds_those_that_were_started_ahead(
 
 def test_those_that_are_just_starting_end_as_well(spark: SparkSession) -> None:
     """Who ends them waits for who starts them, or they would stay for as long as the JVM lives."""
-    start_planners(spark)
-    end_planners(spark)
+    with capture_logs() as logs:
+        start_planners(spark)
+        end_planners(spark)
+    assert not [thread for thread in threading.enumerate() if thread.name == "planners-ahead"]
+    assert logs == []
     wait_until(lambda: not modules() & PLANNERS, "the planners' end")
 
 

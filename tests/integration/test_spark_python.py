@@ -94,9 +94,10 @@ def test_who_names_this_interpreter_gets_the_script(monkeypatch: pytest.MonkeyPa
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = given
         name_python(workers_here=True)
         assert {os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"]} == {named}
-    os.environ["PYSPARK_PYTHON"] = str(this)
-    name_python(workers_here=False)
-    assert os.environ["PYSPARK_PYTHON"] == str(this)
+    for given in (str(this), this.name):  # a name that each executor finds for itself
+        os.environ["PYSPARK_PYTHON"] = given
+        name_python(workers_here=False)
+        assert os.environ["PYSPARK_PYTHON"] == given
 
 
 @pytest.mark.usefixtures("unnamed")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench import measurement
+from bench import lag_plot, measurement
 from bench.lines import add_options, telling
 from bench.measurement import LOAD_MAX, too_busy
 
@@ -74,3 +74,16 @@ def test_lines_are_kept_as_they_are_printed(
     assert len(kept.read_text().splitlines()) == 2
     with telling(parser.parse_args(["--busy"])):
         assert json.loads(capsys.readouterr().out)["about"]["load_before"] == 0.94
+
+
+def test_lags_are_drawn(tmp_path: Path) -> None:
+    """What a run with `--output` has kept: changes, those beside backfills, and lines of something else."""
+    lag = {"checkout": "this", "documents": 1_000, "rate": 200.0, "p50": 0.4, "p90": 0.7, "p99": 1.2}
+    beside = {**lag, "backfill": "orders_1"}
+    lines = [{"about": {}}, lag, beside, {"checkout": "this", "documents": 1_000, "snapshots": 20, "p50": 2}]
+    kept = tmp_path / "lag.jsonl"
+    kept.write_text("\n".join(map(json.dumps, lines)))
+    lag_plot.plot(lag_plot.load(kept), tmp_path / "lag.png")
+    assert (tmp_path / "lag.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="no line has the lag"):
+        lag_plot.plot(lines[:1], tmp_path / "none.png")
