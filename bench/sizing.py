@@ -44,14 +44,14 @@ class Parts:
 
 
 MEASURED = Parts(
-    read_mongod=1.4,
-    read_executors=5.5,
-    read_driver=6.3,
-    landing_million=0.8,
-    change_mongod=24,
-    change_executors=11,
-    change_driver=7,
-    cursor_million=20,
+    read_mongod=2.5,
+    read_executors=7.9,
+    read_driver=8,
+    landing_million=1.4,
+    change_mongod=27,
+    change_executors=15,
+    change_driver=9,
+    cursor_million=26,
     cycle_seconds=0.9,
 )
 

@@ -97,8 +97,8 @@ class Run:
         rounds = min(self._rounds, PARTS)
         try:
             self.figures += catching_up.measured(self._documents, self._changes, rounds)
-        except (RuntimeError, TimeoutError) as error:
-            self.failures.append(str(error).splitlines()[0])
+        except Exception as error:  # noqa: BLE001 - it is named, and the exit code tells
+            self.failures.append((str(error).splitlines() or [type(error).__name__])[0])
             print(f"FAILED: {error}", flush=True)
 
     def copies(self) -> None:

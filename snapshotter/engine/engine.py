@@ -259,9 +259,10 @@ class Engine:
             self._idle(self.config.snapshot_delay_ms / 1000)
         self._runs(once or not streams, time.monotonic() + self.config.streaming_delay_ms / 1000)
         if once or not streams:
+            ended = (self.store.newest() or Progress()).capturing(self.config.scope.captures)
             report = partial(self._report, self.readiness.state)
             self._upkeep.last_turn(self._stop.is_set, self._kept.keep, report)
-            refuse_suspended((self.store.newest() or Progress()).capturing(self.config.scope.captures))
+            refuse_suspended(ended)
 
     def _runs(self, once: bool, streams_at: float) -> None:
         restarts = Restarts(self.config.retries_max)

@@ -116,7 +116,6 @@ class TableUpkeep(RecurringLook):
         self._kept: dict[Name, KeptTable] = {}
         self._one_at_a_time = threading.Lock()
         self._last: threading.Thread | None = None
-        self._ending, self._hurries = threading.Event(), False
 
     def last_turn(
         self, stopped: Callable[[], bool], keep: Callable[[], object], report: Callable[[], object]
@@ -126,21 +125,20 @@ class TableUpkeep(RecurringLook):
         turn is over; where another engine has the lock, that is raised."""
         if not self._enabled or stopped():
             return
-        self._ending.set()
         until = time.monotonic() + LAST_SECONDS
         self._last = threading.Thread(target=self._all_due, args=(until,), name="last-upkeep", daemon=True)
         self._last.start()
-        while self._last.is_alive() and not stopped():
-            report()
-            try:
+        try:
+            while self._last.is_alive() and not stopped():
+                report()
                 keep()
-            except Exception as error:
-                self._stopped.set()
-                if not classify(error).may_pass:
-                    raise
-                warn_of(_log, "upkeep at the end of a run is broken off", error)
-                return
-            self._last.join(_WAIT_SECONDS)
+                self._last.join(_WAIT_SECONDS)
+        except Exception as error:
+            if not classify(error).may_pass:
+                raise
+            warn_of(_log, "upkeep at the end of a run is broken off", error)
+        finally:
+            self._stopped.set()
 
     def told(self, status: Status) -> Status:
         """The status with what is known of each table's files."""
@@ -156,7 +154,7 @@ class TableUpkeep(RecurringLook):
         with self._one_at_a_time:
             self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
             for name, opened in self._in_turn():
-                if self._stopped.is_set() or self._ending.is_set():
+                if self._stopped.is_set():
                     return False
                 if self._kept_in_order(name, opened):
                     break
@@ -165,7 +163,6 @@ class TableUpkeep(RecurringLook):
     def _all_due(self, until: float) -> None:
         """On a thread of its own, as `last_turn` says. Raises nothing."""
         with self._one_at_a_time:
-            self._hurries = True
             self._worked.append((time.monotonic(), _batch_seconds(self._tally.counts())))
             opened, looked, at_ms = self._opened(), [], wall_clock_ms()
             for name in sorted(opened, key=lambda n: (self._kept[n].note.looked_ms, n)):
@@ -180,11 +177,11 @@ class TableUpkeep(RecurringLook):
                 looked.append(name)
             if looked:
                 self._note(looked)
-            self._hurries = False
+            self._stopped.set()  # before any other look gets the lock
 
     def _goes_on(self, name: Name, opened: KeptInOrder) -> bool:
-        """Look at a table at the end of a run; whether it is to be looked at again. A step that came to nothing, or has
-        failed once, keeps nothing else from being done."""
+        """Look at a table at the end of a run; whether it is to be looked at again. A step that came to nothing keeps
+        nothing else from being done, and behind one that failed there is one more try."""
         done, kept = self._kept_in_order(name, opened), self._kept[name]
         return done or kept.more or kept.failures == 1
 
@@ -212,6 +209,8 @@ class TableUpkeep(RecurringLook):
             self._kept[name] = kept = KeptTable(next=time.monotonic() + LOOK_SECONDS)
             if (note := self._book.note_of(_key(name))) is not None:
                 kept.noted(note, wall_clock_ms())
+                if kept.note != note:
+                    self._note([name])  # a clock was wrong, and would be so for the next as well
         return opened
 
     def _note(self, names: Iterable[Name]) -> None:
@@ -227,6 +226,7 @@ class TableUpkeep(RecurringLook):
     def _kept_in_order(self, name: Name, opened: KeptInOrder) -> bool:
         """Look at a table, and do what is due; whether anything was. Raises nothing."""
         kept, now = self._kept[name], time.monotonic()
+        kept.more = False
         if kept.waits in self._resting() and now < kept.again:  # another table was first
             kept.wait(kept.waits, self._rests[kept.waits])
             return False
@@ -235,7 +235,6 @@ class TableUpkeep(RecurringLook):
             context = self._spark().sparkContext
             context.setJobGroup(self._group, "upkeep of tables", interruptOnCancel=True)
             context.setLocalProperty("spark.scheduler.pool", "upkeep")
-            self._go_on()  # from here on a stop cancels what Spark does
             step = self._step(name, opened)
         except Exception as error:  # noqa: BLE001 - a table is landed all the same, and this is tried again
             if not self._stopped.is_set():
@@ -285,7 +284,8 @@ class TableUpkeep(RecurringLook):
         return self._vacuum(name, opened, step) if step is not None and step.kind is Kind.VACUUM else done
 
     def _checkpoint_if_due(self, kept: KeptTable, opened: KeptInOrder, commits: int) -> None:
-        if not checkpoint_due(commits, time.monotonic() - kept.checkpointed, kept.checkpoint_seconds):
+        ago = time.monotonic() - kept.checkpointed
+        if self._stopped.is_set() or not checkpoint_due(commits, ago, kept.checkpoint_seconds):
             return
         if Effort.CHECKPOINT in self._resting():
             kept.wait(Effort.CHECKPOINT, self._rests[Effort.CHECKPOINT])
@@ -332,6 +332,7 @@ class TableUpkeep(RecurringLook):
 
     def _written(self, kept: KeptTable, begun: Begun) -> Copies | None:
         """None where files are not concatenated after all; the next look finds something else for them."""
+        self._go_on()
         try:
             return begun.write(self._go_on)
         except NotAlike as why:
@@ -380,11 +381,14 @@ class TableUpkeep(RecurringLook):
             kept.refused = str(why)
             _log.warning("files that a table no longer has are not removed", why=kept.refused)
             return None
+        self._go_on()
         began = time.monotonic()
-        kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
+        try:
+            kept.oldest = upkeep.vacuum(hours, check=self._limits.retention_checked)
+        finally:
+            self._note([name])  # also where it failed: all of the folder was listed
         kept.vacuumed = time.monotonic()
         self._done(kept, step, time.monotonic() - began)
-        self._note([name])
         return step
 
     def _done(self, kept: KeptTable, step: Step, seconds: float) -> None:
@@ -401,7 +405,7 @@ class TableUpkeep(RecurringLook):
 
     def _resting(self) -> set[Effort]:
         now = time.monotonic()
-        return set() if self._hurries else {effort for effort, until in self._rests.items() if now < until}
+        return set() if self._last else {effort for effort, until in self._rests.items() if now < until}
 
     def _busy(self) -> float:
         """The part of the last half minute that batches took; all of it while one lands, or a window is open."""

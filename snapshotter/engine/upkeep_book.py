@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from snapshotter.log import warn_of
-from snapshotter.state.storage import Storage, StorageError
+from snapshotter.state.storage import Storage
 from snapshotter.state.upkeep_notes import Key, UpkeepNote, keep_notes, read_notes
 
 _log = structlog.get_logger("snapshotter.upkeep")
@@ -32,6 +32,8 @@ class UpkeepBook:
 
     def keep(self, notes: Mapping[Key, UpkeepNote]) -> None:
         """Take these down, in the place of what was known of the same tables."""
+        if self._unread:
+            self._notes = None  # once more
         known = self._read()
         known.update(notes)
         if self._unread:
@@ -44,10 +46,10 @@ class UpkeepBook:
 
     def _read(self) -> dict[Key, UpkeepNote]:
         if self._notes is None:
-            self._notes = {}
+            self._notes, self._unread = {}, False
             try:
                 self._notes = read_notes(self._storage)
-            except (StorageError, ValueError) as error:
-                self._unread = isinstance(error, StorageError)  # a file that is none of ours is replaced
+            except Exception as error:  # noqa: BLE001 - as the module says
+                self._unread = not isinstance(error, ValueError)  # a file that is none of ours is replaced
                 warn_of(_log, "when tables were looked after is not known", error)
         return self._notes

@@ -167,7 +167,6 @@ def test_a_stop_while_another_step_lasts_begins_none(
     stopped = threading.Event()
     with kept.upkeep, kept.upkeep._one_at_a_time:  # as a step does
         kept.upkeep.last_turn(stopped.is_set, lambda: None, stopped.set)
-        kept.upkeep._stopped.set()
     assert kept.counted() == {}
     assert files(kept.path(ORDERS)) == 4
 
@@ -286,8 +285,10 @@ def test_runs_of_each_night_remove_old_files_each_night(
         assert read_notes(storage)[key(ORDERS)].looked_ms == noted.looked_ms
 
 
-def test_notes_that_cannot_be_read_are_not_replaced(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
-    """By the little that this run knows: they are there for the next."""
+def test_notes_that_cannot_be_read_are_not_replaced(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the little that this run knows: they are there for the next, and for this one once they can be read."""
     storage = MemoryStorage()
     before = {("shop.another", STATE): UpkeepNote(2, 1)}
     keep_notes(storage, before)
@@ -299,10 +300,14 @@ def test_notes_that_cannot_be_read_are_not_replaced(spark: SparkSession, lab: La
         def write_text(self, name: str, text: str) -> None:
             storage.write_text(name, text)
 
-    kept = Kept(spark, lab, tmp_path, OutOfReach())
+    given = OutOfReach()
+    kept = Kept(spark, lab, tmp_path, given)
     kept.land(ORDERS, 0)
     ends(kept)
     assert read_notes(storage) == before
+    monkeypatch.setattr(given, "read_text", storage.read_text)  # within the life of an engine
+    kept.upkeep._note([(ORDERS, STATE)])
+    assert read_notes(storage).keys() == {*before, key(ORDERS)}
 
 
 @pytest.mark.parametrize("text", ['{"format": 1, "tables": [{"collection": "shop.orders"}]}', "null", "[]"])

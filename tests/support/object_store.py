@@ -256,7 +256,8 @@ def _made(server: GuardedProcess, port: int, bucket: str) -> bool:
 
 def put(port: int, key: str, content: bytes) -> None:
     """Make an object of the store at this port, as somebody else does."""
-    assert _asked(port, "PUT", key, content)[0] == 200
+    status, _, said = _asked(port, "PUT", key, content, _SIGNED)  # what is there is its owner's
+    assert status == 200, said
 
 
 def text_of(port: int, key: str) -> str | None:
