@@ -51,8 +51,8 @@ MEASURED = Parts(
     change_mongod=27,
     change_executors=15,
     change_driver=9,
-    cursor_million=26,
-    cycle_seconds=0.9,
+    cursor_million=28,
+    cycle_seconds=0.6,
 )
 
 
